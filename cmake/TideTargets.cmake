@@ -1,0 +1,29 @@
+# Helpers so that a folder's CMakeLists.txt reads as a list of what it holds.
+
+# tide_library(NAME SOURCES a.cc … DEPS tide_base …): a static library with the project's flags.
+function(tide_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE tide_options)
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+endfunction()
+
+# tide_program(NAME SOURCES main.cc … DEPS …): an executable in build/<preset>/bin.
+function(tide_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_options)
+endfunction()
+
+# tide_test(NAME SOURCES a_test.cc … DEPS …): a Catch2 program registered with ctest under NAME.
+function(tide_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_catch_main tide_options)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
+    UNITY_BUILD OFF)
+  target_precompile_headers(${name} REUSE_FROM tide_catch_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120)
+endfunction()

@@ -1,0 +1,119 @@
+#include "common/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace tide {
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    Close();
+    fd_ = other.Release();
+  }
+  return *this;
+}
+
+int Fd::Release() { return std::exchange(fd_, -1); }
+
+void Fd::Close() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+    fd_ = -1;
+  }
+}
+
+Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) {
+    if (errno == ENOENT) {
+      return Fail(ErrorCode::kNotFound, path + ": no such file");
+    }
+    return FailErrno("cannot open " + path, errno);
+  }
+  std::string content;
+  std::array<char, 65536> buffer{};
+  while (true) {
+    const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      return FailErrno("cannot read " + path, errno);
+    }
+    if (n == 0) {
+      return content;
+    }
+    content.append(buffer.data(), static_cast<size_t>(n));
+    if (content.size() > max_bytes) {
+      return Fail(ErrorCode::kExhausted,
+                  path + " is larger than " + std::to_string(max_bytes) + " bytes");
+    }
+  }
+}
+
+Status WriteAll(int fd, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n = ::write(fd, data.data(), data.size());
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      return FailErrno("cannot write", errno);
+    }
+    data.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Status WriteFileDurably(const std::string& path, std::string_view content, unsigned mode) {
+  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+  if (!fd.valid()) {
+    return FailErrno("cannot create " + temporary, errno);
+  }
+  Status written = WriteAll(fd.get(), content);
+  if (written && ::fsync(fd.get()) != 0) {
+    written = FailErrno("cannot sync " + temporary, errno);
+  }
+  fd.Close();
+  if (!written) {
+    const Error error = written.error();
+    ::unlink(temporary.c_str());
+    return Fail(error.code, path + ": " + error.message);
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    return FailErrno("cannot rename " + temporary, errno);
+  }
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const Fd dir(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir.valid() || ::fsync(dir.get()) != 0) {
+    return FailErrno("cannot sync folder " + folder, errno);
+  }
+  return {};
+}
+
+Status MakeDirs(const std::string& path, unsigned mode) {
+  for (size_t end = 1; end != std::string::npos;) {
+    end = path.find('/', end);
+    const std::string prefix = path.substr(0, end);
+    if (::mkdir(prefix.c_str(), mode) != 0 && errno != EEXIST) {
+      return FailErrno("cannot create folder " + prefix, errno);
+    }
+    if (end != std::string::npos) {
+      ++end;
+    }
+  }
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return Fail(ErrorCode::kSystem, path + " is not a folder");
+  }
+  return {};
+}
+
+}  // namespace tide

@@ -1,0 +1,43 @@
+#pragma once
+// Files that survive a crash: whole reads with a bound, and atomic durable writes.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+
+namespace tide {
+
+// Owns a file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.Release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd() { Close(); }
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  [[nodiscard]] int Release();
+  void Close();
+
+ private:
+  int fd_ = -1;
+};
+
+// Reads a whole file. Errors: kNotFound, kExhausted when longer than `max_bytes`, kSystem.
+[[nodiscard]] Result<std::string> ReadFile(const std::string& path, size_t max_bytes = 64U << 20U);
+
+// Writes to a temporary name, fsyncs, renames, fsyncs the folder: after return the new content
+// survives a power cut; before, the old content does.
+[[nodiscard]] Status WriteFileDurably(const std::string& path,
+                                      std::string_view content,
+                                      unsigned mode = 0600);
+
+[[nodiscard]] Status MakeDirs(const std::string& path, unsigned mode = 0700);
+[[nodiscard]] Status WriteAll(int fd, std::string_view data);
+
+}  // namespace tide

@@ -1,0 +1,47 @@
+#include "common/base/file.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+namespace tide {
+namespace {
+
+std::string MakeTemporaryFolder() {
+  std::string pattern = std::filesystem::temp_directory_path() / "tide-file-XXXXXX";
+  REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+  return pattern;
+}
+
+}  // namespace
+
+TEST_CASE("durable writes replace a file whole") {
+  const std::string folder = MakeTemporaryFolder();
+  const std::string path = folder + "/a.json";
+  REQUIRE(WriteFileDurably(path, "one"));
+  REQUIRE(WriteFileDurably(path, "two"));
+  CHECK(ReadFile(path).value() == "two");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("reads are bounded and say what is missing") {
+  const std::string folder = MakeTemporaryFolder();
+  CHECK(ReadFile(folder + "/none").error().code == ErrorCode::kNotFound);
+  REQUIRE(WriteFileDurably(folder + "/big", std::string(1000, 'x')));
+  CHECK(ReadFile(folder + "/big", 999).error().code == ErrorCode::kExhausted);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("folders are made with their parents") {
+  const std::string folder = MakeTemporaryFolder();
+  CHECK(MakeDirs(folder + "/a/b/c"));
+  CHECK(MakeDirs(folder + "/a/b/c"));
+  REQUIRE(WriteFileDurably(folder + "/file", ""));
+  CHECK_FALSE(MakeDirs(folder + "/file/x"));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace tide
