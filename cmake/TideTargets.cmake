@@ -23,7 +23,7 @@ function(tide_test name)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
     UNITY_BUILD OFF)
-  target_precompile_headers(${name} REUSE_FROM tide_catch_main)
+  target_precompile_headers(${name} REUSE_FROM tide_catch_pch)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120)
 endfunction()

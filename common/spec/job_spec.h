@@ -1,0 +1,87 @@
+#pragma once
+// What a user asks for, as every program of Tide sees it. Immutable once accepted.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/time.h"
+
+namespace tide {
+
+struct MountSpec {
+  std::string source;  // absolute, on the node
+  std::string target;  // absolute, in the container
+  bool read_only = false;
+  bool operator==(const MountSpec&) const = default;
+};
+
+struct JobSpec {
+  std::string name;
+  std::string project = "default";
+  std::string image = "host";        // "host" = the node's own root file system, read-only
+  std::string workdir;               // absolute; empty = a scratch folder of the task
+  std::vector<std::string> command;  // argv, never a shell string
+  std::string group = "default";     // hardware pool
+  uint32_t nodes = 1;
+  uint32_t gpus_per_node = 0;
+  uint32_t ranks_per_node = 1;  // processes started on each node
+  uint32_t cpus_per_node = 0;   // 0 = no limit
+  uint64_t memory_bytes_per_node = 0;
+  std::string zone = "single";  // "single", "cross-ok", or the name of a zone
+  int32_t priority = 10;        // one of the nine classes below
+  Duration suspend_notice = Duration::Seconds(120);
+  int32_t suspend_signal = 15;  // for ranks without the SDK
+  std::string checkpoint_dir;   // absolute; empty = chosen by the agent
+  uint32_t retry_failure_max = 0;
+  uint32_t retry_hardware_max = 100;
+  Duration retry_backoff = Duration::Seconds(5);
+  Duration max_runtime;  // 0 = unlimited; running time over all attempts
+  std::map<std::string, std::string> env;
+  std::map<std::string, std::string> labels;
+  std::vector<MountSpec> mounts;
+  bool operator==(const JobSpec&) const = default;
+};
+
+// The ancestor's nine classes; a higher number goes first.
+struct PriorityClass {
+  std::string_view name;
+  int32_t value;
+};
+inline constexpr PriorityClass kPriorityClasses[] = {
+    {"extreme-high", 50},
+    {"very-high", 40},
+    {"high", 30},
+    {"above-normal", 20},
+    {"normal", 10},
+    {"under-normal", 8},
+    {"below-normal", 5},
+    {"low", 0},
+    {"auto", -1},
+};
+
+// "high" for 30; the number itself for a value that is no class.
+[[nodiscard]] std::string PriorityName(int32_t value);
+// Accepts a class name only.
+[[nodiscard]] Result<int32_t> ParsePriority(std::string_view name);
+
+// One finding about a spec. `line` and `column` count from 1; 0 = not from a text.
+struct SpecFinding {
+  std::string pointer;  // JSON pointer: /resources/nodes
+  int line = 0;
+  int column = 0;
+  std::string message;     // what is wrong and what would be right
+  std::string suggestion;  // "did you mean `nodes`?", or empty
+};
+
+// Checks sizes, names and paths of a spec, wherever it came from. Empty = fine.
+[[nodiscard]] std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec);
+
+// "j-12" → 12. Errors: kInvalidArgument.
+[[nodiscard]] Result<uint64_t> ParseJobName(std::string_view text);
+[[nodiscard]] std::string FormatJobName(uint64_t id);
+
+}  // namespace tide

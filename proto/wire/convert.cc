@@ -1,0 +1,68 @@
+#include "proto/wire/convert.h"
+
+namespace tide::wire {
+
+tide::v1::JobSpec ToProto(const JobSpec& spec) {
+  tide::v1::JobSpec out;
+  out.set_name(spec.name);
+  out.set_project(spec.project);
+  out.set_image(spec.image);
+  out.set_workdir(spec.workdir);
+  out.mutable_command()->Assign(spec.command.begin(), spec.command.end());
+  out.set_group(spec.group);
+  out.set_nodes(spec.nodes);
+  out.set_gpus_per_node(spec.gpus_per_node);
+  out.set_ranks_per_node(spec.ranks_per_node);
+  out.set_cpus_per_node(spec.cpus_per_node);
+  out.set_memory_bytes_per_node(spec.memory_bytes_per_node);
+  out.set_zone(spec.zone);
+  out.set_priority(spec.priority);
+  out.set_suspend_notice_ms(static_cast<uint64_t>(spec.suspend_notice.millis()));
+  out.set_suspend_signal(spec.suspend_signal);
+  out.set_checkpoint_dir(spec.checkpoint_dir);
+  out.set_retry_failure_max(spec.retry_failure_max);
+  out.set_retry_hardware_max(spec.retry_hardware_max);
+  out.set_retry_backoff_ms(static_cast<uint64_t>(spec.retry_backoff.millis()));
+  out.set_max_runtime_ms(static_cast<uint64_t>(spec.max_runtime.millis()));
+  out.mutable_env()->insert(spec.env.begin(), spec.env.end());
+  out.mutable_labels()->insert(spec.labels.begin(), spec.labels.end());
+  for (const MountSpec& mount : spec.mounts) {
+    tide::v1::Mount* added = out.add_mounts();
+    added->set_source(mount.source);
+    added->set_target(mount.target);
+    added->set_read_only(mount.read_only);
+  }
+  return out;
+}
+
+JobSpec FromProto(const tide::v1::JobSpec& message) {
+  JobSpec out;
+  out.name = message.name();
+  out.project = message.project();
+  out.image = message.image();
+  out.workdir = message.workdir();
+  out.command.assign(message.command().begin(), message.command().end());
+  out.group = message.group();
+  out.nodes = message.nodes();
+  out.gpus_per_node = message.gpus_per_node();
+  out.ranks_per_node = message.ranks_per_node();
+  out.cpus_per_node = message.cpus_per_node();
+  out.memory_bytes_per_node = message.memory_bytes_per_node();
+  out.zone = message.zone();
+  out.priority = message.priority();
+  out.suspend_notice = Duration::Millis(static_cast<int64_t>(message.suspend_notice_ms()));
+  out.suspend_signal = message.suspend_signal();
+  out.checkpoint_dir = message.checkpoint_dir();
+  out.retry_failure_max = message.retry_failure_max();
+  out.retry_hardware_max = message.retry_hardware_max();
+  out.retry_backoff = Duration::Millis(static_cast<int64_t>(message.retry_backoff_ms()));
+  out.max_runtime = Duration::Millis(static_cast<int64_t>(message.max_runtime_ms()));
+  out.env.insert(message.env().begin(), message.env().end());
+  out.labels.insert(message.labels().begin(), message.labels().end());
+  for (const tide::v1::Mount& mount : message.mounts()) {
+    out.mounts.push_back({mount.source(), mount.target(), mount.read_only()});
+  }
+  return out;
+}
+
+}  // namespace tide::wire
