@@ -8,9 +8,9 @@ namespace tide {
 
 }  // namespace tide
 
-#define TIDE_CHECK(condition, text)                                 \
-  do {                                                              \
-    if (!(condition)) {                                             \
-      ::tide::CheckFailed(#condition, text, __FILE__, __LINE__);    \
-    }                                                               \
+#define TIDE_CHECK(condition, text)                              \
+  do {                                                           \
+    if (!(condition)) {                                          \
+      ::tide::CheckFailed(#condition, text, __FILE__, __LINE__); \
+    }                                                            \
   } while (false)

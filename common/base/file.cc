@@ -18,7 +18,9 @@ Fd& Fd::operator=(Fd&& other) noexcept {
   return *this;
 }
 
-int Fd::Release() { return std::exchange(fd_, -1); }
+int Fd::Release() {
+  return std::exchange(fd_, -1);
+}
 
 void Fd::Close() {
   if (fd_ >= 0) {

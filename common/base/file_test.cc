@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 namespace tide {
 namespace {

@@ -19,10 +19,10 @@ class StrongId {
   Rep value_ = 0;
 };
 
-using JobId = StrongId<struct JobTag>;            // 1, 2, 3 …; shown as j-1; 0 = none
+using JobId = StrongId<struct JobTag>;              // 1, 2, 3 …; shown as j-1; 0 = none
 using NodeId = StrongId<struct NodeTag, uint32_t>;  // dense index, given at first join
-using IncidentId = StrongId<struct IncidentTag>;  // 1, 2, 3 …
-using Epoch = StrongId<struct EpochTag>;          // attempt number of a job; 0 = never started
-using Term = StrongId<struct TermTag>;            // leadership number
+using IncidentId = StrongId<struct IncidentTag>;    // 1, 2, 3 …
+using Epoch = StrongId<struct EpochTag>;            // attempt number of a job; 0 = never started
+using Term = StrongId<struct TermTag>;              // leadership number
 
 }  // namespace tide

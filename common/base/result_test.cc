@@ -1,8 +1,7 @@
 #include "common/base/result.h"
 
-#include <cerrno>
-
 #include <catch2/catch.hpp>
+#include <cerrno>
 
 namespace tide {
 namespace {

@@ -1,15 +1,15 @@
 #include "common/log/log.h"
 
-#include <memory>
-
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include <memory>
 
 namespace tide::log {
 namespace {
 
-Format g_format = Format::kText;      // set once by Init, before threads start
-std::string g_component = "tide";     // likewise
+Format g_format = Format::kText;   // set once by Init, before threads start
+std::string g_component = "tide";  // likewise
 
 spdlog::level::level_enum ToSpdlog(Level level) {
   switch (level) {
@@ -46,8 +46,8 @@ std::string JsonEscape(std::string_view text) {
 void Init(std::string_view component, Format format, Level lowest) {
   g_component = std::string(component);
   g_format = format;
-  auto logger = std::make_shared<spdlog::logger>(
-      g_component, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger = std::make_shared<spdlog::logger>(g_component,
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_level(ToSpdlog(lowest));
   logger->flush_on(spdlog::level::debug);
   logger->set_pattern(format == Format::kText

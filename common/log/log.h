@@ -2,12 +2,12 @@
 // Structured logs of the daemons: one JSON line or one line of text each, on stderr.
 // The message is constant text; variables go into the fields. Cores never log.
 
+#include <fmt/core.h>
+
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
-
-#include <fmt/core.h>
 
 namespace tide::log {
 

@@ -1,0 +1,64 @@
+#pragma once
+// Shared by the files that implement Apply. Each On… handles one event: it checks first and
+// mutates only when nothing can fail any more.
+
+#include "scheduler/core/apply.h"
+#include "scheduler/core/fsm/job_fsm.h"
+#include "scheduler/core/fsm/node_fsm.h"
+
+namespace tide::apply {
+
+using ApplyResult = Result<Applied>;
+
+ApplyResult On(ClusterState& state, Instant at, const JobSubmitted& event);
+ApplyResult On(ClusterState& state, Instant at, const HoldRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const ReleaseRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const CancelRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const DrainRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event);
+ApplyResult On(ClusterState& state, Instant at, const ClaimMade& event);
+ApplyResult On(ClusterState& state, Instant at, const ClaimDropped& event);
+ApplyResult On(ClusterState& state, Instant at, const SuspendRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event);
+ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event);
+ApplyResult On(ClusterState& state, Instant at, const TimeLimitReached& event);
+ApplyResult On(ClusterState& state, Instant at, const TaskReported& event);
+ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event);
+ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event);
+ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event);
+ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event);
+ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event);
+ApplyResult On(ClusterState& state, Instant at, const NodeLost& event);
+ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event);
+ApplyResult On(ClusterState& state, Instant at, const ProbationOver& event);
+
+// --- lookups -------------------------------------------------------------------------------
+Result<Job*> FindJob(ClusterState& state, JobId id);
+Result<Node*> FindNode(ClusterState& state, NodeId id);
+
+// The state after `event`, or kConflict in words for the person who asked.
+Result<JobState> CheckJobEvent(const Job& job, JobEvent event);
+Result<NodeState> CheckNodeEvent(const Node& node, NodeEvent event);
+
+// --- job transitions (job_transitions.cc); all mark the job as changed ----------------------
+void EnterQueued(ClusterState& state, Job& job, Instant at, Queued queued);
+void EnterFinished(ClusterState& state, Job& job, Instant at, Finished finished);
+void EnterHeld(ClusterState& state, Job& job, Instant at, StartReason next_start);
+// From Starting, Running or Saving to Stopping; inside Stopping raises the cause.
+void EnterStopping(
+    ClusterState& state, Job& job, Instant at, StopCause cause, const std::string& detail);
+// After a task changed: does the job as a whole run, fail, succeed, or is it gone?
+void Settle(ClusterState& state, Job& job, Instant at);
+
+// --- tasks and nodes -----------------------------------------------------------------------
+// Marks a task as gone and frees its node.
+void ExitTask(ClusterState& state, Job& job, uint32_t task, Instant at, TaskExit exit);
+void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at);
+// A draining node without a task is drained.
+void SettleNode(ClusterState& state, Node& node, Instant at);
+// The job on `node` cannot go on there.
+void FailOccupant(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+
+}  // namespace tide::apply

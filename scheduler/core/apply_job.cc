@@ -1,0 +1,295 @@
+// Events about jobs that people or the scheduler cause.
+
+#include <set>
+#include <utility>
+
+#include "scheduler/core/apply_internal.h"
+
+namespace tide::apply {
+namespace {
+
+// Can the group ever hold this gang? Counts every node that has joined, whatever its state.
+Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
+  std::map<std::string, uint32_t> by_zone;
+  std::set<std::string> groups;
+  uint32_t with_too_few_gpus = 0;
+  for (const Node& node : state.nodes) {
+    groups.insert(node.identity.group);
+    if (node.identity.group != spec.group) {
+      continue;
+    }
+    if (node.identity.capacity.gpus < spec.gpus_per_node) {
+      ++with_too_few_gpus;
+      continue;
+    }
+    ++by_zone[node.identity.zone];
+  }
+  if (state.nodes.empty()) {
+    return Fail(ErrorCode::kUnavailable, "no node has joined this cluster yet; try again shortly");
+  }
+  if (!groups.contains(spec.group)) {
+    std::string known;
+    for (const std::string& group : groups) {
+      known += (known.empty() ? "" : ", ") + group;
+    }
+    return Fail(ErrorCode::kNeverFits,
+                "resources.group: there is no group \"" + spec.group + "\" here; known: " + known);
+  }
+  const bool named_zone = spec.zone != "single" && spec.zone != "cross-ok";
+  uint32_t most = 0;
+  uint32_t total = 0;
+  std::string zones;
+  for (const auto& [zone, count] : by_zone) {
+    zones += (zones.empty() ? "" : ", ") + zone + " " + std::to_string(count);
+    if (!named_zone || zone == spec.zone) {
+      most = std::max(most, count);
+      total += count;
+    }
+  }
+  const uint32_t limit = spec.zone == "cross-ok" ? total : most;
+  if (spec.nodes <= limit) {
+    return {};
+  }
+  if (limit == 0 && with_too_few_gpus > 0) {
+    return Fail(ErrorCode::kNeverFits,
+                "resources.gpus_per_node: no node of group " + spec.group + " has " +
+                    std::to_string(spec.gpus_per_node) + " GPUs");
+  }
+  return Fail(ErrorCode::kNeverFits,
+              "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +
+                  (named_zone ? "zone " + spec.zone
+                              : (spec.zone == "cross-ok" ? "all zones" : "one zone")) +
+                  " of group " + spec.group + " (" + (zones.empty() ? "no nodes" : zones) +
+                  "); ask for at most " + std::to_string(limit));
+}
+
+bool NodesAreUsable(const ClusterState& state, const Job& job, const Allocation& allocation) {
+  std::set<NodeId> claimed_by_others;
+  for (const JobId id : state.waiting) {
+    const auto& queued = std::get<Queued>(state.jobs.at(id).phase);
+    if (id != job.id && queued.claim) {
+      claimed_by_others.insert(queued.claim->nodes.begin(), queued.claim->nodes.end());
+    }
+  }
+  std::set<NodeId> distinct;
+  for (const NodeId id : allocation.nodes) {
+    const Node* node = state.FindNode(id);
+    if (node == nullptr || !TakesWork(*node) || state.occupants[id.value()].job != JobId() ||
+        claimed_by_others.contains(id) || !distinct.insert(id).second) {
+      return false;
+    }
+  }
+  return allocation.nodes.size() == job.spec.nodes;
+}
+
+}  // namespace
+
+ApplyResult On(ClusterState& state, Instant at, const JobSubmitted& event) {
+  if (event.job.value() != state.next_job_id) {
+    return Fail(ErrorCode::kConflict, "job ids are given in order");
+  }
+  const std::vector<SpecFinding> findings = CheckJobSpec(event.spec);
+  if (!findings.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                findings.front().pointer + ": " + findings.front().message);
+  }
+  TIDE_TRY(CheckEverFits(state, event.spec));
+  Job job;
+  job.id = event.job;
+  job.spec = event.spec;
+  job.user = event.user;
+  job.idempotency_key = event.idempotency_key;
+  job.submitted_at = at;
+  ++state.next_job_id;
+  if (!event.idempotency_key.empty()) {
+    state.job_by_key[event.idempotency_key] = event.job;
+  }
+  Job& stored = state.jobs.emplace(event.job, std::move(job)).first->second;
+  EnterQueued(state, stored, at, Queued{});
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  TIDE_TRY(CheckJobEvent(*job, JobEvent::kPlaced));
+  const uint64_t last = job->attempts.empty() ? 0 : job->attempts.back().epoch.value();
+  if (event.epoch.value() != last + 1 || !NodesAreUsable(state, *job, event.allocation)) {
+    return Fail(ErrorCode::kConflict, "the placement does not match the state");
+  }
+  Attempt attempt;
+  attempt.epoch = event.epoch;
+  attempt.placed_at = at;
+  attempt.start_reason = std::get<Queued>(job->phase).next_start;
+  attempt.master_port = event.allocation.master_port;
+  for (uint32_t task = 0; task < event.allocation.nodes.size(); ++task) {
+    const NodeId node = event.allocation.nodes[task];
+    attempt.tasks.emplace_back().node = node;
+    state.occupants[node.value()] = {job->id, task};
+    state.changed.nodes.insert(node);
+  }
+  job->attempts.push_back(std::move(attempt));
+  job->phase = Starting{event.allocation};
+  job->state_since = at;
+  job->detail.clear();
+  state.waiting.erase(job->id);
+  state.live.insert(job->id);
+  state.changed.jobs.insert(job->id);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimMade& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  auto* queued = std::get_if<Queued>(&job->phase);
+  if (queued == nullptr || queued->claim) {
+    return Fail(ErrorCode::kConflict, "only a waiting job without a claim can claim nodes");
+  }
+  std::set<NodeId> taken;
+  for (const JobId id : state.waiting) {
+    if (const auto& other = std::get<Queued>(state.jobs.at(id).phase).claim) {
+      taken.insert(other->nodes.begin(), other->nodes.end());
+    }
+  }
+  for (const NodeId node : event.claim.nodes) {
+    if (state.FindNode(node) == nullptr || !taken.insert(node).second) {
+      return Fail(ErrorCode::kConflict, "a node is unknown or claimed already");
+    }
+  }
+  queued->claim = event.claim;
+  state.changed.jobs.insert(job->id);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimDropped& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  auto* queued = std::get_if<Queued>(&job->phase);
+  if (queued == nullptr || !queued->claim) {
+    return Applied::kNoOp;
+  }
+  queued->claim.reset();
+  state.changed.jobs.insert(job->id);
+  return Applied::kChanged;
+}
+
+namespace {
+
+// Suspensions of every origin: for another job, for a drain, for the user.
+ApplyResult BeginSaving(ClusterState& state, Job& job, Instant at, Saving order) {
+  if (StateOf(job) == JobState::kStarting) {
+    EnterStopping(state, job, at, order.cause, job.detail);
+    std::get<Stopping>(job.phase).beneficiary = order.beneficiary;
+    return Applied::kChanged;
+  }
+  if (auto* saving = std::get_if<Saving>(&job.phase)) {
+    if (order.cause <= saving->cause) {
+      return Applied::kNoOp;
+    }
+    saving->cause = order.cause;
+    state.changed.jobs.insert(job.id);
+    return Applied::kChanged;
+  }
+  order.allocation = *AllocationOf(job);
+  job.phase = std::move(order);
+  job.state_since = at;
+  Attempt& attempt = job.attempts.back();
+  attempt.notice_at = at;
+  attempt.parked_at = Instant();
+  attempt.withdrawn = false;
+  attempt.stop_step = -1;
+  state.changed.jobs.insert(job.id);
+  return Applied::kChanged;
+}
+
+}  // namespace
+
+ApplyResult On(ClusterState& state, Instant at, const SuspendRequested& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  TIDE_TRY(CheckJobEvent(*job, JobEvent::kSuspendRequested));
+  job->detail = event.reason;
+  return BeginSaving(state, *job, at, {{}, event.cause, event.beneficiary, event.deadline});
+}
+
+ApplyResult On(ClusterState& state, Instant at, const HoldRequested& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  if (StateOf(*job) == JobState::kHeld) {
+    return Applied::kNoOp;
+  }
+  TIDE_TRY(CheckJobEvent(*job, JobEvent::kHoldRequested));
+  const std::string detail =
+      "suspended by " + event.actor + (event.reason.empty() ? std::string() : ": " + event.reason);
+  if (const auto* queued = std::get_if<Queued>(&job->phase)) {
+    const StartReason next_start = queued->next_start;
+    job->detail = detail;
+    EnterHeld(state, *job, at, next_start);
+    return Applied::kChanged;
+  }
+  if (StateOf(*job) == JobState::kStopping) {
+    EnterStopping(state, *job, at, StopCause::kHeld, detail);
+    return Applied::kChanged;
+  }
+  job->detail = detail;
+  return BeginSaving(state, *job, at, {{}, StopCause::kHeld, JobId(), event.deadline});
+}
+
+ApplyResult On(ClusterState& state, Instant at, const ReleaseRequested& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  TIDE_TRY(CheckJobEvent(*job, JobEvent::kReleaseRequested));
+  job->detail = "resumed by " + event.actor;
+  const StartReason next_start = std::get<Held>(job->phase).next_start;
+  EnterQueued(state, *job, at, {next_start, Instant(), JobId(), std::nullopt});
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const CancelRequested& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  TIDE_TRY(CheckJobEvent(*job, JobEvent::kCancelRequested));
+  const std::string detail =
+      "cancelled by " + event.actor + (event.reason.empty() ? std::string() : ": " + event.reason);
+  if (AllocationOf(*job) != nullptr) {
+    EnterStopping(state, *job, at, StopCause::kCancelled, detail);
+  } else {
+    job->detail = detail;
+    EnterFinished(state, *job, at, {Outcome::kCancelled, 130});
+  }
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  TIDE_TRY(CheckJobEvent(*job, JobEvent::kSuspendWithdrawn));
+  job->detail.clear();
+  job->attempts.back().withdrawn = true;
+  job->phase = Running{*AllocationOf(*job)};
+  job->state_since = at;
+  state.changed.jobs.insert(job->id);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  TIDE_TRY(CheckJobEvent(*job, JobEvent::kDeadlinePassed));
+  if (auto* stopping = std::get_if<Stopping>(&job->phase)) {
+    if (stopping->kill) {
+      return Applied::kNoOp;
+    }
+    stopping->kill = true;
+    state.changed.jobs.insert(job->id);
+    return Applied::kChanged;
+  }
+  if (const auto* saving = std::get_if<Saving>(&job->phase)) {
+    EnterStopping(state, *job, at, saving->cause, "did not save before its deadline");
+  } else {
+    EnterStopping(state, *job, at, StopCause::kFailed, "did not start in time");
+  }
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const TimeLimitReached& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  if (StateOf(*job) != JobState::kRunning) {
+    return Applied::kNoOp;
+  }
+  EnterStopping(state, *job, at, StopCause::kTimeLimit, "max_runtime is used up");
+  return Applied::kChanged;
+}
+
+}  // namespace tide::apply

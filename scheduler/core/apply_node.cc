@@ -1,0 +1,351 @@
+// Events about nodes: joining, silence, faults, drains, validations.
+
+#include <algorithm>
+#include <utility>
+
+#include "scheduler/core/apply_internal.h"
+#include "scheduler/core/policy/fault_policy.h"
+
+namespace tide::apply {
+namespace {
+
+constexpr const char* kTideActor = "tide";
+
+// Tasks the state believes to be on the node but its agent does not hold any more.
+void LoseMissingTasks(ClusterState& state, const NodeJoined& event, Instant at) {
+  const Occupant occupant = state.occupants[event.node.value()];
+  if (occupant.job == JobId()) {
+    return;
+  }
+  Job& job = state.jobs.at(occupant.job);
+  const Attempt& attempt = job.attempts.back();
+  if (attempt.tasks[occupant.task].state == TaskState::kAssigned) {
+    return;  // the order to start it has not reached the agent yet; it will be sent again
+  }
+  const bool held =
+      std::any_of(event.tasks.begin(), event.tasks.end(), [&](const TaskReported& report) {
+        return report.job == occupant.job && report.epoch == attempt.epoch &&
+               report.task == occupant.task;
+      });
+  if (!held) {
+    TaskExit exit;
+    exit.reason = ExitReason::kLost;
+    exit.message = event.identity.name + " does not hold its task any more";
+    ExitTask(state, job, occupant.task, at, exit);
+    Settle(state, job, at);
+  }
+}
+
+void ClearIncidents(ClusterState& state, NodeId node, Instant at) {
+  for (auto& [id, incident] : state.incidents) {
+    if (incident.node == node && !incident.cleared_at.is_set()) {
+      incident.cleared_at = at;
+      state.changed.incidents.insert(id);
+    }
+  }
+}
+
+Incident* FindOpenIncident(ClusterState& state, const FaultObserved& event) {
+  for (auto& [id, incident] : state.incidents) {
+    if (incident.node == event.node && incident.kind == event.kind && incident.code == event.code &&
+        incident.device == event.device && !incident.cleared_at.is_set()) {
+      return &incident;
+    }
+  }
+  return nullptr;
+}
+
+std::string DescribeFault(const Incident& incident) {
+  const std::string what = incident.kind == FaultKind::kXid ? "Xid " + std::to_string(incident.code)
+                                                            : std::string("link down");
+  return what + " on " + incident.device + " (" + incident.meaning + ")";
+}
+
+void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, Instant at) {
+  const std::string reason = DescribeFault(incident);
+  if (incident.action == FaultAction::kCount) {
+    return;
+  }
+  const bool now = incident.action == FaultAction::kDrainNow;
+  const NodeEvent event = now ? NodeEvent::kBroken : NodeEvent::kDrainRequested;
+  const auto next = NextNodeState(node.state, event);
+  if (!next || (!now && node.state == NodeState::kQuarantined)) {
+    return;  // out of service already
+  }
+  node.reason = reason;
+  node.actor = kTideActor;
+  SetNodeState(state, node, *next, at);
+  if (event == NodeEvent::kBroken) {
+    FailOccupant(state, node, at, reason + " on " + node.identity.name);
+  }
+  SettleNode(state, node, at);
+}
+
+// A validation never runs beside a job.
+Status CheckIdle(const ClusterState& state, const Node& node) {
+  const Occupant& occupant = state.occupants[node.id.value()];
+  if (occupant.job != JobId()) {
+    return Fail(ErrorCode::kConflict,
+                node.identity.name + " runs " + FormatJobName(occupant.job.value()) +
+                    ": drain it first (tide drain " + node.identity.name + " --reason …)");
+  }
+  for (const JobId id : state.waiting) {
+    const auto& claim = std::get<Queued>(state.jobs.at(id).phase).claim;
+    if (claim &&
+        std::find(claim->nodes.begin(), claim->nodes.end(), node.id) != claim->nodes.end()) {
+      return Fail(ErrorCode::kConflict,
+                  node.identity.name + " is kept for " + FormatJobName(id.value()) +
+                      ", which is about to start");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
+  if (node.state != next) {
+    node.state = next;
+    node.state_since = at;
+  }
+  state.changed.nodes.insert(node.id);
+}
+
+void SettleNode(ClusterState& state, Node& node, Instant at) {
+  if (node.state == NodeState::kDraining && state.occupants[node.id.value()].job == JobId()) {
+    SetNodeState(state, node, *NextNodeState(node.state, NodeEvent::kEmptied), at);
+  }
+}
+
+void FailOccupant(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
+  const Occupant occupant = state.occupants[node.id.value()];
+  if (occupant.job == JobId()) {
+    return;
+  }
+  Job& job = state.jobs.at(occupant.job);
+  if (NextJobState(StateOf(job), JobEvent::kNodeLost)) {
+    EnterStopping(state, job, at, StopCause::kFault, detail);
+  }
+}
+
+ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
+  if (event.node.value() > state.nodes.size() || event.identity.name.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "a node joins under its name and the next free id");
+  }
+  if (event.node.value() == state.nodes.size()) {
+    if (state.node_by_name.contains(event.identity.name)) {
+      return Fail(ErrorCode::kAlreadyExists, event.identity.name + " has an id already");
+    }
+    Node& added = state.nodes.emplace_back();
+    added.id = event.node;
+    added.state_since = at;
+    state.occupants.emplace_back();
+    state.node_by_name[event.identity.name] = event.node;
+  }
+  Node& node = state.nodes[event.node.value()];
+  node.identity = event.identity;
+  node.lost_at = Instant();
+  state.changed.nodes.insert(node.id);
+  const NodeEvent arrival =
+      node.state == NodeState::kJoining ? NodeEvent::kAdmitted : NodeEvent::kHeard;
+  if (const auto next = NextNodeState(node.state, arrival)) {
+    SetNodeState(state, node, *next, at);
+    node.reason.clear();
+  }
+  LoseMissingTasks(state, event, at);
+  for (TaskReported report : event.tasks) {
+    report.node = event.node;
+    // Reports of attempts that are over are no-ops; Outstanding tells the agent to drop them.
+    (void)On(state, at, report);
+  }
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  const auto next = NextNodeState(node->state, NodeEvent::kSilent);
+  if (!next) {
+    return Applied::kNoOp;
+  }
+  node->reason = "silent";
+  SetNodeState(state, *node, *next, at);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  const auto next = NextNodeState(node->state, NodeEvent::kHeard);
+  if (!next) {
+    return Applied::kNoOp;
+  }
+  node->reason.clear();
+  SetNodeState(state, *node, *next, at);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  if (node->lost_at.is_set()) {
+    return Applied::kNoOp;
+  }
+  node->lost_at = at;
+  state.changed.nodes.insert(node->id);
+  if (const auto next = NextNodeState(node->state, NodeEvent::kLost)) {
+    node->reason = node->state == NodeState::kValidating ? "lost during its validation"
+                                                         : "its agent does not answer";
+    SetNodeState(state, *node, *next, at);
+  }
+  FailOccupant(state, *node, at, node->identity.name + " does not answer");
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  const Occupant occupant = state.occupants[node->id.value()];
+  if (!node->lost_at.is_set() || occupant.job == JobId()) {
+    return Applied::kNoOp;
+  }
+  Job& job = state.jobs.at(occupant.job);
+  TaskExit exit;
+  exit.reason = ExitReason::kLost;
+  exit.message = node->identity.name + " was lost";
+  ExitTask(state, job, occupant.task, at, exit);
+  Settle(state, job, at);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const ProbationOver& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  const auto next = NextNodeState(node->state, NodeEvent::kProbationOver);
+  if (!next) {
+    return Applied::kNoOp;
+  }
+  SetNodeState(state, *node, *next, at);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  if (Incident* open = FindOpenIncident(state, event)) {
+    ++open->count;
+    open->last_seen_at = std::max(open->last_seen_at, event.seen_at);
+    state.changed.incidents.insert(open->id);
+    return Applied::kChanged;
+  }
+  const FaultJudgement judgement = JudgeFault(event.kind, event.code);
+  Incident incident;
+  incident.id = IncidentId(state.next_incident_id++);
+  incident.node = event.node;
+  incident.kind = event.kind;
+  incident.code = event.code;
+  incident.device = event.device;
+  incident.text = event.text;
+  incident.meaning = judgement.meaning;
+  incident.action = judgement.action;
+  incident.job = state.occupants[event.node.value()].job;
+  incident.first_seen_at = event.seen_at;
+  incident.last_seen_at = event.seen_at;
+  incident.recorded_at = at;
+  ++node->faults;
+  state.changed.nodes.insert(node->id);
+  state.changed.incidents.insert(incident.id);
+  ActOnIncident(state, *node, incident, at);
+  state.incidents.emplace(incident.id, std::move(incident));
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const DrainRequested& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  if (node->state == NodeState::kDraining || node->state == NodeState::kDrained) {
+    node->reason = event.reason;  // an operator's hold takes over from the machine's
+    node->actor = event.actor;
+    state.changed.nodes.insert(node->id);
+    return Applied::kChanged;
+  }
+  TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kDrainRequested));
+  node->reason = event.reason;
+  node->actor = event.actor;
+  SetNodeState(state, *node, next, at);
+  SettleNode(state, *node, at);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  if (TakesWork(*node)) {
+    return Applied::kNoOp;
+  }
+  TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kUndrainRequested));
+  node->reason.clear();
+  node->actor.clear();
+  SetNodeState(state, *node, next, at);
+  ClearIncidents(state, node->id, at);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kValidationRequested));
+  TIDE_TRY(CheckIdle(state, *node));
+  switch (node->state) {
+    case NodeState::kQuarantined:
+    case NodeState::kProbation:
+      node->after_validation = NodeState::kProbation;
+      break;
+    case NodeState::kDrained:
+      node->after_validation =
+          node->actor == kTideActor ? NodeState::kProbation : NodeState::kDrained;
+      break;
+    case NodeState::kJoining:
+    case NodeState::kValidating:
+    case NodeState::kReady:
+    case NodeState::kSuspect:
+    case NodeState::kLost:
+    case NodeState::kDraining:
+      node->after_validation = NodeState::kReady;
+      break;
+  }
+  node->validation_id = event.request_id;
+  node->verdicts.clear();
+  SetNodeState(state, *node, next, at);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  if (node->state != NodeState::kValidating || node->validation_id != event.request_id) {
+    return Applied::kNoOp;
+  }
+  const auto failed = std::find_if(event.verdicts.begin(),
+                                   event.verdicts.end(),
+                                   [](const Verdict& each) { return each.verdict == "fail"; });
+  const bool any_passed =
+      std::any_of(event.verdicts.begin(), event.verdicts.end(), [](const Verdict& each) {
+        return each.verdict == "pass" || each.verdict == "warn";
+      });
+  node->verdicts = event.verdicts;
+  node->validation_id.clear();
+  if (failed != event.verdicts.end() || !any_passed) {
+    node->reason = failed != event.verdicts.end()
+                       ? "validator " + failed->validator + " failed: " + failed->evidence
+                       : "no validator could run";
+    node->actor = kTideActor;
+    SetNodeState(state, *node, *NextNodeState(node->state, NodeEvent::kValidationFailed), at);
+    return Applied::kChanged;
+  }
+  NodeEvent passed = NodeEvent::kValidationPassed;
+  if (node->after_validation == NodeState::kProbation) {
+    passed = NodeEvent::kValidationPassedAfterFault;
+  } else if (node->after_validation == NodeState::kDrained) {
+    passed = NodeEvent::kValidationPassedWhileHeld;
+  }
+  SetNodeState(state, *node, *NextNodeState(node->state, passed), at);
+  if (TakesWork(*node)) {
+    node->reason.clear();
+    node->actor.clear();
+    ClearIncidents(state, node->id, at);
+  }
+  return Applied::kChanged;
+}
+
+}  // namespace tide::apply

@@ -1,0 +1,104 @@
+// Reports about tasks, and what they mean for the job as a whole.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "scheduler/core/apply_internal.h"
+#include "scheduler/core/fsm/task_fsm.h"
+
+namespace tide::apply {
+namespace {
+
+// Takes over what a report says about saving; true when it was news.
+bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
+  Attempt& attempt = job.attempts.back();
+  bool news = false;
+  if (report.stop_step >= 0 && report.stop_step != attempt.stop_step) {
+    attempt.stop_step = report.stop_step;
+    news = true;
+  }
+  if (report.parked_at.is_set() && !task.parked_at.is_set()) {
+    task.parked_at = report.parked_at;
+    news = true;
+  }
+  const bool all_parked = std::all_of(attempt.tasks.begin(),
+                                      attempt.tasks.end(),
+                                      [](const Task& each) { return each.parked_at.is_set(); });
+  if (all_parked && attempt.notice_at.is_set() && !attempt.parked_at.is_set()) {
+    for (const Task& each : attempt.tasks) {
+      attempt.parked_at = std::max(attempt.parked_at, each.parked_at);
+    }
+  }
+  if (report.saved_step > task.saved_step) {
+    task.saved_step = report.saved_step;
+    news = true;
+  }
+  // A rank reports a step as saved once it knows the whole checkpoint to be committed, so one
+  // task's word is enough.
+  if (report.saved_step > job.checkpoint.step) {
+    job.checkpoint = {report.saved_step, attempt.epoch, report.saved_at};
+    news = true;
+  }
+  if (attempt.stop_step >= 0 && report.saved_step >= attempt.stop_step &&
+      !attempt.saved_at.is_set()) {
+    attempt.saved_at = report.saved_at;
+  }
+  return news;
+}
+
+}  // namespace
+
+void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExit exit) {
+  Task& task = job.attempts.back().tasks[index];
+  TIDE_CHECK(task.state != TaskState::kExited, "a task exits once");
+  task.state = TaskState::kExited;
+  task.exit = std::move(exit);
+  task.exited_at = at;
+  state.occupants[task.node.value()] = Occupant{};
+  state.changed.jobs.insert(job.id);
+  state.changed.nodes.insert(task.node);
+  SettleNode(state, state.nodes[task.node.value()], at);
+}
+
+ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
+  const auto it = state.jobs.find(event.job);
+  if (it == state.jobs.end() || it->second.attempts.empty()) {
+    return Applied::kNoOp;  // Outstanding tells the agent to stop and forget it
+  }
+  Job& job = it->second;
+  Attempt& attempt = job.attempts.back();
+  if (event.epoch != attempt.epoch || AllocationOf(job) == nullptr) {
+    return Applied::kNoOp;
+  }
+  if (event.task >= attempt.tasks.size() || attempt.tasks[event.task].node != event.node) {
+    return Fail(ErrorCode::kInvalidArgument,
+                FormatJobName(job.id.value()) + " has no task " + std::to_string(event.task) +
+                    " on that node");
+  }
+  if (event.state == TaskState::kExited && event.exit.reason == ExitReason::kNone) {
+    return Fail(ErrorCode::kInvalidArgument, "an exit needs a reason");
+  }
+  Task& task = attempt.tasks[event.task];
+  const bool forward = ClassifyTaskReport(task.state, event.state) == TaskStep::kForward;
+  const bool saving_news = task.state != TaskState::kExited && MergeSaving(job, task, event);
+  if (!forward && !saving_news) {
+    return Applied::kNoOp;
+  }
+  state.changed.jobs.insert(job.id);
+  if (forward) {
+    if (event.state >= TaskState::kRunning && !task.started_at.is_set() &&
+        event.exit.reason != ExitReason::kStartFailed) {
+      task.started_at = event.at.is_set() ? event.at : at;
+    }
+    if (event.state == TaskState::kExited) {
+      ExitTask(state, job, event.task, at, event.exit);
+    } else {
+      task.state = event.state;
+    }
+    Settle(state, job, at);
+  }
+  return Applied::kChanged;
+}
+
+}  // namespace tide::apply

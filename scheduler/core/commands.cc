@@ -1,0 +1,109 @@
+#include "scheduler/core/commands.h"
+
+namespace tide {
+namespace {
+
+Command For(const Job& job, uint32_t task, CommandKind kind) {
+  const Attempt& attempt = job.attempts.back();
+  Command command;
+  command.node = attempt.tasks[task].node;
+  command.kind = kind;
+  command.job = job.id;
+  command.epoch = attempt.epoch;
+  command.task = task;
+  return command;
+}
+
+std::optional<Command> ForTask(const Policy& policy, const Job& job, uint32_t index) {
+  const Attempt& attempt = job.attempts.back();
+  const Task& task = attempt.tasks[index];
+  if (task.state == TaskState::kExited) {
+    return std::nullopt;
+  }
+  if (const auto* saving = std::get_if<Saving>(&job.phase)) {
+    Command command = For(job, index, CommandKind::kSuspendTask);
+    command.deadline = saving->deadline;
+    return command;
+  }
+  if (const auto* stopping = std::get_if<Stopping>(&job.phase)) {
+    Command command = For(job, index, CommandKind::kStopTask);
+    command.kill = stopping->kill;
+    command.grace = stopping->cause == StopCause::kFault ? policy.fault_grace : policy.stop_grace;
+    return command;
+  }
+  if (task.state == TaskState::kAssigned) {
+    return For(job, index, CommandKind::kStartTask);
+  }
+  if (attempt.withdrawn) {
+    return For(job, index, CommandKind::kWithdrawSuspend);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void AppendForJob(const ClusterState& /*state*/,
+                  const Policy& policy,
+                  const Job& job,
+                  std::vector<Command>& out) {
+  if (AllocationOf(job) == nullptr) {
+    return;
+  }
+  for (uint32_t task = 0; task < job.attempts.back().tasks.size(); ++task) {
+    if (const auto command = ForTask(policy, job, task)) {
+      out.push_back(*command);
+    }
+  }
+}
+
+void AppendForNode(const ClusterState& state,
+                   const Policy& policy,
+                   const Node& node,
+                   std::vector<Command>& out) {
+  if (node.state == NodeState::kValidating) {
+    Command command;
+    command.node = node.id;
+    command.kind = CommandKind::kValidate;
+    command.request_id = node.validation_id;
+    out.push_back(command);
+  }
+  const Occupant& occupant = state.occupants[node.id.value()];
+  if (occupant.job != JobId()) {
+    if (const auto command = ForTask(policy, state.jobs.at(occupant.job), occupant.task)) {
+      out.push_back(*command);
+    }
+  }
+}
+
+std::vector<Command> Outstanding(const ClusterState& state, const Policy& policy) {
+  std::vector<Command> commands;
+  for (const Node& node : state.nodes) {
+    AppendForNode(state, policy, node, commands);
+  }
+  return commands;
+}
+
+std::optional<Command> ReplyTo(const ClusterState& state, const TaskReported& report) {
+  Command command;
+  command.node = report.node;
+  command.job = report.job;
+  command.epoch = report.epoch;
+  command.task = report.task;
+  const Job* job = state.FindJob(report.job);
+  const bool current = job != nullptr && AllocationOf(*job) != nullptr &&
+                       job->attempts.back().epoch == report.epoch &&
+                       report.task < job->attempts.back().tasks.size() &&
+                       job->attempts.back().tasks[report.task].state != TaskState::kExited;
+  if (current) {
+    return std::nullopt;
+  }
+  if (report.state == TaskState::kExited) {
+    command.kind = CommandKind::kForgetTask;
+  } else {
+    command.kind = CommandKind::kStopTask;
+    command.kill = true;
+  }
+  return command;
+}
+
+}  // namespace tide

@@ -1,0 +1,202 @@
+// What happens when a job changes phase. Legality was checked by the caller through the table.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "scheduler/core/apply_internal.h"
+
+namespace tide::apply {
+namespace {
+
+void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
+  job.phase = std::move(phase);
+  job.state_since = at;
+  state.changed.jobs.insert(job.id);
+  const auto set_member = [&](std::set<JobId>& set, bool member) {
+    if (member) {
+      set.insert(job.id);
+    } else {
+      set.erase(job.id);
+    }
+  };
+  set_member(state.waiting, StateOf(job) == JobState::kQueued);
+  set_member(state.live, AllocationOf(job) != nullptr);
+}
+
+// Closes the attempt: every task of it is gone.
+void CloseAttempt(Job& job, Instant at, StopCause cause) {
+  Attempt& attempt = job.attempts.back();
+  attempt.released_at = at;
+  attempt.end_cause = cause;
+  attempt.end_detail = job.detail;
+  if (attempt.running_at.is_set()) {
+    job.run_time = job.run_time + (at - attempt.running_at);
+  }
+}
+
+bool AllTasks(const Attempt& attempt, auto predicate) {
+  return std::all_of(attempt.tasks.begin(), attempt.tasks.end(), predicate);
+}
+
+bool IsFailure(ExitReason reason) {
+  switch (reason) {
+    case ExitReason::kFailed:
+    case ExitReason::kOom:
+    case ExitReason::kStartFailed:
+    case ExitReason::kLost:
+      return true;
+    case ExitReason::kNone:
+    case ExitReason::kSucceeded:
+    case ExitReason::kSuspended:
+    case ExitReason::kStopped:
+      return false;
+  }
+  return false;
+}
+
+std::string DescribeExit(const ClusterState& state, const Task& task) {
+  const std::string node = state.nodes[task.node.value()].identity.name;
+  return task.exit.message.empty() ? "task on " + node + " ended" : task.exit.message;
+}
+
+int32_t ExitCodeOf(const Job& job) {
+  for (const Task& task : job.attempts.back().tasks) {
+    if (IsFailure(task.exit.reason)) {
+      if (task.exit.signal != 0) {
+        return 128 + task.exit.signal;
+      }
+      return task.exit.code != 0 ? task.exit.code : 1;
+    }
+  }
+  return 1;
+}
+
+// All tasks are gone and the job was Stopping: run again, stay held, or end, by cause.
+void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId beneficiary) {
+  CloseAttempt(job, at, cause);
+  switch (cause) {
+    case StopCause::kNone:
+    case StopCause::kPreempted:
+    case StopCause::kDrained:
+    case StopCause::kLeft:
+      ++job.suspensions;
+      EnterQueued(state, job, at, {StartReason::kResumed, Instant(), beneficiary, std::nullopt});
+      return;
+    case StopCause::kHeld:
+      ++job.suspensions;
+      EnterHeld(state, job, at, StartReason::kResumed);
+      return;
+    case StopCause::kFault:
+      if (job.hardware_restarts < job.spec.retry_hardware_max) {
+        ++job.hardware_restarts;
+        EnterQueued(state, job, at, {StartReason::kFault, Instant(), JobId(), std::nullopt});
+        return;
+      }
+      job.detail += " (retry.hardware is used up)";
+      EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});
+      return;
+    case StopCause::kFailed:
+      if (job.failure_restarts < job.spec.retry_failure_max) {
+        ++job.failure_restarts;
+        const Instant not_before = at + job.spec.retry_backoff * job.failure_restarts;
+        EnterQueued(state, job, at, {StartReason::kRetry, not_before, JobId(), std::nullopt});
+        return;
+      }
+      EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});
+      return;
+    case StopCause::kTimeLimit:
+      EnterFinished(state, job, at, {Outcome::kFailed, 124});  // as timeout(1) reports it
+      return;
+    case StopCause::kCancelled:
+      EnterFinished(state, job, at, {Outcome::kCancelled, 130});
+      return;
+  }
+}
+
+// A task failed while the job was to go on, or to save.
+void FailFromTask(ClusterState& state, Job& job, Instant at, const Task& task) {
+  const bool lost = task.exit.reason == ExitReason::kLost;
+  EnterStopping(
+      state, job, at, lost ? StopCause::kFault : StopCause::kFailed, DescribeExit(state, task));
+}
+
+}  // namespace
+
+void EnterQueued(ClusterState& state, Job& job, Instant at, Queued queued) {
+  ChangePhase(state, job, at, std::move(queued));
+}
+
+void EnterHeld(ClusterState& state, Job& job, Instant at, StartReason next_start) {
+  ChangePhase(state, job, at, Held{next_start});
+}
+
+void EnterFinished(ClusterState& state, Job& job, Instant at, Finished finished) {
+  ChangePhase(state, job, at, finished);
+}
+
+void EnterStopping(
+    ClusterState& state, Job& job, Instant at, StopCause cause, const std::string& detail) {
+  state.changed.jobs.insert(job.id);
+  if (auto* stopping = std::get_if<Stopping>(&job.phase)) {
+    if (cause > stopping->cause) {
+      stopping->cause = cause;
+      job.detail = detail;
+    }
+    return;
+  }
+  const Allocation* allocation = AllocationOf(job);
+  TIDE_CHECK(allocation != nullptr, "only a job with nodes can be stopped");
+  Stopping next{*allocation, cause, JobId(), false};
+  if (const auto* saving = std::get_if<Saving>(&job.phase)) {
+    next.cause = std::max(cause, saving->cause);
+    next.beneficiary = saving->beneficiary;
+  }
+  if (next.cause == cause) {
+    job.detail = detail;
+  }
+  ChangePhase(state, job, at, std::move(next));
+}
+
+void Settle(ClusterState& state, Job& job, Instant at) {
+  Attempt& attempt = job.attempts.back();
+  const bool all_exited =
+      AllTasks(attempt, [](const Task& task) { return task.state == TaskState::kExited; });
+  const bool all_succeeded = AllTasks(
+      attempt, [](const Task& task) { return task.exit.reason == ExitReason::kSucceeded; });
+
+  if (StateOf(job) == JobState::kStarting || StateOf(job) == JobState::kRunning ||
+      StateOf(job) == JobState::kSaving) {
+    const auto failed = std::find_if(attempt.tasks.begin(),
+                                     attempt.tasks.end(),
+                                     [](const Task& task) { return IsFailure(task.exit.reason); });
+    if (failed != attempt.tasks.end()) {
+      FailFromTask(state, job, at, *failed);
+    }
+  }
+  if (StateOf(job) == JobState::kStarting &&
+      AllTasks(attempt, [](const Task& task) { return task.state >= TaskState::kRunning; })) {
+    attempt.running_at = at;
+    job.detail.clear();
+    ChangePhase(state, job, at, Running{*AllocationOf(job)});
+  }
+  if (!all_exited) {
+    return;
+  }
+  if (all_succeeded && StateOf(job) != JobState::kStarting) {
+    job.detail.clear();
+    CloseAttempt(job, at, StopCause::kNone);
+    EnterFinished(state, job, at, {Outcome::kSucceeded, 0});
+    return;
+  }
+  if (StateOf(job) == JobState::kRunning) {
+    EnterStopping(state, job, at, StopCause::kLeft, "saved and left on its own");
+  } else if (const auto* saving = std::get_if<Saving>(&job.phase)) {
+    EnterStopping(state, job, at, saving->cause, job.detail);
+  }
+  if (const auto* stopping = std::get_if<Stopping>(&job.phase)) {
+    Resolve(state, job, at, stopping->cause, stopping->beneficiary);
+  }
+}
+
+}  // namespace tide::apply

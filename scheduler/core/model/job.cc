@@ -1,0 +1,78 @@
+#include "scheduler/core/model/job.h"
+
+#include <array>
+#include <cstdio>
+
+namespace tide {
+
+JobState StateOf(const Job& job) {
+  return static_cast<JobState>(job.phase.index());
+}
+
+std::string_view JobStateName(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return "queued";
+    case JobState::kHeld:
+      return "held";
+    case JobState::kStarting:
+      return "starting";
+    case JobState::kRunning:
+      return "running";
+    case JobState::kSaving:
+      return "saving";
+    case JobState::kStopping:
+      return "stopping";
+    case JobState::kFinished:
+      return "finished";
+  }
+  return "";
+}
+
+std::string_view StopCauseName(StopCause cause) {
+  switch (cause) {
+    case StopCause::kNone:
+      return "";
+    case StopCause::kPreempted:
+      return "preempted";
+    case StopCause::kDrained:
+      return "drained";
+    case StopCause::kLeft:
+      return "left";
+    case StopCause::kFault:
+      return "fault";
+    case StopCause::kHeld:
+      return "held";
+    case StopCause::kFailed:
+      return "failed";
+    case StopCause::kTimeLimit:
+      return "time_limit";
+    case StopCause::kCancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
+const Allocation* AllocationOf(const Job& job) {
+  return std::visit(
+      [](const auto& phase) -> const Allocation* {
+        if constexpr (requires { phase.allocation; }) {
+          return &phase.allocation;
+        } else {
+          return nullptr;
+        }
+      },
+      job.phase);
+}
+
+std::string CheckpointName(int64_t step, Epoch epoch) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(),
+                text.size(),
+                "s%012lld-%04llx",
+                static_cast<long long>(step),
+                static_cast<unsigned long long>(epoch.value()));
+  return text.data();
+}
+
+}  // namespace tide

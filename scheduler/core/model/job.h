@@ -1,0 +1,167 @@
+#pragma once
+// A job and its phases. An allocation exists exactly in Starting … Stopping, so "queued with
+// nodes" cannot be written down.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/time.h"
+#include "common/spec/job_spec.h"
+#include "scheduler/core/model/task.h"
+
+namespace tide {
+
+// Why a job leaves its nodes, by rising precedence: a later cause replaces a lower one.
+enum class StopCause : uint8_t {
+  kNone = 0,
+  kPreempted = 1,  // for a job of a higher class
+  kDrained = 2,    // its node is wanted out of service
+  kLeft = 3,       // its ranks saved and left without being asked
+  kFailed = 4,     // a rank failed, no hardware evidence
+  kFault = 5,      // node, link or agent: evidence beats a mere failure
+  kHeld = 6,       // `tide suspend`
+  kTimeLimit = 7,
+  kCancelled = 8,
+};
+
+enum class Outcome : uint8_t {
+  kNone = 0,
+  kSucceeded = 1,
+  kFailed = 2,
+  kCancelled = 3,
+};
+
+enum class StartReason : uint8_t {
+  kFirst = 0,
+  kResumed = 1,  // after preemption, drain or hold
+  kFault = 2,
+  kRetry = 3,
+};
+
+// Nodes by task index. All or nothing.
+struct Allocation {
+  std::vector<NodeId> nodes;
+  uint32_t master_port = 0;
+  bool operator==(const Allocation&) const = default;
+};
+
+// Nodes kept for a job that waits for its victims to leave (scheduling.md section 3): from this
+// moment nobody else may start on them.
+struct Claim {
+  std::vector<NodeId> nodes;   // by task index
+  std::vector<JobId> victims;  // asked to leave for it
+  bool operator==(const Claim&) const = default;
+};
+
+struct Queued {
+  StartReason next_start = StartReason::kFirst;
+  Instant not_before;       // back-off; not set = at once
+  JobId after_beneficiary;  // a victim waits until this job has started; 0 = none
+  std::optional<Claim> claim;
+  bool operator==(const Queued&) const = default;
+};
+struct Held {
+  StartReason next_start = StartReason::kResumed;
+  bool operator==(const Held&) const = default;
+};
+struct Starting {
+  Allocation allocation;
+  bool operator==(const Starting&) const = default;
+};
+struct Running {
+  Allocation allocation;
+  bool operator==(const Running&) const = default;
+};
+struct Saving {
+  Allocation allocation;
+  StopCause cause = StopCause::kPreempted;
+  JobId beneficiary;  // 0 = none
+  Instant deadline;
+  bool operator==(const Saving&) const = default;
+};
+struct Stopping {
+  Allocation allocation;
+  StopCause cause = StopCause::kPreempted;
+  JobId beneficiary;
+  bool kill = false;  // the grace after SIGTERM is over: SIGKILL
+  bool operator==(const Stopping&) const = default;
+};
+struct Finished {
+  Outcome outcome = Outcome::kNone;
+  int32_t exit_code = 0;
+  bool operator==(const Finished&) const = default;
+};
+
+using JobPhase = std::variant<Queued, Held, Starting, Running, Saving, Stopping, Finished>;
+
+// Same order as the variant's alternatives.
+enum class JobState : uint8_t {
+  kQueued = 0,
+  kHeld = 1,
+  kStarting = 2,
+  kRunning = 3,
+  kSaving = 4,
+  kStopping = 5,
+  kFinished = 6,
+};
+inline constexpr int kJobStateCount = 7;
+
+// One start of a job: what people call a segment.
+struct Attempt {
+  Epoch epoch;
+  std::vector<Task> tasks;  // by task index
+  Instant placed_at;
+  Instant running_at;
+  Instant notice_at;    // asked to save and leave
+  Instant parked_at;    // every rank waits at the agreed step
+  Instant saved_at;     // checkpoint committed
+  Instant released_at;  // every task proven gone
+  int64_t stop_step = -1;
+  bool withdrawn = false;  // a notice of this attempt was taken back
+  StartReason start_reason = StartReason::kFirst;
+  StopCause end_cause = StopCause::kNone;
+  std::string end_detail;
+  uint32_t master_port = 0;
+  bool operator==(const Attempt&) const = default;
+};
+
+struct Checkpoint {
+  int64_t step = -1;  // -1 = none yet
+  Epoch epoch;        // attempt that wrote it
+  Instant at;
+  bool operator==(const Checkpoint&) const = default;
+};
+
+struct Job {
+  JobId id;
+  JobSpec spec;
+  std::string user;
+  std::string idempotency_key;
+  Instant submitted_at;
+  Instant state_since;
+  JobPhase phase = Queued{};
+  std::vector<Attempt> attempts;
+  Checkpoint checkpoint;
+  uint32_t suspensions = 0;
+  uint32_t hardware_restarts = 0;
+  uint32_t failure_restarts = 0;
+  Duration run_time;   // over finished attempts
+  std::string detail;  // one line: why it is in this state
+  bool operator==(const Job&) const = default;
+};
+
+[[nodiscard]] JobState StateOf(const Job& job);
+[[nodiscard]] std::string_view JobStateName(JobState state);
+[[nodiscard]] std::string_view StopCauseName(StopCause cause);
+
+// The allocation while there is one, else nullptr.
+[[nodiscard]] const Allocation* AllocationOf(const Job& job);
+
+// "s000000001200-0003": the folder of a checkpoint (docs/rank-protocol.md).
+[[nodiscard]] std::string CheckpointName(int64_t step, Epoch epoch);
+
+}  // namespace tide

@@ -1,0 +1,43 @@
+#include "scheduler/core/model/node.h"
+
+#include "scheduler/core/model/incident.h"
+
+namespace tide {
+
+std::string_view NodeStateName(NodeState state) {
+  switch (state) {
+    case NodeState::kJoining:
+      return "joining";
+    case NodeState::kValidating:
+      return "validating";
+    case NodeState::kReady:
+      return "ready";
+    case NodeState::kSuspect:
+      return "suspect";
+    case NodeState::kLost:
+      return "lost";
+    case NodeState::kDraining:
+      return "draining";
+    case NodeState::kDrained:
+      return "drained";
+    case NodeState::kQuarantined:
+      return "quarantined";
+    case NodeState::kProbation:
+      return "probation";
+  }
+  return "";
+}
+
+std::string_view FaultActionName(FaultAction action) {
+  switch (action) {
+    case FaultAction::kCount:
+      return "count";
+    case FaultAction::kDrainAfter:
+      return "drain_after";
+    case FaultAction::kDrainNow:
+      return "drain_now";
+  }
+  return "";
+}
+
+}  // namespace tide

@@ -1,0 +1,84 @@
+#pragma once
+// A machine that runs tasks, and what is known of its health.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/time.h"
+
+namespace tide {
+
+enum class NodeState : uint8_t {
+  kJoining = 0,
+  kValidating = 1,
+  kReady = 2,
+  kSuspect = 3,      // silent for a moment
+  kLost = 4,         // silent for longer; its tasks are unaccounted for
+  kDraining = 5,     // takes no new task; waits for the one it has
+  kDrained = 6,      // an operator's or the fault policy's hold
+  kQuarantined = 7,  // broken until a validation passes
+  kProbation = 8,    // passed after a fault; takes work, watched
+};
+inline constexpr int kNodeStateCount = 9;
+
+struct NodeCapacity {
+  uint32_t cpus = 0;
+  uint64_t memory_bytes = 0;
+  uint32_t gpus = 0;
+  std::string gpu_model;
+  bool operator==(const NodeCapacity&) const = default;
+};
+
+// What an agent says of itself when it connects.
+struct NodeIdentity {
+  std::string name;
+  std::string group = "default";
+  std::string zone;
+  std::string leaf;
+  NodeCapacity capacity;
+  std::string endpoint;  // gRPC address of its agent
+  std::string address;   // MASTER_ADDR when rank 0 runs here
+  std::string boot_id;
+  std::string runtime;
+  std::string agent_version;
+  uint32_t port_low = 0;  // ports kept for MASTER_PORT, inclusive
+  uint32_t port_high = 0;
+  bool operator==(const NodeIdentity&) const = default;
+};
+
+struct Verdict {
+  std::string validator;
+  std::string verdict;  // pass, warn, fail, skipped
+  double value = 0;
+  std::string unit;
+  std::string evidence;
+  double seconds = 0;
+  Instant at;
+  bool operator==(const Verdict&) const = default;
+};
+
+struct Node {
+  NodeId id;
+  NodeIdentity identity;
+  NodeState state = NodeState::kJoining;
+  Instant state_since;
+  std::string reason;  // why it is out of service
+  std::string actor;   // who took it out: a user, or "tide"
+  std::string validation_id;
+  NodeState after_validation = NodeState::kReady;  // kReady, kProbation or kDrained
+  std::vector<Verdict> verdicts;                   // of the last validation
+  uint32_t faults = 0;
+  Instant lost_at;  // last contact before it was lost
+  bool operator==(const Node&) const = default;
+};
+
+[[nodiscard]] std::string_view NodeStateName(NodeState state);
+
+// May a task start here?
+[[nodiscard]] inline bool TakesWork(const Node& node) {
+  return node.state == NodeState::kReady || node.state == NodeState::kProbation;
+}
+
+}  // namespace tide

@@ -1,0 +1,95 @@
+#include "scheduler/core/step.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace tide {
+namespace {
+
+// A decision may need another look at the state it made (a dropped claim, a timer). Each round
+// settles at least one job, so this bound is never met; it keeps a bug from spinning.
+constexpr int kRoundsMax = 1000;
+
+void CollectReplies(const ClusterState& state, const Event& event, std::vector<Command>& out) {
+  if (const auto* report = std::get_if<TaskReported>(&event.body)) {
+    if (const auto command = ReplyTo(state, *report)) {
+      out.push_back(*command);
+    }
+  } else if (const auto* joined = std::get_if<NodeJoined>(&event.body)) {
+    for (TaskReported held : joined->tasks) {
+      held.node = joined->node;
+      if (const auto command = ReplyTo(state, held)) {
+        out.push_back(*command);
+      }
+    }
+  }
+}
+
+void ApplyInputs(ClusterState& state,
+                 std::span<const Event> events,
+                 Instant now,
+                 StepResult& result) {
+  for (const Event& input : events) {
+    Event event = input;
+    if (!event.at.is_set()) {
+      event.at = now;
+    }
+    result.results.push_back(Apply(state, event));
+    if (result.results.back() && *result.results.back() == Applied::kChanged) {
+      result.log.push_back(std::move(event));
+    }
+  }
+}
+
+void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, StepResult& result) {
+  for (int round = 0; round < kRoundsMax; ++round) {
+    Decision decision = Decide(state, policy, now);
+    bool changed = false;
+    for (EventBody& body : decision.proposals) {
+      Event event{now, std::move(body)};
+      const Result<Applied> applied = Apply(state, event);
+      TIDE_CHECK(applied.has_value(), "the core proposes only what is legal");
+      if (*applied == Applied::kChanged) {
+        changed = true;
+        result.log.push_back(std::move(event));
+      }
+    }
+    result.explanations = std::move(decision.explanations);
+    result.wake_at = decision.wake_at;
+    if (!changed) {
+      return;
+    }
+  }
+  TIDE_CHECK(false, "deciding comes to rest");
+}
+
+}  // namespace
+
+StepResult Step(ClusterState& state,
+                std::span<const Event> events,
+                const Policy& policy,
+                Instant now) {
+  StepResult result;
+  ApplyInputs(state, events, now, result);
+  DecideAndApply(state, policy, now, result);
+  result.changed = std::exchange(state.changed, ChangeSet{});
+  for (const JobId id : result.changed.jobs) {
+    AppendForJob(state, policy, state.jobs.at(id), result.commands);
+  }
+  for (const NodeId id : result.changed.nodes) {
+    const Node& node = state.nodes[id.value()];
+    // A changed job's tasks are covered above.
+    if (!result.changed.jobs.contains(state.occupants[id.value()].job)) {
+      AppendForNode(state, policy, node, result.commands);
+    } else if (node.state == NodeState::kValidating) {
+      AppendForNode(state, policy, node, result.commands);
+    }
+  }
+  for (const Event& event : events) {
+    CollectReplies(state, event, result.commands);
+  }
+  return result;
+}
+
+}  // namespace tide

@@ -1,0 +1,67 @@
+#include "scheduler/core/timers.h"
+
+#include <algorithm>
+
+namespace tide {
+namespace {
+
+class Timers {
+ public:
+  Timers(const Policy& policy, Instant now, Decision& decision)
+      : policy_(policy), now_(now), decision_(decision) {}
+
+  void Due(Instant when, EventBody body) {
+    if (when <= now_) {
+      decision_.proposals.push_back(std::move(body));
+    } else {
+      decision_.wake_at = std::min(decision_.wake_at, when);
+    }
+  }
+
+  void Job(const tide::Job& job) {
+    if (std::holds_alternative<Starting>(job.phase)) {
+      Due(job.state_since + policy_.start_timeout, DeadlinePassed{job.id});
+    } else if (std::holds_alternative<Running>(job.phase)) {
+      if (job.spec.max_runtime.nanos() > 0) {
+        const Duration left = job.spec.max_runtime - job.run_time;
+        Due(job.attempts.back().running_at + left, TimeLimitReached{job.id});
+      }
+    } else if (const auto* saving = std::get_if<Saving>(&job.phase)) {
+      Due(saving->deadline, DeadlinePassed{job.id});
+    } else if (const auto* stopping = std::get_if<Stopping>(&job.phase)) {
+      if (!stopping->kill) {
+        Due(job.state_since + policy_.stop_grace, DeadlinePassed{job.id});
+      }
+    }
+  }
+
+  void Node(const tide::Node& node, bool occupied) {
+    if (node.lost_at.is_set() && occupied) {
+      // The agent stops its tasks after isolation_timeout; wait longer before believing it.
+      Due(node.lost_at + policy_.isolation_timeout + policy_.isolation_margin,
+          NodeIsolated{node.id});
+    }
+    if (node.state == NodeState::kProbation) {
+      Due(node.state_since + policy_.probation, ProbationOver{node.id});
+    }
+  }
+
+ private:
+  const Policy& policy_;
+  Instant now_;
+  Decision& decision_;
+};
+
+}  // namespace
+
+void CollectDue(const ClusterState& state, const Policy& policy, Instant now, Decision& decision) {
+  Timers timers(policy, now, decision);
+  for (const JobId id : state.live) {
+    timers.Job(state.jobs.at(id));
+  }
+  for (const Node& node : state.nodes) {
+    timers.Node(node, state.occupants[node.id.value()].job != JobId());
+  }
+}
+
+}  // namespace tide
