@@ -58,6 +58,23 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   }
 }
 
+Result<std::string> ReadTail(const std::string& path, size_t max_bytes) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info{};
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
+    return Fail(ErrorCode::kNotFound, path + " cannot be read");
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  const size_t begin = size > max_bytes ? size - max_bytes : 0;
+  std::string content(size - begin, '\0');
+  const ssize_t n = ::pread(fd.get(), content.data(), content.size(), static_cast<off_t>(begin));
+  if (n < 0) {
+    return FailErrno("cannot read " + path, errno);
+  }
+  content.resize(static_cast<size_t>(n));
+  return content;
+}
+
 Status WriteAll(int fd, std::string_view data) {
   while (!data.empty()) {
     const ssize_t n = ::write(fd, data.data(), data.size());

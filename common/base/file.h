@@ -31,6 +31,9 @@ class Fd {
 // Reads a whole file. Errors: kNotFound, kExhausted when longer than `max_bytes`, kSystem.
 [[nodiscard]] Result<std::string> ReadFile(const std::string& path, size_t max_bytes = 64U << 20U);
 
+// Reads at most the last `max_bytes` of a file. Errors: kNotFound, kSystem.
+[[nodiscard]] Result<std::string> ReadTail(const std::string& path, size_t max_bytes);
+
 // Writes to a temporary name, fsyncs, renames, fsyncs the folder: after return the new content
 // survives a power cut; before, the old content does.
 [[nodiscard]] Status WriteFileDurably(const std::string& path,

@@ -34,6 +34,15 @@ TEST_CASE("reads are bounded and say what is missing") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("the tail of a file is its last bytes") {
+  const std::string folder = MakeTemporaryFolder();
+  REQUIRE(WriteFileDurably(folder + "/log", "0123456789"));
+  CHECK(ReadTail(folder + "/log", 4).value() == "6789");
+  CHECK(ReadTail(folder + "/log", 100).value() == "0123456789");
+  CHECK_FALSE(ReadTail(folder + "/none", 4));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("folders are made with their parents") {
   const std::string folder = MakeTemporaryFolder();
   CHECK(MakeDirs(folder + "/a/b/c"));

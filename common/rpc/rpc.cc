@@ -1,0 +1,136 @@
+#include "common/rpc/rpc.h"
+
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <charconv>
+
+#include "common/base/file.h"
+
+namespace tide::rpc {
+namespace {
+
+constexpr const char* kTokenKey = "x-tide-cluster-token";
+constexpr const char* kErrorKey = "x-tide-error-code";
+
+grpc::StatusCode GrpcCode(ErrorCode code) {
+  switch (code) {
+#define TIDE_ERROR(name, number, http, grpc_name, retryable) \
+  case ErrorCode::k##name:                                   \
+    return grpc::StatusCode::grpc_name;
+#include "common/base/error_codes.def"
+#undef TIDE_ERROR
+  }
+  return grpc::StatusCode::UNKNOWN;
+}
+
+bool IsKnownCode(int number) {
+  switch (static_cast<ErrorCode>(number)) {
+#define TIDE_ERROR(name, id, http, grpc_name, retryable) case ErrorCode::k##name:
+#include "common/base/error_codes.def"
+#undef TIDE_ERROR
+    return true;
+  }
+  return false;
+}
+
+ErrorCode FromGrpcCode(grpc::StatusCode code) {
+  if (code == grpc::StatusCode::UNAVAILABLE) {
+    return ErrorCode::kUnavailable;
+  }
+  if (code == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return ErrorCode::kDeadlineExceeded;
+  }
+  if (code == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+    return ErrorCode::kExhausted;
+  }
+  if (code == grpc::StatusCode::UNAUTHENTICATED) {
+    return ErrorCode::kUnauthenticated;
+  }
+  if (code == grpc::StatusCode::NOT_FOUND) {
+    return ErrorCode::kNotFound;
+  }
+  return ErrorCode::kInternal;
+}
+
+}  // namespace
+
+Result<ClusterToken> ClusterToken::FromFile(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    return FailErrno("cannot read the cluster token " + path, errno);
+  }
+  if ((info.st_mode & 077U) != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the cluster token " + path + " can be read by others; chmod 600 " + path);
+  }
+  TIDE_ASSIGN(std::string secret, ReadFile(path, 4096));
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == ' ')) {
+    secret.pop_back();
+  }
+  if (secret.size() < 16) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the cluster token " + path + " has fewer than 16 characters");
+  }
+  return ClusterToken(std::move(secret));
+}
+
+void ClusterToken::Attach(grpc::ClientContext& context) const {
+  if (!secret_.empty()) {
+    context.AddMetadata(kTokenKey, secret_);
+  }
+}
+
+bool ClusterToken::Matches(const grpc::ServerContextBase& context) const {
+  if (secret_.empty()) {
+    return true;
+  }
+  const auto it = context.client_metadata().find(kTokenKey);
+  if (it == context.client_metadata().end() || it->second.size() != secret_.size()) {
+    return false;
+  }
+  unsigned difference = 0;
+  for (size_t i = 0; i < secret_.size(); ++i) {
+    difference |=
+        static_cast<unsigned char>(it->second.data()[i]) ^ static_cast<unsigned char>(secret_[i]);
+  }
+  return difference == 0;
+}
+
+grpc::Status ToGrpc(const Error& error, grpc::ServerContextBase* context) {
+  context->AddTrailingMetadata(kErrorKey, std::to_string(static_cast<int>(error.code)));
+  return {GrpcCode(error.code), error.message};
+}
+
+grpc::Status Unauthenticated() {
+  return {grpc::StatusCode::UNAUTHENTICATED,
+          "the cluster token is missing or wrong; give --cluster-token-file"};
+}
+
+Error FromGrpc(const grpc::Status& status, const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto it = metadata.find(kErrorKey);
+  int number = 0;
+  if (it != metadata.end()) {
+    std::from_chars(it->second.data(), it->second.data() + it->second.size(), number);
+  }
+  const ErrorCode code =
+      IsKnownCode(number) ? static_cast<ErrorCode>(number) : FromGrpcCode(status.error_code());
+  return {code, status.error_message()};
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  // Two channels to one address must not share a broken connection's back-off.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace tide::rpc

@@ -1,0 +1,46 @@
+#pragma once
+// What every gRPC edge of Tide shares: the cluster's secret, and errors as statuses.
+
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace grpc {
+class Channel;
+class ChannelCredentials;
+class ClientContext;
+class ServerContextBase;
+class Status;
+}  // namespace grpc
+
+namespace tide::rpc {
+
+// The secret that programs of one cluster show each other, read from a file of mode 0600.
+// Empty = no secret: allowed on unix sockets only, whose folder keeps others out.
+class ClusterToken {
+ public:
+  ClusterToken() = default;
+  explicit ClusterToken(std::string secret) : secret_(std::move(secret)) {}
+  // Errors: kInvalidArgument when others may read the file or it is empty.
+  static Result<ClusterToken> FromFile(const std::string& path);
+
+  [[nodiscard]] bool empty() const { return secret_.empty(); }
+  void Attach(grpc::ClientContext& context) const;
+  // Compares in constant time.
+  [[nodiscard]] bool Matches(const grpc::ServerContextBase& context) const;
+
+ private:
+  std::string secret_;
+};
+
+// Carries the message, and the code as trailing metadata `x-tide-error-code`.
+[[nodiscard]] grpc::Status ToGrpc(const Error& error, grpc::ServerContextBase* context);
+[[nodiscard]] grpc::Status Unauthenticated();
+// The other way; falls back on the gRPC code where the peer sent no number.
+[[nodiscard]] Error FromGrpc(const grpc::Status& status, const grpc::ClientContext& context);
+
+// Connects to "unix:/path" or "host:port" with the limits all programs use.
+[[nodiscard]] std::shared_ptr<grpc::Channel> Connect(const std::string& address);
+
+}  // namespace tide::rpc

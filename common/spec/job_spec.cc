@@ -1,0 +1,221 @@
+#include "common/spec/job_spec.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace tide {
+namespace {
+
+constexpr uint32_t kNodesMax = 100'000;
+constexpr uint32_t kPerNodeMax = 1024;  // GPUs and ranks
+constexpr size_t kNameMax = 63;
+constexpr size_t kLabelMax = 256;
+constexpr int32_t kSigKill = 9;
+constexpr int32_t kSigStop = 19;
+
+bool IsName(std::string_view text) {
+  const auto lower_or_digit = [](unsigned char c) {
+    return std::islower(c) != 0 || std::isdigit(c) != 0;
+  };
+  if (text.empty() || text.size() > kNameMax ||
+      !lower_or_digit(static_cast<unsigned char>(text[0]))) {
+    return false;
+  }
+  return std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+    return lower_or_digit(c) || c == '.' || c == '_' || c == '-';
+  });
+}
+
+// Groups, zones and labels are named by sites, which may like capitals and slashes.
+bool IsSiteName(std::string_view text) {
+  const auto good = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("._-/").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  return !text.empty() && text.size() <= kNameMax &&
+         std::isalnum(static_cast<unsigned char>(text[0])) != 0 &&
+         std::all_of(text.begin(), text.end(), good);
+}
+
+bool HasControl(std::string_view text) {
+  return std::any_of(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+}
+
+bool IsEnvName(std::string_view text) {
+  if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) != 0) {
+    return false;
+  }
+  return std::all_of(
+      text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+bool IsAbsolute(std::string_view path) {
+  return path.starts_with('/') && path.find("/../") == std::string_view::npos &&
+         !path.ends_with("/..") && !HasControl(path);
+}
+
+// A key as one step of a JSON pointer: "a/b" is "a~1b".
+std::string PointerStep(std::string_view key) {
+  std::string step;
+  for (const char c : key) {
+    step += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  }
+  return step;
+}
+
+class Checker {
+ public:
+  void Expect(bool good, std::string pointer, std::string message) {
+    if (!good) {
+      findings_.push_back({std::move(pointer), 0, 0, std::move(message), ""});
+    }
+  }
+  std::vector<SpecFinding> Take() { return std::move(findings_); }
+
+ private:
+  std::vector<SpecFinding> findings_;
+};
+
+void CheckSizes(const JobSpec& spec, Checker& check) {
+  check.Expect(spec.nodes >= 1 && spec.nodes <= kNodesMax,
+               "/resources/nodes",
+               "resources.nodes must be from 1 to " + std::to_string(kNodesMax) + ", not " +
+                   std::to_string(spec.nodes));
+  check.Expect(spec.ranks_per_node >= 1 && spec.ranks_per_node <= kPerNodeMax,
+               "/resources/ranks_per_node",
+               "resources.ranks_per_node must be from 1 to " + std::to_string(kPerNodeMax));
+  check.Expect(spec.gpus_per_node <= kPerNodeMax,
+               "/resources/gpus_per_node",
+               "resources.gpus_per_node must be from 0 to " + std::to_string(kPerNodeMax));
+  const std::string no_negative = " cannot be negative";
+  check.Expect(spec.suspend_notice.nanos() >= 0, "/suspend/notice", "suspend.notice" + no_negative);
+  check.Expect(spec.retry_backoff.nanos() >= 0, "/retry/backoff", "retry.backoff" + no_negative);
+  check.Expect(spec.max_runtime.nanos() >= 0, "/max_runtime", "max_runtime" + no_negative);
+  const int32_t signal = spec.suspend_signal;
+  check.Expect(signal >= 1 && signal <= 64 && signal != kSigKill && signal != kSigStop,
+               "/suspend/signal",
+               "suspend.signal must be a signal that a program can catch, such as SIGUSR1");
+  const bool known = std::any_of(
+      std::begin(kPriorityClasses), std::end(kPriorityClasses), [&](const PriorityClass& each) {
+        return each.value == spec.priority;
+      });
+  check.Expect(known,
+               "/priority",
+               "priority " + std::to_string(spec.priority) + " is none of the nine classes");
+}
+
+void CheckPaths(const JobSpec& spec, Checker& check) {
+  check.Expect(spec.workdir.empty() || IsAbsolute(spec.workdir),
+               "/workdir",
+               "workdir must be an absolute path without `..`, not \"" + spec.workdir + "\"");
+  check.Expect(
+      spec.checkpoint_dir.empty() || IsAbsolute(spec.checkpoint_dir),
+      "/checkpoint/dir",
+      "checkpoint.dir must be an absolute path without `..`, not \"" + spec.checkpoint_dir + "\"");
+  for (size_t i = 0; i < spec.mounts.size(); ++i) {
+    const std::string pointer = "/mounts/" + std::to_string(i);
+    check.Expect(IsAbsolute(spec.mounts[i].source),
+                 pointer + "/source",
+                 "a mount's source must be an absolute path without `..`");
+    check.Expect(IsAbsolute(spec.mounts[i].target) && spec.mounts[i].target != "/",
+                 pointer + "/target",
+                 "a mount's target must be an absolute path below / without `..`");
+  }
+}
+
+void CheckMaps(const JobSpec& spec, Checker& check) {
+  for (const auto& [key, value] : spec.env) {
+    const std::string pointer = "/env/" + PointerStep(key);
+    check.Expect(
+        IsEnvName(key), pointer, "\"" + key + "\" is not a name for an environment variable");
+    check.Expect(value.find('\0') == std::string::npos, pointer, "the value holds a NUL byte");
+  }
+  for (const auto& [key, value] : spec.labels) {
+    const std::string pointer = "/labels/" + PointerStep(key);
+    check.Expect(IsSiteName(key),
+                 pointer,
+                 "a label must start with a letter or digit and hold at most 63 of A-Z, a-z, 0-9, "
+                 "'.', '_', '-' and '/'");
+    check.Expect(value.size() <= kLabelMax && !HasControl(value),
+                 pointer,
+                 "the value of a label is one line of at most 256 bytes");
+  }
+}
+
+void CheckCommand(const JobSpec& spec, Checker& check) {
+  check.Expect(!spec.command.empty() && !spec.command.front().empty(),
+               "/command",
+               "a job needs a `command` (a list of words) or a `script`");
+  for (size_t i = 0; i < spec.command.size(); ++i) {
+    check.Expect(spec.command[i].find('\0') == std::string::npos,
+                 "/command/" + std::to_string(i),
+                 "a word of the command holds a NUL byte");
+  }
+}
+
+}  // namespace
+
+std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec) {
+  Checker check;
+  const std::string name_rule =
+      " must start with a letter or digit and hold at most 63 of a-z, "
+      "0-9, '.', '_' and '-'";
+  check.Expect(IsName(spec.name), "/name", "name" + name_rule);
+  check.Expect(IsName(spec.project), "/project", "project" + name_rule);
+  const std::string site_rule =
+      " must start with a letter or digit and hold at most 63 of A-Z, a-z, 0-9, '.', '_', '-' and "
+      "'/'";
+  check.Expect(IsSiteName(spec.group), "/resources/group", "resources.group" + site_rule);
+  check.Expect(IsSiteName(spec.zone), "/placement/zone", "placement.zone" + site_rule);
+  check.Expect(!spec.image.empty() && !HasControl(spec.image) && spec.image.front() != '-' &&
+                   spec.image.find(' ') == std::string::npos,
+               "/image",
+               "image must be the name of an image, or \"host\"");
+  CheckCommand(spec, check);
+  CheckSizes(spec, check);
+  CheckPaths(spec, check);
+  CheckMaps(spec, check);
+  return check.Take();
+}
+
+std::string PriorityName(int32_t value) {
+  for (const PriorityClass& each : kPriorityClasses) {
+    if (each.value == value) {
+      return std::string(each.name);
+    }
+  }
+  return std::to_string(value);
+}
+
+Result<int32_t> ParsePriority(std::string_view name) {
+  std::string known;
+  for (const PriorityClass& each : kPriorityClasses) {
+    if (each.name == name) {
+      return each.value;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(each.name);
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "\"" + std::string(name) + "\" is no priority; choose one of " + known);
+}
+
+Result<uint64_t> ParseJobName(std::string_view text) {
+  uint64_t id = 0;
+  if (text.starts_with("j-")) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + 2, end, id);
+    if (error == std::errc() && stop == end && id > 0) {
+      return id;
+    }
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "\"" + std::string(text) + "\" is no job id; they look like j-12");
+}
+
+std::string FormatJobName(uint64_t id) {
+  return "j-" + std::to_string(id);
+}
+
+}  // namespace tide

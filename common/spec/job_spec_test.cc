@@ -1,0 +1,95 @@
+#include "common/spec/job_spec.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "common/spec/signal_names.h"
+
+using namespace tide;
+
+namespace {
+
+JobSpec Good() {
+  JobSpec spec;
+  spec.name = "a";
+  spec.command = {"true"};
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("a spec from elsewhere is checked without a text") {
+  CHECK(CheckJobSpec(Good()).empty());
+  struct Case {
+    const char* pointer;
+    std::function<void(JobSpec&)> spoil;
+  };
+  const Case cases[] = {
+      {"/name", [](JobSpec& s) { s.name = "Upper"; }},
+      {"/name", [](JobSpec& s) { s.name = ".dot"; }},
+      {"/name", [](JobSpec& s) { s.name = std::string(64, 'a'); }},
+      {"/project", [](JobSpec& s) { s.project = ""; }},
+      {"/image", [](JobSpec& s) { s.image = "--privileged"; }},
+      {"/image", [](JobSpec& s) { s.image = "a b"; }},
+      {"/workdir", [](JobSpec& s) { s.workdir = "relative"; }},
+      {"/workdir", [](JobSpec& s) { s.workdir = "/a/../b"; }},
+      {"/command", [](JobSpec& s) { s.command = {}; }},
+      {"/command", [](JobSpec& s) { s.command = {""}; }},
+      {"/command/1", [](JobSpec& s) { s.command = {"a", std::string(1, '\0')}; }},
+      {"/resources/group", [](JobSpec& s) { s.group = "a\nb"; }},
+      {"/resources/nodes", [](JobSpec& s) { s.nodes = 0; }},
+      {"/resources/nodes", [](JobSpec& s) { s.nodes = 100'001; }},
+      {"/resources/ranks_per_node", [](JobSpec& s) { s.ranks_per_node = 0; }},
+      {"/resources/gpus_per_node", [](JobSpec& s) { s.gpus_per_node = 1025; }},
+      {"/placement/zone", [](JobSpec& s) { s.zone = ""; }},
+      {"/priority", [](JobSpec& s) { s.priority = 11; }},
+      {"/suspend/notice", [](JobSpec& s) { s.suspend_notice = Duration::Seconds(-1); }},
+      {"/suspend/signal", [](JobSpec& s) { s.suspend_signal = 9; }},
+      {"/suspend/signal", [](JobSpec& s) { s.suspend_signal = 65; }},
+      {"/retry/backoff", [](JobSpec& s) { s.retry_backoff = Duration::Seconds(-1); }},
+      {"/max_runtime", [](JobSpec& s) { s.max_runtime = Duration::Seconds(-1); }},
+      {"/checkpoint/dir", [](JobSpec& s) { s.checkpoint_dir = "ckpt"; }},
+      {"/env/1A", [](JobSpec& s) { s.env["1A"] = ""; }},
+      {"/env/A~1B", [](JobSpec& s) { s.env["A/B"] = ""; }},
+      {"/labels/ x", [](JobSpec& s) { s.labels[" x"] = ""; }},
+      {"/labels/x", [](JobSpec& s) { s.labels["x"] = "two\nlines"; }},
+      {"/mounts/0/source", [](JobSpec& s) { s.mounts = {{"data", "/data", false}}; }},
+      {"/mounts/0/target", [](JobSpec& s) { s.mounts = {{"/data", "/", false}}; }},
+  };
+  for (const Case& each : cases) {
+    JobSpec spec = Good();
+    each.spoil(spec);
+    const auto findings = CheckJobSpec(spec);
+    INFO(each.pointer);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].pointer == each.pointer);
+    CHECK(findings[0].line == 0);
+  }
+}
+
+TEST_CASE("priorities go by name") {
+  CHECK(ParsePriority("very-high") == 40);
+  CHECK(PriorityName(-1) == "auto");
+  CHECK(PriorityName(7) == "7");
+  CHECK_FALSE(ParsePriority("30"));
+  CHECK(ParsePriority("urgent").error().message.find("above-normal") != std::string::npos);
+}
+
+TEST_CASE("job ids look like j-12 and nothing else") {
+  CHECK(ParseJobName("j-12") == uint64_t{12});
+  CHECK(FormatJobName(12) == "j-12");
+  for (const auto* bad : {"", "12", "j-", "j-0", "j-1x", "j--1", "J-1", "j-99999999999999999999"}) {
+    CHECK_FALSE(ParseJobName(bad));
+  }
+}
+
+TEST_CASE("signals go by name or number") {
+  CHECK(ParseSignal("SIGUSR1") == 10);
+  CHECK(ParseSignal("USR1") == 10);
+  CHECK(ParseSignal("35") == 35);
+  CHECK(SignalName(15) == "SIGTERM");
+  CHECK(SignalName(35) == "35");
+  for (const auto* bad : {"", "0", "65", "SIGFOO", "9", "KILL", "10x"}) {
+    CHECK_FALSE(ParseSignal(bad));
+  }
+}

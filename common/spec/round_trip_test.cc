@@ -1,0 +1,163 @@
+// ParseJobSpec undoes both writers, for every spec, and survives every text.
+
+#include <catch2/catch.hpp>
+
+#include "common/base/prng.h"
+#include "common/spec/spec_text.h"
+
+using namespace tide;
+
+namespace {
+
+template <typename T, size_t n>
+T Pick(Prng& prng, const T (&from)[n]) {
+  return from[prng.Below(n)];
+}
+
+// Text with everything that YAML treats in a special way.
+std::string RandomText(Prng& prng, bool one_line) {
+  static constexpr const char* kPieces[] = {
+      "a", "Z9",   "-",    "--lr", ": ", " #x",  "\"", "'",    "\\",   "{",        "}",
+      "[", "]",    ",",    "&a",   "*a", "!",    "|",  ">",    "%",    "@",        "`",
+      "~", "null", "true", "1.5",  "é",  "中文", "😀", " ",    "  ",   "=",        "<<",
+      "?", "- ",   "...",  "---",  "\n", "\t",   "\r", "\x01", "\x7F", "\xC2\x85", "\xEF\xBB\xBF"};
+  std::string text;
+  const uint64_t count = prng.Below(6);
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::string piece = Pick(prng, kPieces);
+    const bool control = piece[0] == '\x7F' || static_cast<unsigned char>(piece[0]) < 0x20;
+    text += one_line && control ? "x" : piece;
+  }
+  return text;
+}
+
+std::string RandomPath(Prng& prng) {
+  return "/p" + RandomText(prng, true);
+}
+
+std::vector<std::string> RandomCommand(Prng& prng) {
+  if (prng.Below(4) == 0) {
+    std::string script = "set -e\n";
+    const uint64_t lines = prng.Below(5);
+    for (uint64_t i = 0; i < lines; ++i) {
+      script += std::string(prng.Below(4), ' ') + RandomText(prng, false) + "\n";
+    }
+    return {"/bin/bash", "-c", script};
+  }
+  std::vector<std::string> command = {"run" + RandomText(prng, false)};
+  const uint64_t words = prng.Below(5);
+  for (uint64_t i = 0; i < words; ++i) {
+    command.push_back(RandomText(prng, false));
+  }
+  return command;
+}
+
+Duration RandomSpan(Prng& prng) {
+  static constexpr uint64_t kScales[] = {1, 1000, 60'000, 86'400'000};
+  return Duration::Millis(static_cast<int64_t>(prng.Below(200) * Pick(prng, kScales)));
+}
+
+JobSpec RandomSpec(Prng& prng) {
+  static constexpr const char* kNames[] = {"a", "0", "llm-7b", "a.b_c", "null", "1e3", "true"};
+  static constexpr const char* kZones[] = {"single", "cross-ok", "A", "zone/3"};
+  static constexpr int32_t kSignals[] = {1, 10, 15, 35, 64};
+  JobSpec spec;
+  spec.name = Pick(prng, kNames);
+  spec.project = Pick(prng, kNames);
+  spec.image = prng.Below(2) == 0 ? "host" : "reg.example:5000/train@sha256:00";
+  spec.workdir = prng.Below(2) == 0 ? "" : RandomPath(prng);
+  spec.command = RandomCommand(prng);
+  spec.group = prng.Below(2) == 0 ? "default" : "a100";
+  spec.nodes = static_cast<uint32_t>(1 + prng.Below(100'000));
+  spec.gpus_per_node = static_cast<uint32_t>(prng.Below(3) * 4);
+  spec.ranks_per_node = static_cast<uint32_t>(1 + prng.Below(10));
+  spec.cpus_per_node = static_cast<uint32_t>(prng.Below(3) * 7);
+  spec.memory_bytes_per_node = prng.Below(2) == 0 ? prng.Below(8) << 30U : prng.Below(1ULL << 50U);
+  spec.zone = Pick(prng, kZones);
+  spec.priority = kPriorityClasses[prng.Below(std::size(kPriorityClasses))].value;
+  spec.suspend_notice = RandomSpan(prng);
+  spec.suspend_signal = Pick(prng, kSignals);
+  spec.checkpoint_dir = prng.Below(2) == 0 ? "" : RandomPath(prng);
+  spec.retry_failure_max = static_cast<uint32_t>(prng.Below(3));
+  spec.retry_hardware_max = static_cast<uint32_t>(prng.Below(200));
+  spec.retry_backoff = RandomSpan(prng);
+  spec.max_runtime = RandomSpan(prng);
+  for (uint64_t i = prng.Below(4); i > 0; --i) {
+    spec.env["K" + std::to_string(i)] = RandomText(prng, false);
+    spec.labels["l/" + std::to_string(i)] = RandomText(prng, true);
+    spec.mounts.push_back({RandomPath(prng), RandomPath(prng), prng.Below(2) == 0});
+  }
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("both writers are undone by the reader") {
+  Prng prng(2024);
+  for (int i = 0; i < 3000; ++i) {
+    const JobSpec spec = RandomSpec(prng);
+    INFO("spec " << i);
+    REQUIRE(CheckJobSpec(spec).empty());
+    for (const std::string& text : {FormatJobSpecYaml(spec), FormatJobSpecJson(spec)}) {
+      INFO(text);
+      const ParsedSpec parsed = ParseJobSpec(text);
+      for (const SpecFinding& each : parsed.findings) {
+        FAIL(each.line << ":" << each.column << " " << each.message);
+      }
+      REQUIRE(parsed.spec == spec);
+    }
+  }
+}
+
+TEST_CASE("defaults are left out of YAML and present in JSON") {
+  JobSpec spec;
+  spec.name = "a";
+  spec.command = {"python", "train.py", "--lr", "3e-4"};
+  CHECK(FormatJobSpecYaml(spec) ==
+        "version: 1\nname: a\ncommand: [python, train.py, --lr, 3e-4]\n");
+  CHECK(FormatJobSpecJson(spec) ==
+        R"({"version":1,"name":"a","project":"default","image":"host","workdir":null,)"
+        R"("command":["python","train.py","--lr","3e-4"],"resources":{"group":"default",)"
+        R"("nodes":1,"gpus_per_node":0,"ranks_per_node":1,"cpus_per_node":null,)"
+        R"("memory_gib":null},"placement":{"zone":"single"},"priority":"normal",)"
+        R"("suspend":{"notice":"2m","signal":"SIGTERM"},"checkpoint":{"dir":null},)"
+        R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,)"
+        R"("env":{},"labels":{},"mounts":[]})");
+  spec.command = {"/bin/bash", "-c", "set -e\n\nif true; then\n  run\nfi\n"};
+  CHECK(FormatJobSpecYaml(spec) ==
+        "version: 1\nname: a\nscript: |\n  set -e\n\n  if true; then\n    run\n  fi\n");
+}
+
+TEST_CASE("damaged texts give findings or a valid spec, never a crash") {
+  Prng prng(7);
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = FormatJobSpecYaml(RandomSpec(prng));
+    for (uint64_t j = 1 + prng.Below(4); j > 0; --j) {
+      const size_t at = prng.Below(text.size());
+      switch (prng.Below(3)) {
+        case 0:
+          text[at] = static_cast<char>(prng.Below(256));
+          break;
+        case 1:
+          text.erase(at, 1 + prng.Below(8));
+          break;
+        default:
+          text.insert(at, RandomText(prng, false));
+          break;
+      }
+      if (text.empty()) {
+        break;
+      }
+    }
+    INFO(text);
+    const ParsedSpec parsed = ParseJobSpec(text);
+    for (const SpecFinding& each : parsed.findings) {
+      CHECK(each.line >= 1);
+      CHECK(each.column >= 1);
+      CHECK_FALSE(each.message.empty());
+    }
+    if (parsed.findings.empty()) {
+      CHECK(CheckJobSpec(parsed.spec).empty());
+    }
+  }
+}

@@ -1,0 +1,82 @@
+// FormatJobSpecJson: the keys of the YAML text, every one of them present.
+
+#include <nlohmann/json.hpp>
+
+#include "common/spec/signal_names.h"
+#include "common/spec/span_text.h"
+#include "common/spec/spec_text.h"
+
+namespace tide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kGibibyte = 1ULL << 30U;
+
+Json TextOrNull(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+// 0 stands for "no limit".
+Json LimitOrNull(uint32_t limit) {
+  return limit == 0 ? Json(nullptr) : Json(limit);
+}
+
+Json Gibibytes(uint64_t bytes) {
+  if (bytes == 0) {
+    return nullptr;
+  }
+  if (bytes % kGibibyte == 0) {
+    return bytes / kGibibyte;
+  }
+  return static_cast<double>(bytes) / static_cast<double>(kGibibyte);
+}
+
+Json Resources(const JobSpec& spec) {
+  return {{"group", spec.group},
+          {"nodes", spec.nodes},
+          {"gpus_per_node", spec.gpus_per_node},
+          {"ranks_per_node", spec.ranks_per_node},
+          {"cpus_per_node", LimitOrNull(spec.cpus_per_node)},
+          {"memory_gib", Gibibytes(spec.memory_bytes_per_node)}};
+}
+
+Json Mounts(const std::vector<MountSpec>& mounts) {
+  Json list = Json::array();
+  for (const MountSpec& mount : mounts) {
+    list.push_back(
+        {{"source", mount.source}, {"target", mount.target}, {"read_only", mount.read_only}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string FormatJobSpecJson(const JobSpec& spec) {
+  const bool limited = spec.max_runtime.nanos() > 0;
+  Json document = {
+      {"version", 1},
+      {"name", spec.name},
+      {"project", spec.project},
+      {"image", spec.image},
+      {"workdir", TextOrNull(spec.workdir)},
+      {"command", spec.command},
+      {"resources", Resources(spec)},
+      {"placement", Json::object({{"zone", spec.zone}})},
+      {"priority", PriorityName(spec.priority)},
+      {"suspend",
+       {{"notice", FormatSpan(spec.suspend_notice)}, {"signal", SignalName(spec.suspend_signal)}}},
+      {"checkpoint", Json::object({{"dir", TextOrNull(spec.checkpoint_dir)}})},
+      {"retry",
+       {{"failure", spec.retry_failure_max},
+        {"hardware", spec.retry_hardware_max},
+        {"backoff", FormatSpan(spec.retry_backoff)}}},
+      {"max_runtime", limited ? Json(FormatSpan(spec.max_runtime)) : Json(nullptr)},
+      {"env", Json(spec.env)},
+      {"labels", Json(spec.labels)},
+      {"mounts", Mounts(spec.mounts)},
+  };
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tide

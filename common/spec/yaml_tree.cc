@@ -1,0 +1,258 @@
+#include "common/spec/yaml_tree.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <array>
+#include <istream>
+#include <map>
+#include <sstream>
+#include <tuple>
+
+#include "common/spec/utf8.h"
+
+namespace tide::yaml {
+namespace {
+
+constexpr size_t kTextMax = 1U << 20U;
+constexpr size_t kAnchorsMax = 100;
+
+// Stops the parser; what() is for the user.
+class Refusal : public YAML::Exception {
+ public:
+  Refusal(const YAML::Mark& place, const std::string& why) : YAML::Exception(place, why) {}
+};
+
+bool IsPlainTag(const std::string& tag) {
+  constexpr std::array<std::string_view, 9> kKnown = {"",
+                                                      "?",
+                                                      "!",
+                                                      "tag:yaml.org,2002:str",
+                                                      "tag:yaml.org,2002:int",
+                                                      "tag:yaml.org,2002:float",
+                                                      "tag:yaml.org,2002:bool",
+                                                      "tag:yaml.org,2002:map",
+                                                      "tag:yaml.org,2002:seq"};
+  return std::find(kKnown.begin(), kKnown.end(), tag) != kKnown.end();
+}
+
+// Builds the tree from yaml-cpp's events.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(std::string_view text) : text_(text) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') {
+        line_starts_.push_back(i + 1);
+      }
+    }
+  }
+
+  [[nodiscard]] NodePtr root() const { return root_; }
+  [[nodiscard]] const YAML::Mark& start() const { return start_; }
+
+  // yaml-cpp counts bytes; people count characters.
+  [[nodiscard]] std::pair<int, int> Place(const YAML::Mark& mark) const {
+    if (mark.is_null()) {
+      return {1, 1};
+    }
+    const auto line = std::min(static_cast<size_t>(mark.line), line_starts_.size() - 1);
+    const size_t stop =
+        std::min(line_starts_[line] + static_cast<size_t>(mark.column), text_.size());
+    int column = 1;
+    for (size_t pos = line_starts_[line]; pos < stop; ++column) {
+      static_cast<void>(NextCodePoint(text_, pos));
+    }
+    return {mark.line + 1, column};
+  }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { start_ = mark; }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto at = std::min(static_cast<size_t>(mark.pos), text_.size());
+    const std::string_view here = text_.substr(at);
+    const bool written = here.starts_with("~") || here.starts_with("null") ||
+                         here.starts_with("Null") || here.starts_with("NULL");
+    const auto node = Make(written ? Kind::kNull : Kind::kNothing, mark, anchor);
+    if (!written && !stack_.empty() && stack_.back().key != nullptr) {
+      // What is not there is best shown at its key.
+      node->line = stack_.back().key->line;
+      node->column = stack_.back().key->column;
+    }
+    Add(node);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) {
+      throw Refusal(mark, "an alias cannot refer to the value it is part of");
+    }
+    if (++aliases_ > kAnchorsMax) {
+      throw Refusal(mark, "more than 100 aliases");
+    }
+    Spend(mark, Weight(*found->second));
+    Add(found->second);
+  }
+
+  void OnScalar(const YAML::Mark& mark,
+                const std::string& tag,
+                YAML::anchor_t anchor,
+                const std::string& value) override {
+    CheckTag(mark, tag);
+    const auto node = Make(Kind::kScalar, mark, anchor);
+    node->text = value;
+    node->quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
+    Spend(mark, value.size() + 1);
+    Add(node);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark,
+                       const std::string& tag,
+                       YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    Open(Kind::kSequence, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { Close(); }
+
+  void OnMapStart(const YAML::Mark& mark,
+                  const std::string& tag,
+                  YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    Open(Kind::kMap, mark, tag, anchor);
+  }
+  void OnMapEnd() override { Close(); }
+
+ private:
+  struct Frame {
+    std::shared_ptr<Node> node;
+    NodePtr key;  // of the entry whose value comes next
+    YAML::anchor_t anchor = 0;
+  };
+
+  static size_t Weight(const Node& node) {
+    size_t sum = node.text.size() + 1;
+    for (const NodePtr& item : node.items) {
+      sum += Weight(*item);
+    }
+    for (const auto& [key, value] : node.entries) {
+      sum += Weight(*key) + Weight(*value);
+    }
+    return sum;
+  }
+
+  static void CheckTag(const YAML::Mark& mark, const std::string& tag) {
+    if (!IsPlainTag(tag)) {
+      throw Refusal(mark, "tags such as `" + tag.substr(0, 40) + "` have no meaning here");
+    }
+  }
+
+  void Spend(const YAML::Mark& mark, size_t bytes) {
+    spent_ += bytes;
+    if (spent_ > 2 * kTextMax) {
+      throw Refusal(mark, "the aliases make the text longer than 1 MiB");
+    }
+  }
+
+  std::shared_ptr<Node> Make(Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    auto node = std::make_shared<Node>();
+    node->kind = kind;
+    std::tie(node->line, node->column) = Place(mark);
+    if (anchor != 0 && ++anchors_seen_ > kAnchorsMax) {
+      throw Refusal(mark, "more than 100 anchors");
+    }
+    if (anchor != 0 && kind != Kind::kMap && kind != Kind::kSequence) {
+      anchors_[anchor] = node;
+    }
+    return node;
+  }
+
+  void Open(Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    CheckTag(mark, tag);
+    stack_.push_back({Make(kind, mark, anchor), nullptr, anchor});
+  }
+
+  void Close() {
+    const Frame frame = std::move(stack_.back());
+    stack_.pop_back();
+    if (frame.anchor != 0) {
+      anchors_[frame.anchor] = frame.node;
+    }
+    Add(frame.node);
+  }
+
+  void Add(NodePtr node) {
+    if (stack_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Frame& top = stack_.back();
+    if (top.node->kind == Kind::kSequence) {
+      top.node->items.push_back(std::move(node));
+    } else if (top.key == nullptr) {
+      top.key = std::move(node);
+    } else {
+      top.node->entries.emplace_back(std::move(top.key), std::move(node));
+      top.key = nullptr;
+    }
+  }
+
+  const std::string_view text_;
+  std::vector<size_t> line_starts_ = {0};
+  std::vector<Frame> stack_;
+  std::map<YAML::anchor_t, NodePtr> anchors_;
+  size_t anchors_seen_ = 0;
+  size_t aliases_ = 0;
+  size_t spent_ = 0;
+  YAML::Mark start_;
+  NodePtr root_;
+};
+
+Document Refuse(std::pair<int, int> place, std::string message) {
+  return {nullptr, {{"", place.first, place.second, std::move(message), ""}}};
+}
+
+Document ParseChecked(std::string_view text) {
+  TreeBuilder builder(text);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder) || builder.root() == nullptr) {
+      return Refuse({1, 1}, "the text is empty; a spec begins with `version: 1`");
+    }
+    TreeBuilder second(text);
+    if (parser.HandleNextDocument(second)) {
+      return Refuse(builder.Place(second.start()),
+                    "a second document begins here; a spec is one document");
+    }
+  } catch (const Refusal& refusal) {
+    return Refuse(builder.Place(refusal.mark), refusal.msg);
+  } catch (const YAML::Exception& error) {
+    return Refuse(builder.Place(error.mark), "this is not YAML: " + error.msg);
+  } catch (const std::exception& error) {
+    return Refuse({1, 1}, std::string("this is not YAML: ") + error.what());
+  }
+  return {builder.root(), {}};
+}
+
+}  // namespace
+
+Document Parse(std::string_view text) {
+  if (text.size() > kTextMax) {
+    return Refuse({1, 1},
+                  "the text has " + std::to_string(text.size()) + " bytes; at most 1 MiB is read");
+  }
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
+  if (const auto bad = FindInvalidUtf8(text)) {
+    const auto before = text.substr(0, *bad);
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    return Refuse({static_cast<int>(line), 1}, "this line is not UTF-8 text");
+  }
+  return ParseChecked(text);
+}
+
+}  // namespace tide::yaml

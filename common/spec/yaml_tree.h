@@ -1,0 +1,45 @@
+#pragma once
+// A YAML (or JSON) document as a tree in which every node knows its place. Duplicate keys are
+// kept, so that a reader can name both. Aliases share the node of their anchor.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/spec/job_spec.h"
+
+namespace tide::yaml {
+
+struct Node;
+using NodePtr = std::shared_ptr<const Node>;
+
+enum class Kind {
+  kNothing,  // no value at all: `key:`
+  kNull,     // written: `null` or `~`
+  kScalar,
+  kSequence,
+  kMap,
+};
+
+struct Node {
+  Kind kind = Kind::kNothing;
+  std::string text;     // of a scalar
+  bool quoted = false;  // "…", '…' or a block: never a number or a boolean
+  int line = 0;         // from 1
+  int column = 0;       // from 1, in characters
+  std::vector<NodePtr> items;
+  std::vector<std::pair<NodePtr, NodePtr>> entries;  // key, value
+};
+
+struct Document {
+  NodePtr root;                       // null where `findings` says why
+  std::vector<SpecFinding> findings;  // syntax, several documents, size, anchors
+};
+
+// Reads one document. Never throws.
+// Limits: 1 MiB of text, also after aliases are replaced; 100 anchors and 100 aliases.
+[[nodiscard]] Document Parse(std::string_view text);
+
+}  // namespace tide::yaml

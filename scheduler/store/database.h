@@ -1,0 +1,58 @@
+#pragma once
+// The port to a SQL database. Statements are written once, in the dialect that SQLite and
+// PostgreSQL share: $1 parameters, ON CONFLICT, RETURNING, BIGINT / TEXT / DOUBLE PRECISION.
+// One thread at a time. Errors name the database and the way out, on one line.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace tide {
+
+using SqlValue = std::variant<std::monostate, int64_t, double, std::string>;
+using SqlRow = std::vector<SqlValue>;
+
+struct SqlRows {
+  std::vector<std::string> columns;
+  std::vector<SqlRow> rows;
+};
+
+class Database {
+ public:
+  virtual ~Database() = default;
+  Database() = default;
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Starts a transaction that may write.
+  [[nodiscard]] virtual Status Begin() = 0;
+  // After return everything since Begin survives a power cut; on error nothing of it does, or
+  // (a server that went away) nobody knows: the caller must end and load again.
+  [[nodiscard]] virtual Status Commit() = 0;
+  // Gives up the open transaction, if there is one.
+  virtual void Rollback() = 0;
+
+  // Runs one statement; it is prepared once and kept under its text.
+  //   params: values of $1, $2 …; their number must match.
+  [[nodiscard]] virtual Result<SqlRows> Run(std::string_view sql,
+                                            std::span<const SqlValue> params) = 0;
+  // Runs several statements without parameters: migrations and dumps.
+  [[nodiscard]] virtual Status RunScript(std::string_view sql) = 0;
+
+  // What messages call it: a file's path, or server and database.
+  [[nodiscard]] virtual std::string Name() const = 0;
+  // True when holding this object proves that no other scheduler is alive on the same data, so
+  // a lease found in it is a dead one's.
+  [[nodiscard]] virtual bool IsExclusive() const = 0;
+};
+
+// A column of a row, or the Error kCorrupt naming `what`.
+[[nodiscard]] Result<int64_t> IntAt(const SqlRow& row, size_t column, std::string_view what);
+[[nodiscard]] Result<std::string> TextAt(const SqlRow& row, size_t column, std::string_view what);
+
+}  // namespace tide

@@ -1,0 +1,187 @@
+#pragma once
+// The stored form of events: as model_fields.h, for the bodies of the log.
+
+#include "scheduler/store/model_fields.h"
+
+namespace tide {
+
+template <typename V, MaybeConst<JobSubmitted> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, spec, user, idempotency_key] = record;
+  visit("job", job);
+  visit("spec", spec);
+  visit("user", user);
+  visit("idempotency_key", idempotency_key);
+}
+
+template <typename V, MaybeConst<HoldRequested> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, deadline, actor, reason] = record;
+  visit("job", job);
+  visit("deadline", deadline);
+  visit("actor", actor);
+  visit("reason", reason);
+}
+
+template <typename V, MaybeConst<ReleaseRequested> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, actor] = record;
+  visit("job", job);
+  visit("actor", actor);
+}
+
+template <typename V, MaybeConst<CancelRequested> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, actor, reason] = record;
+  visit("job", job);
+  visit("actor", actor);
+  visit("reason", reason);
+}
+
+template <typename V, MaybeConst<DrainRequested> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, actor, reason] = record;
+  visit("node", node);
+  visit("actor", actor);
+  visit("reason", reason);
+}
+
+template <typename V, MaybeConst<UndrainRequested> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, actor] = record;
+  visit("node", node);
+  visit("actor", actor);
+}
+
+template <typename V, MaybeConst<ValidationRequested> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, request_id, actor] = record;
+  visit("node", node);
+  visit("request_id", request_id);
+  visit("actor", actor);
+}
+
+template <typename V, MaybeConst<JobPlaced> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, epoch, allocation] = record;
+  visit("job", job);
+  visit("epoch", epoch);
+  visit("allocation", allocation);
+}
+
+template <typename V, MaybeConst<ClaimMade> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, claim] = record;
+  visit("job", job);
+  visit("claim", claim);
+}
+
+template <typename V, MaybeConst<ClaimDropped> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job] = record;
+  visit("job", job);
+}
+
+template <typename V, MaybeConst<SuspendRequested> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, cause, beneficiary, deadline, reason] = record;
+  visit("job", job);
+  visit("cause", cause);
+  visit("beneficiary", beneficiary);
+  visit("deadline", deadline);
+  visit("reason", reason);
+}
+
+template <typename V, MaybeConst<SuspendWithdrawn> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job] = record;
+  visit("job", job);
+}
+
+template <typename V, MaybeConst<DeadlinePassed> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job] = record;
+  visit("job", job);
+}
+
+template <typename V, MaybeConst<TimeLimitReached> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job] = record;
+  visit("job", job);
+}
+
+template <typename V, MaybeConst<TaskReported> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, job, epoch, task, state, exit, at, parked_at, stop_step, saved_step, saved_at] =
+      record;
+  visit("node", node);
+  visit("job", job);
+  visit("epoch", epoch);
+  visit("task", task);
+  visit("state", state);
+  visit("exit", exit);
+  visit("at", at);
+  visit("parked_at", parked_at);
+  visit("stop_step", stop_step);
+  visit("saved_step", saved_step);
+  visit("saved_at", saved_at);
+}
+
+template <typename V, MaybeConst<NodeJoined> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, identity, tasks] = record;
+  visit("node", node);
+  visit("identity", identity);
+  visit("tasks", tasks);
+}
+
+template <typename V, MaybeConst<FaultObserved> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, kind, code, device, text, seen_at] = record;
+  visit("node", node);
+  visit("kind", kind);
+  visit("code", code);
+  visit("device", device);
+  visit("text", text);
+  visit("seen_at", seen_at);
+}
+
+template <typename V, MaybeConst<ValidationReported> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, request_id, verdicts] = record;
+  visit("node", node);
+  visit("request_id", request_id);
+  visit("verdicts", verdicts);
+}
+
+template <typename V, MaybeConst<NodeSilent> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node] = record;
+  visit("node", node);
+}
+
+template <typename V, MaybeConst<NodeHeard> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node] = record;
+  visit("node", node);
+}
+
+template <typename V, MaybeConst<NodeLost> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node] = record;
+  visit("node", node);
+}
+
+template <typename V, MaybeConst<NodeIsolated> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node] = record;
+  visit("node", node);
+}
+
+template <typename V, MaybeConst<ProbationOver> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node] = record;
+  visit("node", node);
+}
+
+}  // namespace tide

@@ -1,0 +1,101 @@
+#include "scheduler/store/lease.h"
+
+#include <vector>
+
+namespace tide {
+namespace {
+
+struct LeaseRow {
+  int64_t term = 0;
+  std::string holder;
+  Instant expires;
+};
+
+Result<LeaseRow> ReadLease(Database& database) {
+  TIDE_ASSIGN(
+      const SqlRows found,
+      database.Run("SELECT term, holder, expires_ns FROM leases WHERE name = 'scheduler'", {}));
+  LeaseRow lease;
+  if (!found.rows.empty()) {
+    TIDE_ASSIGN(lease.term, IntAt(found.rows[0], 0, "leases.term"));
+    TIDE_ASSIGN(lease.holder, TextAt(found.rows[0], 1, "leases.holder"));
+    TIDE_ASSIGN(const int64_t expires, IntAt(found.rows[0], 2, "leases.expires_ns"));
+    lease.expires = Instant::FromUnixNanos(expires);
+  }
+  return lease;
+}
+
+std::unexpected<Error> Held(const Database& database, const LeaseRow& lease, Instant now) {
+  return Fail(ErrorCode::kConflict,
+              database.Name() + ": " + lease.holder + " leads (term " + std::to_string(lease.term) +
+                  ") for another " + FormatDuration(lease.expires - now) +
+                  " unless it renews: stop it, or stay a standby");
+}
+
+Status SetExpiry(Database& database, Term term, Instant expires) {
+  const std::vector<SqlValue> params = {
+      FormatRfc3339(expires), expires.unix_nanos(), static_cast<int64_t>(term.value())};
+  TIDE_ASSIGN(const SqlRows kept,
+              database.Run("UPDATE leases SET expires_at = $1, expires_ns = $2 "
+                           "WHERE name = 'scheduler' AND term = $3 RETURNING term",
+                           params));
+  if (!kept.rows.empty()) {
+    return {};
+  }
+  TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
+  return Fail(ErrorCode::kStaleTerm,
+              database.Name() + ": " + (lease.holder.empty() ? "nobody" : lease.holder) +
+                  " leads with term " + std::to_string(lease.term) + ", this scheduler had term " +
+                  std::to_string(term.value()) + ": it must end, nothing was written");
+}
+
+}  // namespace
+
+Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant now) {
+  if (database.IsExclusive()) {
+    return {};
+  }
+  TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
+  if (lease.holder != holder && lease.expires > now) {
+    return Held(database, lease, now);
+  }
+  return {};
+}
+
+Result<Term> AcquireLease(Database& database, const std::string& holder, Instant now) {
+  const Instant expires = now + kLeaseDuration;
+  const std::vector<SqlValue> params = {holder,
+                                        FormatRfc3339(expires),
+                                        expires.unix_nanos(),
+                                        now.unix_nanos(),
+                                        int64_t{database.IsExclusive() ? 1 : 0}};
+  TIDE_ASSIGN(
+      const SqlRows taken,
+      database.Run("INSERT INTO leases (name, term, holder, expires_at, expires_ns) "
+                   "VALUES ('scheduler', 1, $1, $2, $3) ON CONFLICT (name) DO UPDATE SET "
+                   "term = leases.term + 1, holder = excluded.holder, "
+                   "expires_at = excluded.expires_at, expires_ns = excluded.expires_ns "
+                   "WHERE leases.expires_ns <= $4 OR leases.holder = excluded.holder OR $5 = 1 "
+                   "RETURNING term",
+                   params));
+  if (taken.rows.empty()) {
+    TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
+    return Held(database, lease, now);
+  }
+  TIDE_ASSIGN(const int64_t term, IntAt(taken.rows[0], 0, "leases.term"));
+  return Term(static_cast<uint64_t>(term));
+}
+
+Status RenewLease(Database& database, Term term, Instant now) {
+  return SetExpiry(database, term, now + kLeaseDuration);
+}
+
+Status ReleaseLease(Database& database, Term term, Instant now) {
+  const Status released = SetExpiry(database, term, now);
+  if (!released && released.error().code != ErrorCode::kStaleTerm) {
+    return released;
+  }
+  return {};
+}
+
+}  // namespace tide

@@ -1,0 +1,32 @@
+#pragma once
+// Leadership: one row {term, holder, expiry}. Whoever took it last leads; every transaction of a
+// leader first proves, by its term, that nobody took it since.
+
+#include <string>
+
+#include "common/base/ids.h"
+#include "common/base/time.h"
+#include "scheduler/store/database.h"
+
+namespace tide {
+
+inline constexpr Duration kLeaseDuration = Duration::Seconds(15);
+// An idle leader renews this often; a busy one with every commit.
+inline constexpr Duration kLeaseRenewal = Duration::Seconds(5);
+
+// Is a lease of somebody else in force? Before migrating: a standby leaves the tables alone.
+//   Errors: kConflict, naming the holder and how long it lasts.
+[[nodiscard]] Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant now);
+
+// Takes the lease with the next term, in one statement.
+//   Errors: kConflict as above.
+[[nodiscard]] Result<Term> AcquireLease(Database& database, const std::string& holder, Instant now);
+
+// Inside a transaction: holds the row and moves its expiry.
+//   Errors: kStaleTerm when another scheduler has taken over.
+[[nodiscard]] Status RenewLease(Database& database, Term term, Instant now);
+
+// Ends the lease at once, so that a standby need not wait. No error when it is not ours any more.
+[[nodiscard]] Status ReleaseLease(Database& database, Term term, Instant now);
+
+}  // namespace tide

@@ -1,0 +1,64 @@
+#include "scheduler/store/migrate.h"
+
+#include <string>
+#include <vector>
+
+namespace tide {
+namespace {
+
+Status CreateRecord(Database& database) {
+  return database.RunScript(
+      "CREATE TABLE IF NOT EXISTS schema_migrations ("
+      "version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL)");
+}
+
+// The version's row comes first: a second program doing the same waits for it, then finds it.
+Status ApplyOne(Database& database, const Migration& migration, Instant now) {
+  const std::vector<SqlValue> params = {
+      int64_t{migration.version}, std::string(migration.name), FormatRfc3339(now)};
+  TIDE_ASSIGN(const SqlRows inserted,
+              database.Run("INSERT INTO schema_migrations (version, name, applied_at) "
+                           "VALUES ($1, $2, $3) ON CONFLICT (version) DO NOTHING "
+                           "RETURNING version",
+                           params));
+  return inserted.rows.empty() ? Status() : database.RunScript(migration.sql);
+}
+
+}  // namespace
+
+Result<int> ReadSchemaVersion(Database& database, std::span<const Migration> migrations) {
+  TIDE_TRY(CreateRecord(database));
+  TIDE_ASSIGN(const SqlRows found,
+              database.Run("SELECT coalesce(max(version), 0) FROM schema_migrations", {}));
+  TIDE_ASSIGN(const int64_t version, IntAt(found.rows.at(0), 0, "schema_migrations.version"));
+  const int known = migrations.empty() ? 0 : migrations.back().version;
+  if (version > known) {
+    return Fail(ErrorCode::kConflict,
+                database.Name() + " was written by a newer Tide (schema " +
+                    std::to_string(version) + ", this program knows " + std::to_string(known) +
+                    "): install that version, or restore a backup made before the upgrade");
+  }
+  return static_cast<int>(version);
+}
+
+Status Migrate(Database& database, std::span<const Migration> migrations, Instant now) {
+  TIDE_ASSIGN(const int version, ReadSchemaVersion(database, migrations));
+  for (const Migration& migration : migrations) {
+    if (migration.version <= version) {
+      continue;
+    }
+    TIDE_TRY(database.Begin());
+    Status applied = ApplyOne(database, migration, now);
+    if (applied) {
+      applied = database.Commit();
+    }
+    if (!applied) {
+      database.Rollback();
+      return Fail(applied.error().code,
+                  "migration " + std::string(migration.name) + ": " + applied.error().message);
+    }
+  }
+  return {};
+}
+
+}  // namespace tide

@@ -1,0 +1,32 @@
+#pragma once
+// Brings the tables of a database to this program's schema. Numbered SQL files in migrations/ are
+// compiled in; a released one never changes, so that every old database stays loadable.
+
+#include <span>
+#include <string_view>
+
+#include "common/base/time.h"
+#include "scheduler/store/database.h"
+
+namespace tide {
+
+struct Migration {
+  int version;            // 1, 2, 3 …
+  std::string_view name;  // "0001_initial"
+  std::string_view sql;
+};
+
+// Those of this program, by version.
+[[nodiscard]] std::span<const Migration> BuiltInMigrations();
+
+// The version of the newest migration applied, 0 for an empty database.
+//   Errors: kConflict when it is newer than the last of `migrations`.
+[[nodiscard]] Result<int> ReadSchemaVersion(Database& database,
+                                            std::span<const Migration> migrations);
+
+// Applies what is missing, each in a transaction of its own.
+[[nodiscard]] Status Migrate(Database& database,
+                             std::span<const Migration> migrations,
+                             Instant now);
+
+}  // namespace tide

@@ -1,0 +1,342 @@
+#pragma once
+// The stored form of the model: for each struct, its members under their keys, in order. The
+// structured binding names every member, so a new one does not compile until it is stored.
+// Keys are for ever; a key that a reader does not know is ignored, a missing one is the default.
+
+#include <concepts>
+#include <type_traits>
+
+#include "scheduler/core/model/event.h"
+
+namespace tide {
+
+// T is U or const U: one list serves writing and reading.
+template <typename T, typename U>
+concept MaybeConst = std::same_as<std::remove_const_t<T>, U>;
+
+template <typename V, MaybeConst<MountSpec> T>
+void VisitFields(V& visit, T& record) {
+  auto& [source, target, read_only] = record;
+  visit("source", source);
+  visit("target", target);
+  visit("read_only", read_only);
+}
+
+template <typename V, MaybeConst<JobSpec> T>
+void VisitFields(V& visit, T& record) {
+  auto& [name,
+         project,
+         image,
+         workdir,
+         command,
+         group,
+         nodes,
+         gpus_per_node,
+         ranks_per_node,
+         cpus_per_node,
+         memory_bytes_per_node,
+         zone,
+         priority,
+         suspend_notice,
+         suspend_signal,
+         checkpoint_dir,
+         retry_failure_max,
+         retry_hardware_max,
+         retry_backoff,
+         max_runtime,
+         env,
+         labels,
+         mounts] = record;
+  visit("name", name);
+  visit("project", project);
+  visit("image", image);
+  visit("workdir", workdir);
+  visit("command", command);
+  visit("group", group);
+  visit("nodes", nodes);
+  visit("gpus_per_node", gpus_per_node);
+  visit("ranks_per_node", ranks_per_node);
+  visit("cpus_per_node", cpus_per_node);
+  visit("memory_bytes_per_node", memory_bytes_per_node);
+  visit("zone", zone);
+  visit("priority", priority);
+  visit("suspend_notice", suspend_notice);
+  visit("suspend_signal", suspend_signal);
+  visit("checkpoint_dir", checkpoint_dir);
+  visit("retry_failure_max", retry_failure_max);
+  visit("retry_hardware_max", retry_hardware_max);
+  visit("retry_backoff", retry_backoff);
+  visit("max_runtime", max_runtime);
+  visit("env", env);
+  visit("labels", labels);
+  visit("mounts", mounts);
+}
+
+template <typename V, MaybeConst<TaskExit> T>
+void VisitFields(V& visit, T& record) {
+  auto& [reason, code, signal, rank, message] = record;
+  visit("reason", reason);
+  visit("code", code);
+  visit("signal", signal);
+  visit("rank", rank);
+  visit("message", message);
+}
+
+template <typename V, MaybeConst<Task> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, state, exit, started_at, exited_at, parked_at, saved_step] = record;
+  visit("node", node);
+  visit("state", state);
+  visit("exit", exit);
+  visit("started_at", started_at);
+  visit("exited_at", exited_at);
+  visit("parked_at", parked_at);
+  visit("saved_step", saved_step);
+}
+
+template <typename V, MaybeConst<Allocation> T>
+void VisitFields(V& visit, T& record) {
+  auto& [nodes, master_port] = record;
+  visit("nodes", nodes);
+  visit("master_port", master_port);
+}
+
+template <typename V, MaybeConst<Claim> T>
+void VisitFields(V& visit, T& record) {
+  auto& [nodes, victims] = record;
+  visit("nodes", nodes);
+  visit("victims", victims);
+}
+
+template <typename V, MaybeConst<Queued> T>
+void VisitFields(V& visit, T& record) {
+  auto& [next_start, not_before, after_beneficiary, claim] = record;
+  visit("next_start", next_start);
+  visit("not_before", not_before);
+  visit("after_beneficiary", after_beneficiary);
+  visit("claim", claim);
+}
+
+template <typename V, MaybeConst<Held> T>
+void VisitFields(V& visit, T& record) {
+  auto& [next_start] = record;
+  visit("next_start", next_start);
+}
+
+template <typename V, MaybeConst<Starting> T>
+void VisitFields(V& visit, T& record) {
+  auto& [allocation] = record;
+  visit("allocation", allocation);
+}
+
+template <typename V, MaybeConst<Running> T>
+void VisitFields(V& visit, T& record) {
+  auto& [allocation] = record;
+  visit("allocation", allocation);
+}
+
+template <typename V, MaybeConst<Saving> T>
+void VisitFields(V& visit, T& record) {
+  auto& [allocation, cause, beneficiary, deadline] = record;
+  visit("allocation", allocation);
+  visit("cause", cause);
+  visit("beneficiary", beneficiary);
+  visit("deadline", deadline);
+}
+
+template <typename V, MaybeConst<Stopping> T>
+void VisitFields(V& visit, T& record) {
+  auto& [allocation, cause, beneficiary, kill] = record;
+  visit("allocation", allocation);
+  visit("cause", cause);
+  visit("beneficiary", beneficiary);
+  visit("kill", kill);
+}
+
+template <typename V, MaybeConst<Finished> T>
+void VisitFields(V& visit, T& record) {
+  auto& [outcome, exit_code] = record;
+  visit("outcome", outcome);
+  visit("exit_code", exit_code);
+}
+
+template <typename V, MaybeConst<Attempt> T>
+void VisitFields(V& visit, T& record) {
+  auto& [epoch,
+         tasks,
+         placed_at,
+         running_at,
+         notice_at,
+         parked_at,
+         saved_at,
+         released_at,
+         stop_step,
+         withdrawn,
+         start_reason,
+         end_cause,
+         end_detail,
+         master_port] = record;
+  visit("epoch", epoch);
+  visit("tasks", tasks);
+  visit("placed_at", placed_at);
+  visit("running_at", running_at);
+  visit("notice_at", notice_at);
+  visit("parked_at", parked_at);
+  visit("saved_at", saved_at);
+  visit("released_at", released_at);
+  visit("stop_step", stop_step);
+  visit("withdrawn", withdrawn);
+  visit("start_reason", start_reason);
+  visit("end_cause", end_cause);
+  visit("end_detail", end_detail);
+  visit("master_port", master_port);
+}
+
+template <typename V, MaybeConst<Checkpoint> T>
+void VisitFields(V& visit, T& record) {
+  auto& [step, epoch, at] = record;
+  visit("step", step);
+  visit("epoch", epoch);
+  visit("at", at);
+}
+
+template <typename V, MaybeConst<Job> T>
+void VisitFields(V& visit, T& record) {
+  auto& [id,
+         spec,
+         user,
+         idempotency_key,
+         submitted_at,
+         state_since,
+         phase,
+         attempts,
+         checkpoint,
+         suspensions,
+         hardware_restarts,
+         failure_restarts,
+         run_time,
+         detail] = record;
+  visit("id", id);
+  visit("spec", spec);
+  visit("user", user);
+  visit("idempotency_key", idempotency_key);
+  visit("submitted_at", submitted_at);
+  visit("state_since", state_since);
+  visit("phase", phase);
+  visit("attempts", attempts);
+  visit("checkpoint", checkpoint);
+  visit("suspensions", suspensions);
+  visit("hardware_restarts", hardware_restarts);
+  visit("failure_restarts", failure_restarts);
+  visit("run_time", run_time);
+  visit("detail", detail);
+}
+
+template <typename V, MaybeConst<NodeCapacity> T>
+void VisitFields(V& visit, T& record) {
+  auto& [cpus, memory_bytes, gpus, gpu_model] = record;
+  visit("cpus", cpus);
+  visit("memory_bytes", memory_bytes);
+  visit("gpus", gpus);
+  visit("gpu_model", gpu_model);
+}
+
+template <typename V, MaybeConst<NodeIdentity> T>
+void VisitFields(V& visit, T& record) {
+  auto& [name,
+         group,
+         zone,
+         leaf,
+         capacity,
+         endpoint,
+         address,
+         boot_id,
+         runtime,
+         agent_version,
+         port_low,
+         port_high] = record;
+  visit("name", name);
+  visit("group", group);
+  visit("zone", zone);
+  visit("leaf", leaf);
+  visit("capacity", capacity);
+  visit("endpoint", endpoint);
+  visit("address", address);
+  visit("boot_id", boot_id);
+  visit("runtime", runtime);
+  visit("agent_version", agent_version);
+  visit("port_low", port_low);
+  visit("port_high", port_high);
+}
+
+template <typename V, MaybeConst<Verdict> T>
+void VisitFields(V& visit, T& record) {
+  auto& [validator, verdict, value, unit, evidence, seconds, at] = record;
+  visit("validator", validator);
+  visit("verdict", verdict);
+  visit("value", value);
+  visit("unit", unit);
+  visit("evidence", evidence);
+  visit("seconds", seconds);
+  visit("at", at);
+}
+
+template <typename V, MaybeConst<Node> T>
+void VisitFields(V& visit, T& record) {
+  auto& [id,
+         identity,
+         state,
+         state_since,
+         reason,
+         actor,
+         validation_id,
+         after_validation,
+         verdicts,
+         faults,
+         lost_at] = record;
+  visit("id", id);
+  visit("identity", identity);
+  visit("state", state);
+  visit("state_since", state_since);
+  visit("reason", reason);
+  visit("actor", actor);
+  visit("validation_id", validation_id);
+  visit("after_validation", after_validation);
+  visit("verdicts", verdicts);
+  visit("faults", faults);
+  visit("lost_at", lost_at);
+}
+
+template <typename V, MaybeConst<Incident> T>
+void VisitFields(V& visit, T& record) {
+  auto& [id,
+         node,
+         kind,
+         code,
+         device,
+         text,
+         meaning,
+         action,
+         job,
+         first_seen_at,
+         last_seen_at,
+         recorded_at,
+         cleared_at,
+         count] = record;
+  visit("id", id);
+  visit("node", node);
+  visit("kind", kind);
+  visit("code", code);
+  visit("device", device);
+  visit("text", text);
+  visit("meaning", meaning);
+  visit("action", action);
+  visit("job", job);
+  visit("first_seen_at", first_seen_at);
+  visit("last_seen_at", last_seen_at);
+  visit("recorded_at", recorded_at);
+  visit("cleared_at", cleared_at);
+  visit("count", count);
+}
+
+}  // namespace tide

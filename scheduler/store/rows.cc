@@ -1,0 +1,275 @@
+#include "scheduler/store/rows.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/store/codec.h"
+#include "scheduler/store/enum_names.h"
+#include "scheduler/store/text.h"
+
+namespace tide {
+namespace {
+
+SqlValue Time(Instant at) {
+  return at.is_set() ? SqlValue(FormatRfc3339(at)) : SqlValue();
+}
+
+SqlValue Word(std::string_view text) {
+  return ReadableText(text);
+}
+
+template <typename E>
+  requires std::is_enum_v<E>
+SqlValue Word(E value) {
+  return std::string(EnumText(value));
+}
+
+SqlValue Id(JobId job) {
+  return job == JobId() ? SqlValue() : SqlValue(SqlInt(job.value()));
+}
+
+// Seconds from one moment to another, when both have happened.
+SqlValue Seconds(Instant from, Instant to) {
+  return from.is_set() && to.is_set() ? SqlValue((to - from).seconds()) : SqlValue();
+}
+
+SqlValue Step(int64_t step) {
+  return step < 0 ? SqlValue() : SqlValue(step);
+}
+
+Status Write(Database& database, std::string_view sql, const std::vector<SqlValue>& params) {
+  TIDE_TRY(database.Run(sql, params));
+  return {};
+}
+
+}  // namespace
+
+Status WriteNode(Database& database, const Node& node, JobId occupant) {
+  const NodeIdentity& identity = node.identity;
+  return Write(
+      database,
+      "INSERT INTO nodes (id, name, node_group, zone, leaf, state, state_since, reason, actor, "
+      "job, cpus, memory_bytes, gpus, gpu_model, faults, data) VALUES ($1, $2, $3, $4, $5, $6, "
+      "$7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (id) DO UPDATE SET "
+      "name = excluded.name, node_group = excluded.node_group, zone = excluded.zone, "
+      "leaf = excluded.leaf, state = excluded.state, state_since = excluded.state_since, "
+      "reason = excluded.reason, actor = excluded.actor, job = excluded.job, "
+      "cpus = excluded.cpus, memory_bytes = excluded.memory_bytes, gpus = excluded.gpus, "
+      "gpu_model = excluded.gpu_model, faults = excluded.faults, data = excluded.data",
+      {int64_t{node.id.value()},
+       Word(identity.name),
+       Word(identity.group),
+       Word(identity.zone),
+       Word(identity.leaf),
+       Word(node.state),
+       Time(node.state_since),
+       Word(node.reason),
+       Word(node.actor),
+       Id(occupant),
+       int64_t{identity.capacity.cpus},
+       SqlInt(identity.capacity.memory_bytes),
+       int64_t{identity.capacity.gpus},
+       Word(identity.capacity.gpu_model),
+       int64_t{node.faults},
+       EncodeNode(node)});
+}
+
+Status WriteJob(Database& database, const Job& job) {
+  const auto* finished = std::get_if<Finished>(&job.phase);
+  const Instant first_start = job.attempts.empty() ? Instant() : job.attempts.front().placed_at;
+  return Write(
+      database,
+      "INSERT INTO jobs (id, name, user_name, project, node_group, state, outcome, exit_code, "
+      "priority, nodes, gpus_per_node, submitted_at, state_since, starts, wait_seconds, "
+      "run_seconds, suspensions, hardware_restarts, failure_restarts, checkpoint_step, detail, "
+      "data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
+      "$18, $19, $20, $21, $22) ON CONFLICT (id) DO UPDATE SET name = excluded.name, "
+      "user_name = excluded.user_name, project = excluded.project, "
+      "node_group = excluded.node_group, state = excluded.state, outcome = excluded.outcome, "
+      "exit_code = excluded.exit_code, priority = excluded.priority, nodes = excluded.nodes, "
+      "gpus_per_node = excluded.gpus_per_node, submitted_at = excluded.submitted_at, "
+      "state_since = excluded.state_since, starts = excluded.starts, "
+      "wait_seconds = excluded.wait_seconds, run_seconds = excluded.run_seconds, "
+      "suspensions = excluded.suspensions, hardware_restarts = excluded.hardware_restarts, "
+      "failure_restarts = excluded.failure_restarts, "
+      "checkpoint_step = excluded.checkpoint_step, detail = excluded.detail, "
+      "data = excluded.data",
+      {SqlInt(job.id.value()),
+       Word(job.spec.name),
+       Word(job.user),
+       Word(job.spec.project),
+       Word(job.spec.group),
+       Word(StateOf(job)),
+       finished == nullptr ? SqlValue() : Word(finished->outcome),
+       finished == nullptr ? SqlValue() : SqlValue(int64_t{finished->exit_code}),
+       int64_t{job.spec.priority},
+       int64_t{job.spec.nodes},
+       int64_t{job.spec.gpus_per_node},
+       Time(job.submitted_at),
+       Time(job.state_since),
+       SqlInt(job.attempts.size()),
+       Seconds(job.submitted_at, first_start),
+       job.run_time.seconds(),
+       int64_t{job.suspensions},
+       int64_t{job.hardware_restarts},
+       int64_t{job.failure_restarts},
+       Step(job.checkpoint.step),
+       Word(job.detail),
+       EncodeJobRow(job)});
+}
+
+Status WriteAttempt(Database& database, const Job& job, const Attempt& attempt) {
+  const double gpus =
+      static_cast<double>(job.spec.gpus_per_node) * static_cast<double>(attempt.tasks.size());
+  const SqlValue held = Seconds(attempt.placed_at, attempt.released_at);
+  const auto* held_seconds = std::get_if<double>(&held);
+  return Write(
+      database,
+      "INSERT INTO attempts (job, epoch, start_reason, end_cause, end_detail, nodes, placed_at, "
+      "running_at, notice_at, saved_at, released_at, run_seconds, gpu_seconds, data) VALUES ($1, "
+      "$2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (job, epoch) "
+      "DO UPDATE SET start_reason = excluded.start_reason, end_cause = excluded.end_cause, "
+      "end_detail = excluded.end_detail, nodes = excluded.nodes, placed_at = excluded.placed_at, "
+      "running_at = excluded.running_at, notice_at = excluded.notice_at, "
+      "saved_at = excluded.saved_at, released_at = excluded.released_at, "
+      "run_seconds = excluded.run_seconds, gpu_seconds = excluded.gpu_seconds, "
+      "data = excluded.data",
+      {SqlInt(job.id.value()),
+       SqlInt(attempt.epoch.value()),
+       Word(attempt.start_reason),
+       attempt.end_cause == StopCause::kNone ? SqlValue() : Word(attempt.end_cause),
+       Word(attempt.end_detail),
+       SqlInt(attempt.tasks.size()),
+       Time(attempt.placed_at),
+       Time(attempt.running_at),
+       Time(attempt.notice_at),
+       Time(attempt.saved_at),
+       Time(attempt.released_at),
+       Seconds(attempt.running_at, attempt.released_at),
+       held_seconds == nullptr ? SqlValue() : SqlValue(*held_seconds * gpus),
+       EncodeAttemptRow(attempt)});
+}
+
+Status WriteTask(Database& database, JobId job, const Attempt& attempt, uint32_t index) {
+  const Task& task = attempt.tasks.at(index);
+  const bool exited = task.state == TaskState::kExited;
+  const auto at_exit = [&](SqlValue value) { return exited ? std::move(value) : SqlValue(); };
+  return Write(
+      database,
+      "INSERT INTO tasks (job, epoch, task, node, state, started_at, exited_at, exit_reason, "
+      "exit_code, exit_signal, exit_rank, message, saved_step, data) VALUES ($1, $2, $3, $4, $5, "
+      "$6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (job, epoch, task) DO UPDATE SET "
+      "node = excluded.node, state = excluded.state, started_at = excluded.started_at, "
+      "exited_at = excluded.exited_at, exit_reason = excluded.exit_reason, "
+      "exit_code = excluded.exit_code, exit_signal = excluded.exit_signal, "
+      "exit_rank = excluded.exit_rank, message = excluded.message, "
+      "saved_step = excluded.saved_step, data = excluded.data",
+      {SqlInt(job.value()),
+       SqlInt(attempt.epoch.value()),
+       int64_t{index},
+       int64_t{task.node.value()},
+       Word(task.state),
+       Time(task.started_at),
+       Time(task.exited_at),
+       at_exit(Word(task.exit.reason)),
+       at_exit(int64_t{task.exit.code}),
+       at_exit(int64_t{task.exit.signal}),
+       at_exit(Step(task.exit.rank)),
+       at_exit(Word(task.exit.message)),
+       Step(task.saved_step),
+       EncodeTask(task)});
+}
+
+Status WriteIncident(Database& database, const Incident& incident) {
+  return Write(
+      database,
+      "INSERT INTO incidents (id, node, kind, code, device, meaning, action, job, observed, "
+      "first_seen_at, last_seen_at, recorded_at, cleared_at, data) VALUES ($1, $2, $3, $4, $5, "
+      "$6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) DO UPDATE SET "
+      "observed = excluded.observed, last_seen_at = excluded.last_seen_at, "
+      "cleared_at = excluded.cleared_at, data = excluded.data",
+      {SqlInt(incident.id.value()),
+       int64_t{incident.node.value()},
+       Word(incident.kind),
+       int64_t{incident.code},
+       Word(incident.device),
+       Word(incident.meaning),
+       Word(incident.action),
+       Id(incident.job),
+       int64_t{incident.count},
+       Time(incident.first_seen_at),
+       Time(incident.last_seen_at),
+       Time(incident.recorded_at),
+       Time(incident.cleared_at),
+       EncodeIncident(incident)});
+}
+
+namespace {
+
+Status WriteVerdicts(Database& database, int64_t seq, const ValidationReported& report) {
+  for (size_t item = 0; item < report.verdicts.size(); ++item) {
+    const Verdict& verdict = report.verdicts[item];
+    TIDE_TRY(Write(database,
+                   "INSERT INTO validations (seq, item, node, request_id, at, validator, verdict, "
+                   "value, unit, evidence, seconds) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, "
+                   "$10, $11)",
+                   {seq,
+                    SqlInt(item),
+                    int64_t{report.node.value()},
+                    Word(report.request_id),
+                    Time(verdict.at),
+                    Word(verdict.validator),
+                    Word(verdict.verdict),
+                    verdict.value,
+                    Word(verdict.unit),
+                    Word(verdict.evidence),
+                    verdict.seconds}));
+  }
+  return {};
+}
+
+// The job and the node a body is about, when it names them.
+std::pair<SqlValue, SqlValue> SubjectsOf(const EventBody& body) {
+  return std::visit(
+      [](const auto& each) {
+        std::pair<SqlValue, SqlValue> subjects;
+        if constexpr (requires { each.job; }) {
+          subjects.first = Id(each.job);
+        }
+        if constexpr (requires { each.node; }) {
+          subjects.second = int64_t{each.node.value()};
+        }
+        return subjects;
+      },
+      body);
+}
+
+}  // namespace
+
+Status WriteEvent(Database& database, int64_t seq, const Event& event) {
+  auto [job, node] = SubjectsOf(event.body);
+  TIDE_TRY(Write(database,
+                 "INSERT INTO events (seq, at, at_ns, type, job, node, data) "
+                 "VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                 {seq,
+                  Time(event.at),
+                  event.at.unix_nanos(),
+                  Word(EventName(event.body)),
+                  std::move(job),
+                  std::move(node),
+                  EncodeEventBody(event.body)}));
+  if (const auto* report = std::get_if<ValidationReported>(&event.body)) {
+    TIDE_TRY(WriteVerdicts(database, seq, *report));
+  }
+  return {};
+}
+
+Status WriteCounter(Database& database, std::string_view name, uint64_t value) {
+  return Write(database,
+               "INSERT INTO counters (name, value) VALUES ($1, $2) "
+               "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+               {Word(name), SqlInt(value)});
+}
+
+}  // namespace tide

@@ -1,0 +1,288 @@
+#include "scheduler/store/store.h"
+
+#include <catch2/catch.hpp>
+
+#include "scheduler/store/codec.h"
+#include "scheduler/store/lease.h"
+#include "scheduler/store/load.h"
+#include "scheduler/store/migrate.h"
+#include "scheduler/store/sqlite_database.h"
+#include "scheduler/store/testing/random_world.h"
+#include "scheduler/store/testing/temp_dir.h"
+
+namespace tide {
+namespace {
+
+using Catch::Contains;
+using testing::Join;
+using testing::RandomWorld;
+using testing::Submit;
+using testing::TempDir;
+
+const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
+
+std::unique_ptr<Database> MustOpen(const std::string& path,
+                                   SqliteAccess access = SqliteAccess::kExclusive) {
+  auto database = OpenSqlite(path, access);
+  REQUIRE(database);
+  return std::move(*database);
+}
+
+std::unique_ptr<Store> MustOpenStore(std::unique_ptr<Database> database,
+                                     const std::string& holder,
+                                     Instant now) {
+  auto store = Store::Open(std::move(database), holder, now);
+  if (!store) {
+    FAIL(store.error().message);
+  }
+  return std::move(*store);
+}
+
+int64_t Count(Database& database, const std::string& what) {
+  const auto found = database.Run("SELECT count(*) FROM " + what, {});
+  REQUIRE(found);
+  return std::get<int64_t>(found->rows.at(0).at(0));
+}
+
+StepResult StepOne(ClusterState& state, EventBody body, Instant now) {
+  const std::vector<Event> events = {{Instant(), std::move(body)}};
+  return Step(state, events, Policy(), now);
+}
+
+void RequireSameDerived(const ClusterState& loaded, const ClusterState& state) {
+  REQUIRE(loaded.occupants == state.occupants);
+  REQUIRE(loaded.waiting == state.waiting);
+  REQUIRE(loaded.live == state.live);
+  REQUIRE(loaded.node_by_name == state.node_by_name);
+  REQUIRE(loaded.job_by_key == state.job_by_key);
+}
+
+TEST_CASE("after every commit a load gives the same state", "[store]") {
+  const uint64_t seed = GENERATE(range(1, 6));
+  CAPTURE(seed);
+  const TempDir dir;
+  const auto reader = MustOpen(dir.File("t.db"), SqliteAccess::kShared);
+  auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+  auto initial = store->Load();
+  REQUIRE(initial);
+  RandomWorld world(seed, std::move(*initial));
+  std::vector<std::string> logged;
+  for (int turn = 0; turn < 160; ++turn) {
+    const StepResult step = world.Turn();
+    REQUIRE_FALSE(CheckInvariants(world.state()));
+    REQUIRE(store->Commit(world.state(), step, world.now()));
+    for (const Event& event : step.log) {
+      logged.push_back(EncodeEventBody(event.body));
+    }
+    if (turn % 40 == 39) {  // go on as after a restart
+      store.reset();
+      store = MustOpenStore(MustOpen(dir.File("t.db")), "a", world.now());
+      REQUIRE(store->Load());
+    }
+    const auto loaded = LoadState(*reader);
+    if (!loaded) {
+      FAIL(loaded.error().message);
+    }
+    REQUIRE(EncodeState(*loaded) == EncodeState(world.state()));
+    RequireSameDerived(*loaded, world.state());
+  }
+  const auto events = LoadEvents(*reader, 0, 1'000'000);
+  REQUIRE(events);
+  REQUIRE(events->size() == logged.size());
+  for (size_t i = 0; i < logged.size(); ++i) {
+    REQUIRE((*events)[i].seq == static_cast<int64_t>(i) + 1);
+    REQUIRE(EncodeEventBody((*events)[i].event.body) == logged[i]);
+  }
+  CHECK(store->last_seq() == static_cast<int64_t>(logged.size()));
+  CHECK(store->term() == Term(5));
+}
+
+TEST_CASE("the columns tell people what happened", "[store]") {
+  const TempDir dir;
+  auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+  ClusterState state;
+  REQUIRE(store->Commit(state, StepOne(state, Join(0), kNow), kNow));
+  REQUIRE(store->Commit(state, StepOne(state, Submit(1, 1, 30), kNow), kNow));
+  Database& db = store->database();
+  const auto job = db.Run(
+      "SELECT name, user_name, state, priority, nodes, submitted_at, starts, "
+      "wait_seconds, outcome FROM jobs",
+      {});
+  REQUIRE(job);
+  CHECK(job->rows.at(0) == SqlRow{"train-1",
+                                  "ada",
+                                  "starting",
+                                  int64_t{30},
+                                  int64_t{1},
+                                  FormatRfc3339(kNow),
+                                  int64_t{1},
+                                  0.0,
+                                  std::monostate{}});
+  const auto node = db.Run("SELECT name, state, job, gpus FROM nodes", {});
+  CHECK(node->rows.at(0) == SqlRow{"node-0", "ready", int64_t{1}, int64_t{8}});
+  const auto events = db.Run("SELECT seq, type, job, node FROM events ORDER BY seq", {});
+  CHECK(events->rows == std::vector<SqlRow>{
+                            {int64_t{1}, "node_joined", std::monostate{}, int64_t{0}},
+                            {int64_t{2}, "job_submitted", int64_t{1}, std::monostate{}},
+                            {int64_t{3}, "job_placed", int64_t{1}, std::monostate{}},
+                        });
+  CHECK(Count(db, "attempts WHERE released_at IS NULL") == 1);
+  CHECK(Count(db, "tasks WHERE state = 'assigned'") == 1);
+}
+
+TEST_CASE("verdicts stay in the history", "[store]") {
+  const TempDir dir;
+  auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+  ClusterState state;
+  REQUIRE(store->Commit(state, StepOne(state, Join(0), kNow), kNow));
+  for (const char* word : {"pass", "fail"}) {
+    const ValidationRequested request{NodeId(0), word, "ada"};
+    REQUIRE(store->Commit(state, StepOne(state, request, kNow), kNow));
+    const ValidationReported report{NodeId(0), word, {{"gpu", word, 2.5, "TFLOPS", "", 1, kNow}}};
+    REQUIRE(store->Commit(state, StepOne(state, report, kNow), kNow));
+  }
+  const auto found = store->database().Run(
+      "SELECT node, request_id, validator, verdict, value FROM validations ORDER BY seq", {});
+  REQUIRE(found);
+  CHECK(found->rows == std::vector<SqlRow>{{int64_t{0}, "pass", "gpu", "pass", 2.5},
+                                           {int64_t{0}, "fail", "gpu", "fail", 2.5}});
+}
+
+TEST_CASE("a report of one task writes one task", "[store]") {
+  const TempDir dir;
+  auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+  ClusterState state;
+  for (uint32_t node = 0; node < 4; ++node) {
+    REQUIRE(store->Commit(state, StepOne(state, Join(node), kNow), kNow));
+  }
+  REQUIRE(store->Commit(state, StepOne(state, Submit(1, 4, 10), kNow), kNow));
+  REQUIRE(store->database().RunScript("UPDATE tasks SET message = 'untouched'"));
+  TaskReported report;
+  report.job = JobId(1);
+  report.epoch = Epoch(1);
+  report.task = 2;
+  report.node = state.jobs.at(JobId(1)).attempts.back().tasks.at(2).node;
+  report.state = TaskState::kRunning;
+  REQUIRE(store->Commit(state, StepOne(state, report, kNow), kNow));
+  CHECK(Count(store->database(), "tasks WHERE message = 'untouched'") == 3);
+}
+
+TEST_CASE("ids are not given twice", "[store]") {
+  const TempDir dir;
+  auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+  ClusterState state;
+  state.next_job_id = 42;
+  state.next_incident_id = 17;
+  REQUIRE(store->Commit(state, StepOne(state, Join(0), kNow), kNow));
+  const auto loaded = store->Load();
+  REQUIRE(loaded);
+  CHECK(loaded->next_job_id == 42);
+  CHECK(loaded->next_incident_id == 17);
+}
+
+TEST_CASE("an empty step writes only the lease, when it is due", "[store]") {
+  const TempDir dir;
+  auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+  const ClusterState state;
+  const auto expires = [&] {
+    const auto found = store->database().Run("SELECT expires_ns FROM leases", {});
+    return Instant::FromUnixNanos(std::get<int64_t>(found->rows.at(0).at(0)));
+  };
+  REQUIRE(store->Commit(state, {}, kNow + kLeaseRenewal - Duration::Millis(1)));
+  CHECK(expires() == kNow + kLeaseDuration);
+  REQUIRE(store->Commit(state, {}, kNow + kLeaseRenewal));
+  CHECK(expires() == kNow + kLeaseRenewal + kLeaseDuration);
+}
+
+TEST_CASE("a standby waits for the lease, a deposed leader writes nothing", "[lease]") {
+  const TempDir dir;
+  const std::string path = dir.File("t.db");
+  auto old_leader = MustOpenStore(MustOpen(path, SqliteAccess::kShared), "old", kNow);
+  const auto refused = Store::Open(MustOpen(path, SqliteAccess::kShared), "new", kNow);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kConflict);
+  CHECK_THAT(refused.error().message, Contains("old leads (term 1)"));
+
+  const Instant later = kNow + kLeaseDuration;
+  auto new_leader = MustOpenStore(MustOpen(path, SqliteAccess::kShared), "new", later);
+  CHECK(new_leader->term() == Term(2));
+  ClusterState state;
+  const StepResult step = StepOne(state, Join(0), later);
+  const Status stale = old_leader->Commit(state, step, later);
+  REQUIRE_FALSE(stale);
+  CHECK(stale.error().code == ErrorCode::kStaleTerm);
+  CHECK_THAT(stale.error().message, Contains("new leads with term 2"));
+  CHECK(Count(new_leader->database(), "events") == 0);
+  CHECK(Count(new_leader->database(), "nodes") == 0);
+  // Once failed, always failed: memory is ahead of the log.
+  CHECK(old_leader->Commit(state, {}, later).error().code == ErrorCode::kStaleTerm);
+  CHECK(new_leader->Commit(state, step, later));
+}
+
+TEST_CASE("a lease given up is free at once", "[lease]") {
+  const TempDir dir;
+  const std::string path = dir.File("t.db");
+  auto first = MustOpenStore(MustOpen(path, SqliteAccess::kShared), "one", kNow);
+  REQUIRE(first->Release(kNow));
+  CHECK(MustOpenStore(MustOpen(path, SqliteAccess::kShared), "two", kNow)->term() == Term(2));
+  CHECK(first->Release(kNow));  // not ours any more: no harm
+}
+
+TEST_CASE("a failed commit leaves nothing and ends the store", "[store]") {
+  const TempDir dir;
+  auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+  ClusterState state;
+  REQUIRE(store->Commit(state, StepOne(state, Join(0), kNow), kNow));
+  const std::string before = EncodeState(*store->Load());
+  const auto pages = store->database().Run("PRAGMA page_count", {});
+  REQUIRE(store->database().RunScript("PRAGMA max_page_count = " +
+                                      std::to_string(std::get<int64_t>(pages->rows.at(0).at(0)))));
+  JobSubmitted large = Submit(1, 1, 10);
+  large.spec.env["LARGE"] = std::string(100'000, 'x');
+  const Status full = store->Commit(state, StepOne(state, large, kNow), kNow);
+  REQUIRE_FALSE(full);
+  CHECK_THAT(full.error().message, Contains("no space left"));
+  CHECK(EncodeState(*store->Load()) == before);
+  CHECK_FALSE(store->Commit(state, {}, kNow));
+}
+
+TEST_CASE("broken rows are named, not loaded", "[store]") {
+  const TempDir dir;
+  auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+  ClusterState state;
+  REQUIRE(store->Commit(state, StepOne(state, Join(0), kNow), kNow));
+  REQUIRE(store->Commit(state, StepOne(state, Submit(1, 1, 10), kNow), kNow));
+  REQUIRE(store->database().RunScript("PRAGMA foreign_keys = OFF"));
+  const auto [damage, words] = GENERATE(table<std::string, std::string>({
+      {"UPDATE jobs SET data = '{'", "jobs 1: not JSON"},
+      {"UPDATE jobs SET data = '{\"id\": 2}'", "jobs 1: its id disagrees"},
+      {"DELETE FROM jobs", "attempts 1/1: its job is missing"},
+      {"DELETE FROM attempts", "tasks 1/1/0: its attempt"},
+      {"DELETE FROM tasks", "j-1 holds nodes, but its attempt or tasks are missing"},
+      {"DELETE FROM nodes", "j-1 has a task on a node that is missing"},
+      {"UPDATE nodes SET id = 3", "nodes 3: node ids have a gap"},
+      {"UPDATE attempts SET data = '{\"epoch\": 1, \"released_at\": 5}'",
+       "I4: attempt and phase of j-1 disagree"},
+  }));
+  REQUIRE(store->database().RunScript(damage));
+  const auto loaded = store->Load();
+  REQUIRE_FALSE(loaded);
+  CHECK(loaded.error().code == ErrorCode::kCorrupt);
+  CHECK_THAT(loaded.error().message, Contains(words) && Contains("restore it from a backup"));
+}
+
+TEST_CASE("a database of a newer program is refused before anything is written", "[store]") {
+  const TempDir dir;
+  {
+    const auto store = MustOpenStore(MustOpen(dir.File("t.db")), "a", kNow);
+    REQUIRE(store->database().RunScript(
+        "INSERT INTO schema_migrations VALUES (999, '0999_future', '2030-01-01')"));
+  }
+  const auto refused = Store::Open(MustOpen(dir.File("t.db")), "a", kNow);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kConflict);
+  CHECK_THAT(refused.error().message, Contains("newer Tide (schema 999"));
+}
+
+}  // namespace
+}  // namespace tide

@@ -1,0 +1,18 @@
+#pragma once
+// Text that came from outside, made fit for a database column.
+
+#include <string>
+#include <string_view>
+
+namespace tide {
+
+[[nodiscard]] bool IsUtf8(std::string_view text);
+
+// The text itself, or with '?' for what PostgreSQL refuses: NUL and bytes that are no UTF-8.
+[[nodiscard]] std::string ReadableText(std::string_view text);
+
+// "00ff": two digits for each byte, and back. FromHex gives false for anything else.
+[[nodiscard]] std::string ToHex(std::string_view bytes);
+[[nodiscard]] bool FromHex(std::string_view hex, std::string& bytes);
+
+}  // namespace tide
