@@ -1,0 +1,204 @@
+"""A rank's view of its run: who it is, what the agent wants, and how it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import time
+from typing import Any, Iterator, NamedTuple, Optional
+
+from . import _page
+from ._agreement import Verdict, settle
+from ._errors import TideError
+from ._page import Order, Page
+from ._socket import Reporter
+
+EXIT_SUSPENDED = 85
+_SECOND_NS = 1_000_000_000
+_ORDER_NAMES = {_page.ORDER_SAVE: "save", _page.ORDER_SUSPEND: "suspend", _page.ORDER_STOP: "stop"}
+
+
+class Notice(NamedTuple):
+    """What the agent asks for. at_step: first step count it applies to; deadline: Unix seconds, None = none;
+    committed: all ranks agreed on at_step."""
+
+    order: str
+    at_step: int
+    deadline: Optional[float]
+    committed: bool
+
+
+class Run:
+    """One rank of one start of a job. Made by attach(); used by one thread."""
+
+    def __init__(self, env: "os._Environ[str] | dict[str, str]") -> None:
+        self.rank = _number(env, "RANK", 0)
+        self.world_size = _number(env, "WORLD_SIZE", 1)
+        self.local_rank = _number(env, "LOCAL_RANK", 0)
+        self.job = env.get("TIDE_JOB_ID", "")
+        self.attempt: Optional[int] = _number(env, "TIDE_ATTEMPT", 0) if env.get("TIDE_ATTEMPT") else None
+        self.checkpoint_dir = env.get("TIDE_CHECKPOINT_DIR") or "checkpoints"
+        self.in_platform = bool(env.get("TIDE_PAGE"))
+        self._rehearse_at: Optional[int] = None
+        if self.in_platform:
+            self.page = Page.map(env["TIDE_PAGE"])
+        else:
+            self.page = Page.local()
+            if env.get("TIDE_REHEARSE_SUSPEND"):
+                self._rehearse_at = _number(env, "TIDE_REHEARSE_SUSPEND", 0)
+        self.reporter = Reporter(env.get("TIDE_SOCKET"), self.rank)
+        self._step = -1
+        self._last_tick_ns = 0
+        self._loss_read_ns = 0
+        self._attach_page()
+        self._rehearse()
+
+    def notice(self) -> Optional[Notice]:
+        """What the agent asks for now, or None. Looks only; tick() is what agrees and acts."""
+        order = self.page.read_order()
+        if order.order not in _ORDER_NAMES or order.seq == self.page.ack_seq:
+            return None
+        return Notice(_ORDER_NAMES[order.order], order.at_step,
+                      order.deadline / _SECOND_NS if order.deadline else None,
+                      order.state == _page.STATE_COMMITTED)
+
+    def progress(self, step: int, total: Optional[int] = None, **metrics: float) -> None:
+        """Reports `step` finished steps of `total`, and numbers to show beside them."""
+        if total is not None:
+            self.page.total_steps = total
+        self.reporter.send("progress", step=step, total=-1 if total is None else total,
+                           metrics={name: float(value) for name, value in metrics.items()})
+
+    def suspended(self, checkpoint_id: str, step: Optional[int] = None) -> None:
+        """Acknowledges a suspension: `checkpoint_id` is committed, at `step` (default: that of the last tick)."""
+        step = self._step if step is None else step
+        page = self.page
+        page.saved_step = step
+        page.ack_seq = page.seq
+        page.phase = _page.PHASE_SAVED
+        page.fence()
+        self.reporter.send("suspended", await_reply=True, step=step, checkpoint=checkpoint_id)
+
+    def exit(self, code: int = EXIT_SUSPENDED) -> None:
+        """Leaves at once with `code`, after flushing. Does not return.
+
+        os._exit, because a normal exit would run destructors of communication libraries whose peers are leaving too:
+        they wait, or complain.
+        """
+        self._flush()
+        self.reporter.close()
+        os._exit(code)
+
+    def done(self) -> None:
+        """Says that training is complete. The process then ends normally, with exit code 0."""
+        self.page.phase = _page.PHASE_DONE
+        self.reporter.send("done", await_reply=True, step=self._step)
+        self.reporter.close()
+        self._flush()
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Marks a stretch without ticks as evaluation, so that it is not taken for a hang."""
+        self.page.phase = _page.PHASE_EVALUATING
+        try:
+            yield
+        finally:
+            self.page.phase = _page.PHASE_TRAINING
+
+    def tick(self, step: int, loss: Any = None, total: Optional[int] = None,
+             safe: bool = True) -> "tuple[Verdict, Optional[Order]]":
+        """Publishes `step` finished steps and says what to do now. Checkpoint.tick is what most programs call.
+
+          safe: False where state cannot be saved (inside gradient accumulation): publishes only.
+          Cost: about a microsecond while no order is there.
+        """
+        page = self.page
+        now = time.monotonic_ns()
+        if self._last_tick_ns:
+            page.step_ns = now - self._last_tick_ns
+        page.heartbeat = now
+        self._step = step
+        if total is not None:
+            page.total_steps = total
+        if loss is not None:
+            self._publish_loss(loss, now)
+        if safe:
+            answer = settle(page, step)
+        else:
+            page.step = step
+            page.fence()
+            answer = Verdict.GO, None
+        self._last_tick_ns = time.monotonic_ns()
+        return answer
+
+    def restart_step_clock(self) -> None:
+        """Leaves the time since the last tick (a save) out of the next step's duration."""
+        self._last_tick_ns = time.monotonic_ns()
+
+    def resumed(self, step: int) -> None:
+        """Notes the step a checkpoint was loaded at. A rehearsed suspension at or below it is over."""
+        self.page.saved_step = step
+        if self._rehearse_at is not None and step >= self._rehearse_at:
+            self.page.order = _page.ORDER_NONE
+
+    def _attach_page(self) -> None:
+        page = self.page
+        page.pid = os.getpid()
+        page.step = page.staged_step = page.saved_step = page.total_steps = -1
+        page.loss = math.nan
+        page.heartbeat = time.monotonic_ns()
+        page.fence()
+        page.phase = _page.PHASE_TRAINING
+
+    def _rehearse(self) -> None:
+        """Plays the agent on the private page: one suspension, already agreed on."""
+        if self._rehearse_at is None:
+            return
+        page = self.page
+        page.at_step = self._rehearse_at
+        page.state = _page.STATE_COMMITTED
+        page.order = _page.ORDER_SUSPEND
+        page.seq = 1
+
+    def _publish_loss(self, loss: Any, now: int) -> None:
+        # Reading a number off a device waits for the device; once a second is enough for a display.
+        if getattr(getattr(loss, "device", None), "type", "cpu") != "cpu":
+            if now - self._loss_read_ns < _SECOND_NS:
+                return
+            self._loss_read_ns = now
+        try:
+            self.page.loss = float(loss)
+        except (TypeError, ValueError):
+            self.page.loss = math.nan
+
+    def _flush(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                pass
+
+
+_current: Optional[Run] = None
+
+
+def attach() -> Run:
+    """The run of this process, from its environment; a local stand-in outside the platform.
+
+    Every call gives the same object.   Errors: TideError for a page that cannot be mapped or a malformed variable.
+    """
+    global _current
+    if _current is None:
+        _current = Run(os.environ)
+        _current.reporter.hello()
+    return _current
+
+
+def _number(env: "os._Environ[str] | dict[str, str]", name: str, default: int) -> int:
+    text = env.get(name, "")
+    try:
+        return int(text) if text else default
+    except ValueError:
+        raise TideError(f"{name}={text!r} is not a whole number; correct or unset it") from None

@@ -1,0 +1,23 @@
+"""Checkpoints in the format `tide-checkpoint/1` (described in format.py)."""
+
+from typing import Any, Dict
+
+from ._checkpoint import Checkpoint
+from .reader import Reader
+from .store import newest_committed
+from .tensors import RawTensor
+
+__all__ = ["Checkpoint", "RawTensor", "Reader", "load"]
+
+
+def load(path: str) -> Dict[str, Any]:
+    """Reads a checkpoint without the objects it was saved from.
+
+      path: a checkpoint's folder, or a folder of checkpoints (the newest committed one is read).
+      Returns {"replicated": {name: state}, "global": {name: state}, "ranks": [{name: state}]}. Tensors are those of
+        the library they were saved from if it is imported, else RawTensor(dtype, shape, bytes).
+      Errors: CheckpointError; DamagedError if a byte differs from what was saved.
+    """
+    with Reader(newest_committed(path)) as reader:
+        reader.verify()
+        return reader.objects()

@@ -1,0 +1,130 @@
+"""python -m tide.checkpoint ls DIR | verify DIR | diff A B [--only PREFIX]
+
+Exit codes: 0 good or equal, 1 damaged or different, 2 usage or unreadable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any, List, Optional
+
+from .._errors import CheckpointError, DamagedError
+from . import store
+from .reader import Reader
+from .writer import is_committed
+
+_MOST_LINES = 20
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tide.checkpoint", description="Looks at checkpoints.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("ls", help="list a folder's checkpoints, oldest first")
+    listing.add_argument("dir")
+    verify = commands.add_parser("verify", help="read every byte and compare it with the manifest")
+    verify.add_argument("dir", help="a checkpoint, or a folder of checkpoints: all committed ones")
+    diff = commands.add_parser("diff", help="compare two checkpoints bit for bit")
+    diff.add_argument("a", help="a checkpoint, or a folder of checkpoints: the newest committed one")
+    diff.add_argument("b")
+    diff.add_argument("--only", default="", metavar="PREFIX",
+                      help='only tensors whose name starts so, e.g. "model." or "replicated/model."')
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "ls":
+            return _list(options.dir)
+        if options.command == "verify":
+            return _verify(options.dir)
+        return _diff(options.a, options.b, options.only)
+    except DamagedError as error:
+        print(f"damaged: {error}")
+        return 1
+    except (CheckpointError, OSError) as error:
+        print(f"tide.checkpoint: {error}", file=sys.stderr)
+        return 2
+
+
+def _list(folder: str) -> int:
+    if not os.path.isdir(folder):
+        raise CheckpointError(f"{folder} is not a folder")
+    for item in store.scan(folder):
+        name = os.path.basename(item.path)
+        try:
+            with Reader(item.path) as reader:
+                manifest = reader.manifest
+            print(f"{name}  step {item.step}  attempt {item.attempt}  {manifest['world']} ranks  "
+                  f"{manifest['bytes']} bytes  committed")
+        except FileNotFoundError:
+            print(f"{name}  step {item.step}  attempt {item.attempt}  not committed")
+        except DamagedError as error:
+            print(f"{name}  step {item.step}  attempt {item.attempt}  damaged: {error}")
+    return 0
+
+
+def _verify(folder: str) -> int:
+    if is_committed(folder):
+        paths = [folder]
+    else:
+        paths = [item.path for item in store.scan(folder) if item.has_manifest] or [store.newest_committed(folder)]
+    bad = 0
+    for path in paths:
+        try:
+            with Reader(path) as reader:
+                reader.verify()
+            print(f"{path}: good")
+        except DamagedError as error:
+            bad += 1
+            print(f"{path}: damaged: {error}")
+    return 1 if bad else 0
+
+
+def _diff(a: str, b: str, only: str) -> int:
+    with Reader(store.newest_committed(a)) as left, Reader(store.newest_committed(b)) as right:
+        left.verify()
+        right.verify()
+
+        def names(reader: Reader) -> "set[str]":
+            return {name for name in reader.manifest["tensors"]
+                    if name.startswith(only) or name.split("/", 1)[1].startswith(only)}
+
+        differences = _differences(left, right, sorted(names(left) | names(right)), whole=not only)
+        for line in differences[:_MOST_LINES]:
+            print(line)
+        if len(differences) > _MOST_LINES:
+            print(f"… and {len(differences) - _MOST_LINES} more")
+        compared = len(names(left) & names(right))
+    if only and not compared and not differences:
+        raise CheckpointError(f"no tensor starts with {only!r}")
+    print(f"{'different' if differences else 'equal'}: {compared} tensors compared, {left.directory} (step "
+          f"{left.manifest['step']}) and {right.directory} (step {right.manifest['step']})")
+    return 1 if differences else 0
+
+
+def _differences(left: Reader, right: Reader, names: List[str], whole: bool) -> List[str]:
+    lines = []
+    for name in names:
+        sides = [reader for reader in (left, right) if name in reader.manifest["tensors"]]
+        if len(sides) == 1:
+            lines.append(f"{name}: only in {sides[0].directory}")
+        elif left.info(name) != right.info(name):
+            lines.append(f"{name}: {left.info(name)} and {right.info(name)}")
+        else:
+            one, two = left.read(name), right.read(name)
+            if one != two:
+                first = next(i for i, (x, y) in enumerate(zip(one, two)) if x != y)
+                lines.append(f"{name}: differs, first at byte {first} of {len(one)}")
+    if whole:
+        for member in ("objects", "ranks"):
+            if _text(left.manifest[member]) != _text(right.manifest[member]):
+                lines.append(f"{member}: values outside tensors differ")
+    return lines
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+"""The one object a training program holds: resume, tick, save."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Mapping, Optional, Set, Tuple
+
+from .. import _page
+from .._agreement import Verdict
+from .._errors import CheckpointError, DamagedError, first_line, warn
+from .._run import Run, attach
+from .._sampler import Sampler
+from . import format as fmt
+from . import store, writer
+from .reader import Reader
+from .state import restore
+from .writer import Groups, Identity
+
+SAVE_TIMEOUT_S = 120.0
+_LOOK_FOR_COMMIT_S = 1.0
+
+
+class Checkpoint:
+    """Saves and restores a program's objects in one folder. Used by the training thread of each rank.
+
+      dir: folder shared by all ranks; made if absent.
+      replicated: objects equal on all ranks; stored once, each rank writes its share.
+      local: objects of each rank.   global_: small objects equal on all ranks; rank 0 stores them.
+      every: steps between periodic saves, 0 = none.   keep: committed checkpoints that stay, at least 1.
+      timeout_s: seconds a rank waits for the others in one save.
+    Invariants: a committed folder is never written to again; nothing is removed before a newer commit.
+    """
+
+    def __init__(self, dir: str, replicated: Optional[Mapping[str, Any]] = None,
+                 local: Optional[Mapping[str, Any]] = None, global_: Optional[Mapping[str, Any]] = None,
+                 every: int = 0, keep: int = 3, timeout_s: float = SAVE_TIMEOUT_S, run: Optional[Run] = None) -> None:
+        self._run = attach() if run is None else run
+        self.dir = os.path.abspath(dir)
+        self._groups = Groups(dict(replicated or {}), dict(local or {}), dict(global_ or {}))
+        self._every, self._keep, self._timeout_s = every, keep, timeout_s
+        self.saves = 0          # checkpoints this rank wrote its part of
+        self.failed_saves = 0   # of tick(); training went on
+        self._damaged: Set[str] = set()
+        self._committed: Optional[Tuple[int, str]] = None  # newest known commit: step and id
+        self._uncommitted: Optional[Identity] = None       # written by this rank, not known to be committed
+        self._failures = (-1, 0)                           # step of the last failed save, how often it failed
+        self._due = False                                  # a periodic save waits for a safe step
+        self._looked_at = 0.0
+        self._given_up_seq = 0
+        self._ticked_step: Optional[int] = None
+        self._attempt = store.next_attempt(self.dir) if self._run.attempt is None else self._run.attempt
+
+    def resume(self) -> int:
+        """Restores the newest whole checkpoint. Returns its step, 0 if there is none.
+
+        Every rank checks every byte, so that all ranks decide the same. A damaged one is named on stderr and the
+        one before it used.   Errors: CheckpointError for objects that do not fit, a newer format, an unreadable disk.
+        """
+        store.prepare(self.dir)
+        try:
+            store.drop_own_leftovers(self.dir, self._attempt, self._run.rank)
+            step = self._restore_newest()
+        except OSError as error:
+            raise CheckpointError(f"cannot read the checkpoints in {self.dir}: {error.strerror} "
+                                  f"({error.filename or 'no name'}); repair the file system or give another dir=") from error
+        self._ticked_step = step
+        if step:
+            self._run.resumed(step)
+        return step
+
+    def tick(self, step: int, loss: Any = None, total: Optional[int] = None, safe: bool = True) -> bool:
+        """To be called by all ranks after each step. True: leave now, with run.exit().
+
+          step: finished steps.   loss, total: shown to people.   safe: False where state cannot be saved.
+        Saves where it is time; a failed save is named on stderr, counted, and training goes on.
+        """
+        self._advance_samplers(step)
+        verdict, order = self._run.tick(step, loss, total, safe)
+        if verdict is Verdict.STOP:
+            return True
+        self._due = self._due or bool(self._every and step > 0 and step % self._every == 0)
+        if verdict is Verdict.FIRE and order.seq != self._given_up_seq:
+            if order.order == _page.ORDER_SUSPEND:
+                return self._suspend(step, order)
+            self._save_in_passing(step)
+            self._run.page.ack_seq = order.seq
+        elif safe and self._due:
+            self._save_in_passing(step)
+        if self._uncommitted is not None:
+            self._look_for_commit()
+        return False
+
+    def save(self, step: int, wait: bool = True) -> str:
+        """Saves at `step` on all ranks. Returns the checkpoint's id, s<step>-<attempt>.
+
+          wait: on ranks other than 0, return when the checkpoint is committed, not when this rank's part is written.
+          Errors: CheckpointError; earlier checkpoints are as they were.
+        """
+        return self._save(step, wait, time.monotonic() + self._timeout_s)
+
+    def _save(self, step: int, wait: bool, deadline: float) -> str:
+        """deadline: time.monotonic() seconds."""
+        started = time.monotonic()
+        identity = self._identity(step)
+        page, before = self._run.page, self._run.page.phase
+        page.phase = _page.PHASE_SAVING
+        try:
+            self._due = False
+            if self._committed is not None and self._committed[0] == step:
+                return self._committed[1]
+            if identity.directory in self._damaged:
+                raise CheckpointError(f"{identity.directory} is damaged and was committed by this attempt; remove it")
+            if writer.is_committed(identity.directory):
+                self._note_committed(identity, 0, started)
+                return self._id(step)
+            if self._uncommitted != identity:
+                store.prepare(self.dir)
+                writer.write_part(identity, self._groups)
+                self.saves += 1
+                page.staged_step = step
+                self._uncommitted = identity
+            self._complete(identity, wait, deadline, started)
+            return self._id(step)
+        except OSError as error:
+            self._fail(identity)
+            raise CheckpointError(f"cannot save step {step} in {identity.directory}: {error.strerror or error}; free "
+                                  "space or repair the file system, earlier checkpoints are intact") from error
+        except CheckpointError:
+            self._fail(identity)
+            raise
+        finally:
+            page.phase = before
+            self._run.restart_step_clock()
+
+    def _complete(self, identity: Identity, wait: bool, deadline: float, started: float) -> None:
+        if identity.rank == 0:
+            size = writer.commit(identity, deadline)
+            self._note_committed(identity, size, started)
+            self._collect_garbage(identity)
+        elif wait:
+            writer.await_commit(identity, deadline)
+            self._note_committed(identity, 0, started)
+
+    def _suspend(self, step: int, order: _page.Order) -> bool:
+        remaining_s = order.deadline / 1e9 - time.time() if order.deadline else self._timeout_s
+        deadline = time.monotonic() + max(1.0, min(remaining_s, self._timeout_s))
+        try:
+            checkpoint_id = self._save(step, True, deadline)
+        except CheckpointError as error:
+            # Every rank reaches this verdict: none sees a manifest. Trying again at a later step could let one rank
+            # leave while another trains, so the order is left to its deadline.
+            self.failed_saves += 1
+            self._given_up_seq = order.seq
+            warn(f"not suspended at step {step}: {error}; training goes on until the deadline, then the run returns "
+                 f"to its last committed checkpoint")
+            return False
+        self._run.suspended(checkpoint_id, step)
+        return True
+
+    def _save_in_passing(self, step: int) -> None:
+        try:
+            self.save(step, wait=False)
+        except CheckpointError as error:
+            self.failed_saves += 1
+            warn(f"save {self.failed_saves} failed, training goes on: {error}")
+
+    def _restore_newest(self) -> int:
+        for item in reversed(store.scan(self.dir)):
+            if not item.has_manifest:
+                continue
+            try:
+                with Reader(item.path) as reader:
+                    reader.verify()
+                    self._put_back(reader)
+                self._committed = item.step, os.path.basename(item.path)
+                return item.step
+            except DamagedError as error:
+                self._damaged.add(item.path)
+                warn(f"checkpoint {item.path} is damaged ({error}); using the one before it")
+        return 0
+
+    def _put_back(self, reader: Reader) -> None:
+        manifest, rank = reader.manifest, self._run.rank
+        restore(self._groups.replicated, manifest["objects"]["replicated"], reader.stored, reader.directory)
+        restore(self._groups.global_, manifest["objects"]["global"], reader.stored, reader.directory)
+        if rank < len(manifest["ranks"]):
+            restore(self._groups.local, manifest["ranks"][rank], reader.stored, reader.directory)
+        elif self._groups.local:
+            warn(f"{reader.directory} was saved by {manifest['world']} ranks and has no local state for rank {rank}; "
+                 f"{', '.join(self._groups.local)} start anew")
+
+    def _advance_samplers(self, step: int) -> None:
+        passed = step - (step - 1 if self._ticked_step is None else self._ticked_step)
+        self._ticked_step = step
+        for item in self._groups.global_.values():
+            if isinstance(item, Sampler) and passed > 0:
+                item.advance(passed)
+
+    def _note_committed(self, identity: Identity, size: int, started: float) -> None:
+        self._run.page.saved_step = identity.step
+        self._committed, self._uncommitted = (identity.step, self._id(identity.step)), None
+        self._run.reporter.send("saved", step=identity.step, checkpoint=self._id(identity.step), bytes=size,
+                                seconds=round(time.monotonic() - started, 6))
+
+    def _look_for_commit(self) -> None:
+        """Finds out, at most once a second, that rank 0 committed what this rank did not wait for."""
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_FOR_COMMIT_S:
+            self._looked_at = now
+            step = self._uncommitted.step
+            try:
+                if writer.is_committed(self._uncommitted.directory):
+                    self._run.page.saved_step = step
+                    self._committed, self._uncommitted = (step, self._id(step)), None
+            except (OSError, CheckpointError):
+                pass  # the next save will say what is wrong
+
+    def _collect_garbage(self, identity: Identity) -> None:
+        newest = store.Found(identity.step, identity.attempt, identity.directory, True)
+        try:
+            store.collect_garbage(self.dir, newest, self._keep, self._damaged)
+        except (OSError, CheckpointError) as error:
+            warn(f"cannot remove old checkpoints in {self.dir}: {first_line(error)}")
+
+    def _fail(self, identity: Identity) -> None:
+        """After this the next save of the same step starts over."""
+        if not writer.is_committed(identity.directory):
+            writer.mark_failed(identity)
+        self._failures = identity.step, identity.round + 1
+        self._uncommitted = None
+
+    def _identity(self, step: int) -> Identity:
+        failures = self._failures[1] if self._failures[0] == step else 0
+        return Identity(os.path.join(self.dir, self._id(step)), self._run.job, step, self._attempt, self._run.rank,
+                        self._run.world_size, failures)
+
+    def _id(self, step: int) -> str:
+        return fmt.directory_name(step, self._attempt)

@@ -1,0 +1,219 @@
+"""The bytes of `tide-checkpoint/1`: data files and sealed JSON.
+
+A checkpoint is a folder `s<step, 12 digits>-<attempt, 4 hex digits>` with
+
+  d00000.safetensors …   one per rank; a valid safetensors file, header padded so that data starts on 4 KiB
+  MANIFEST.json          written last; it is the commit
+
+and, until the commit, `part-00000.json` (what a rank has written) and `failed-00000` (a rank could not).
+
+MANIFEST.json: format, job, attempt, step, world, bytes, chunk_bytes,
+  files    {file: {bytes, crc32: [hex per chunk of chunk_bytes, of the whole file from its first byte]}}
+  tensors  {name: {dtype, shape, parts: [{file, offset, length, range}]}}; offset, length: bytes in the file;
+           range: [first, last+1] element of the row-major flat tensor
+  objects  {"replicated": {object: typed JSON}, "global": {…}}
+  ranks    [{object: typed JSON} for each rank]
+  crc32    last member; CRC-32 of every byte before `,"crc32"`
+Tensor names are `replicated/OBJECT.PATH`, `global/OBJECT.PATH`, `local/RANK/OBJECT.PATH`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+from .._errors import CheckpointError, DamagedError
+from .tensors import ITEM_BYTES
+
+FORMAT = "tide-checkpoint/1"
+MANIFEST = "MANIFEST.json"
+CHUNK_BYTES = 16 << 20
+ALIGN = 4096
+_DIRECTORY = re.compile(r"s(\d{12})-([0-9a-f]{4,8})")
+_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"}\n\Z')
+
+
+class Entry(NamedTuple):
+    """One tensor, or a row-major slice of it, in a data file. shape, elements: of what the file holds."""
+
+    name: str
+    dtype: str
+    shape: Tuple[int, ...]
+    data: memoryview
+
+
+def directory_name(step: int, attempt: int) -> str:
+    return f"s{step:012d}-{attempt:04x}"
+
+
+def parse_directory(name: str) -> "Tuple[int, int] | None":
+    """(step, attempt) of a checkpoint folder's name, None for any other name."""
+    match = _DIRECTORY.fullmatch(name)
+    return (int(match[1]), int(match[2], 16)) if match else None
+
+
+def sync_directory(path: str) -> None:
+    """Makes renames and new names inside `path` survive a power loss."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_durably(path: str, data: bytes) -> None:
+    """Puts a small file in place in one step: readers see the old one or the whole new one."""
+    temporary = f"{path}.tmp-{os.getpid()}"
+    try:
+        with open(temporary, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        _remove_quietly(temporary)
+        raise
+    sync_directory(os.path.dirname(path))
+
+
+def seal(record: Dict[str, Any]) -> bytes:
+    """JSON that carries its own CRC-32 as its last member."""
+    body = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
+    return body + b',"crc32":"%08x"}\n' % zlib.crc32(body)
+
+
+def unseal(data: bytes, what: str) -> Dict[str, Any]:
+    """Errors: DamagedError if the text is torn or changed; CheckpointError if its format is newer than this SDK."""
+    match = _SEAL.search(data)
+    if match is None:
+        raise DamagedError(f"{what} is cut short")
+    if zlib.crc32(data[:match.start()]) != int(match[1], 16):
+        raise DamagedError(f"{what} does not match its own CRC-32")
+    record = json.loads(data)
+    if record.get("format") != FORMAT:
+        raise CheckpointError(f"{what} has format {record.get('format')!r}, this SDK reads {FORMAT!r}; update tide")
+    return record
+
+
+def write_data_file(directory: str, rank: int, entries: Sequence[Entry]) -> "Tuple[str, Dict, Dict[str, int]]":
+    """Writes one rank's safetensors file durably and never over an existing one.
+
+      Returns (file name, {bytes, crc32}, {entry name: byte offset in the file}).
+      Cost: one pass over the data for the CRC-32 and the write.   Errors: OSError.
+    """
+    # Wide items first: every tensor then starts at a multiple of its item size, as readers that map files expect.
+    ordered = sorted(entries, key=lambda entry: (-ITEM_BYTES[entry.dtype], entry.name))
+    header, offsets = _header(rank, ordered)
+    temporary = os.path.join(directory, f"d{rank:05d}.tmp-{os.getpid()}")
+    try:
+        with open(temporary, "wb", buffering=0) as out:
+            writer = _ChunkedWriter(out)
+            writer.write(memoryview(header))
+            for entry in ordered:
+                writer.write(entry.data)
+            record = writer.finish()
+            os.fsync(out.fileno())
+        name = _free_name(directory, rank)
+        os.rename(temporary, os.path.join(directory, name))
+    except OSError:
+        _remove_quietly(temporary)
+        raise
+    return name, record, offsets
+
+
+def check_file(path: str, record: Dict[str, Any], chunk_bytes: int) -> None:
+    """Compares a data file with its manifest record. Errors: DamagedError naming file, chunk and byte range."""
+    name = os.path.basename(path)
+    try:
+        data = open(path, "rb", buffering=0)
+    except FileNotFoundError:
+        raise DamagedError(f"{name} is missing") from None
+    with data:
+        size = os.fstat(data.fileno()).st_size
+        if size != record["bytes"]:
+            raise DamagedError(f"{name} has {size} bytes instead of {record['bytes']}")
+        if len(record["crc32"]) != -(-size // chunk_bytes):
+            raise DamagedError(f"{name} has {len(record['crc32'])} CRCs for {size} bytes")
+        for index, expected in enumerate(record["crc32"]):
+            chunk = read_at(data.fileno(), index * chunk_bytes, min(chunk_bytes, size - index * chunk_bytes))
+            if f"{zlib.crc32(chunk):08x}" != expected:
+                raise DamagedError(f"{name} chunk {index} (bytes {index * chunk_bytes} to "
+                                   f"{index * chunk_bytes + len(chunk)}) does not match its CRC-32")
+
+
+def read_at(fd: int, offset: int, length: int) -> bytearray:
+    """Exactly `length` bytes. Errors: DamagedError at the end of the file."""
+    out = bytearray(length)
+    view, done = memoryview(out), 0
+    while done < length:
+        got = os.preadv(fd, [view[done:]], offset + done)
+        if got == 0:
+            raise DamagedError(f"a data file ends at byte {offset + done}")
+        done += got
+    return out
+
+
+def _header(rank: int, entries: Sequence[Entry]) -> "Tuple[bytes, Dict[str, int]]":
+    table: Dict[str, Any] = {"__metadata__": {"format": FORMAT, "rank": str(rank)}}
+    position = 0
+    starts: Dict[str, int] = {}
+    for entry in entries:
+        starts[entry.name] = position
+        end = position + entry.data.nbytes
+        table[entry.name] = {"dtype": entry.dtype, "shape": list(entry.shape), "data_offsets": [position, end]}
+        position = end
+    text = json.dumps(table, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGN)  # the format allows trailing spaces for exactly this purpose
+    base = 8 + len(text)
+    return len(text).to_bytes(8, "little") + text, {name: base + start for name, start in starts.items()}
+
+
+class _ChunkedWriter:
+    """Writes a stream and takes the CRC-32 of each CHUNK_BYTES of it."""
+
+    def __init__(self, out) -> None:
+        self._out = out
+        self._bytes = 0
+        self._crc = 0
+        self._crcs: List[str] = []
+
+    def write(self, data: memoryview) -> None:
+        position = 0
+        while position < data.nbytes:
+            room = CHUNK_BYTES - self._bytes % CHUNK_BYTES
+            piece = data[position:position + room]
+            done = 0
+            while done < piece.nbytes:
+                done += self._out.write(piece[done:])
+            self._crc = zlib.crc32(piece, self._crc)
+            self._bytes += piece.nbytes
+            position += piece.nbytes
+            if self._bytes % CHUNK_BYTES == 0:
+                self._close_chunk()
+
+    def finish(self) -> Dict[str, Any]:
+        if self._bytes % CHUNK_BYTES:
+            self._close_chunk()
+        return {"bytes": self._bytes, "crc32": self._crcs}
+
+    def _close_chunk(self) -> None:
+        self._crcs.append(f"{self._crc:08x}")
+        self._crc = 0
+
+
+def _free_name(directory: str, rank: int) -> str:
+    """A name no earlier start of the same attempt used: its file may already be part of a commit."""
+    name, number = f"d{rank:05d}.safetensors", 1
+    while os.path.lexists(os.path.join(directory, name)):
+        name, number = f"d{rank:05d}-{number}.safetensors", number + 1
+    return name
+
+
+def _remove_quietly(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,154 @@
+"""Between the program's objects and what is stored: typed JSON trees and named tensors.
+
+An object is anything with state_dict()/load_state_dict(), a tensor, or a plain dict or list; tensors, dicts and lists
+are filled in place when they are restored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple
+
+from .._errors import CheckpointError, first_line
+from . import tensors, typed
+
+
+class Captured(NamedTuple):
+    """trees: {object: typed JSON}; found: {tensor name: View}, names starting with the group."""
+
+    trees: Dict[str, Any]
+    found: Dict[str, tensors.View]
+
+
+def capture(group: str, objects: Mapping[str, Any]) -> Captured:
+    """Everything that must be stored of `objects`. Errors: CheckpointError naming what cannot be stored."""
+    found: Dict[str, tensors.View] = {}
+
+    def take(value: Any, path: str) -> "dict | None":
+        if tensors.library(value) is None:
+            return None
+        name, number = f"{group}/{path}", 1
+        while name in found:  # {1: a, "1": b} give the same path
+            name, number = f"{group}/{path}~{number}", number + 1
+        found[name] = tensors.view(value, path)
+        return {"$tensor": name, "lib": found[name].lib}
+
+    return Captured({name: typed.encode(_state_of(name, item), name, take) for name, item in objects.items()}, found)
+
+
+def restore(objects: Mapping[str, Any], trees: Mapping[str, Any], stored: "Stored", where: str) -> None:
+    """Puts stored state back into `objects`.
+
+      where: the checkpoint's folder, for messages.
+      Errors: CheckpointError where an object or tensor is absent or differs in shape or dtype. Shapes of all objects
+        are compared before the first one is changed.
+    """
+    for name, item in objects.items():
+        if name not in trees:
+            raise CheckpointError(f"{where} holds no object {name!r} (it holds {', '.join(sorted(trees)) or 'none'}); "
+                                  "use the names it was saved with, or another folder")
+        try:
+            _require_match(name, item, trees[name], stored)
+        except CheckpointError as error:
+            raise CheckpointError(f"{where}: {error}") from None
+    for name, item in objects.items():
+        try:
+            _put_back(name, item, trees[name], stored)
+        except CheckpointError:
+            raise
+        except Exception as error:  # whatever the user's load_state_dict raises
+            raise CheckpointError(f"{where}: object {name!r} refused its stored state: {first_line(error)}") from error
+
+
+class Stored(NamedTuple):
+    """The reader's side. info(name) -> (dtype, shape), KeyError if absent; read(name) -> bytes."""
+
+    info: Callable[[str], "Tuple[str, Tuple[int, ...]]"]
+    read: Callable[[str], bytearray]
+
+    def make(self, name: str, lib: str) -> Any:
+        dtype, shape = self.info(name)
+        return tensors.build(lib, dtype, shape, self.read(name))
+
+
+def _state_of(name: str, item: Any) -> Any:
+    if hasattr(item, "state_dict"):
+        return item.state_dict()
+    if tensors.library(item) is not None or isinstance(item, (dict, list)):
+        return item
+    raise CheckpointError(f"object {name!r} is a {type(item).__qualname__}: give a tensor, dict or list, or an object "
+                          "with state_dict() and load_state_dict()")
+
+
+def _require_match(name: str, item: Any, tree: Any, stored: Stored) -> None:
+    """Compares the tensors the program has now with the stored ones.
+
+    A module's tensors must all be there. An optimizer has none before its first step and random states come and go
+    with devices, so of other objects only tensors present on both sides are compared.
+    """
+    nodes: Dict[str, str] = {}
+    _tensor_nodes(tree, name, nodes)
+    complete = hasattr(item, "named_parameters") or tensors.library(item) is not None
+
+    def compare(value: Any, path: str) -> "dict | None":
+        if tensors.library(value) is None:
+            return None
+        if path in nodes:
+            tensors.require_same(value, *stored.info(nodes[path]), path)
+        elif complete:
+            raise CheckpointError(f"{path} is missing; the program's {name!r} differs from the one that was saved")
+        return {}
+
+    # random states and counters of this package and of users need no comparison, and may be costly to ask for
+    if complete or isinstance(item, (dict, list)):
+        typed.encode(_state_of(name, item), name, compare)
+
+
+def _tensor_nodes(node: Any, path: str, out: Dict[str, str]) -> None:
+    if isinstance(node, list):
+        for index, child in enumerate(node):
+            _tensor_nodes(child, f"{path}.{index}", out)
+    elif isinstance(node, dict):
+        if "$tensor" in node:
+            out[path] = node["$tensor"]
+        for key, child in node.items():
+            if key in ("$dict", "$odict"):
+                for pair_key, item in child:
+                    _tensor_nodes(item, f"{path}.{pair_key}", out)
+            else:
+                _tensor_nodes(child, path if key.startswith("$") else f"{path}.{key}", out)
+
+
+def _put_back(name: str, item: Any, tree: Any, stored: Stored) -> None:
+    if hasattr(item, "load_state_dict"):
+        item.load_state_dict(typed.decode(tree, stored.make))
+        return
+    if tensors.library(item) is not None:
+        if not isinstance(tree, dict) or "$tensor" not in tree:
+            raise CheckpointError(f"object {name!r} is a tensor, the stored one is not; use the program it was saved by")
+        tensors.fill(item, *stored.info(tree["$tensor"]), stored.read(tree["$tensor"]), name)
+        return
+    value = typed.decode(tree, stored.make)
+    if type(value) is not type(item) and not (isinstance(value, dict) and isinstance(item, dict)):
+        raise CheckpointError(f"object {name!r} is a {type(item).__name__}, the stored one a {type(value).__name__}")
+    _merge(item, value)
+
+
+def _merge(target: Any, value: Any) -> None:
+    """Gives a dict or list the stored content. Tensors with a stored twin keep their identity: others may hold them."""
+    if isinstance(target, dict):
+        kept = {key: _settled(target.get(key), item) for key, item in value.items()}
+        target.clear()
+        target.update(kept)
+    else:
+        target[:] = [_settled(target[i] if i < len(target) else None, item) for i, item in enumerate(value)]
+
+
+def _settled(old: Any, new: Any) -> Any:
+    if isinstance(old, (dict, list)) and type(old) is type(new):
+        _merge(old, new)
+        return old
+    if tensors.library(old) not in (None, "raw") and tensors.library(new) is not None:
+        seen = tensors.view(new, "stored")
+        tensors.fill(old, seen.dtype, seen.shape, bytes(seen.data), "stored")
+        return old
+    return new

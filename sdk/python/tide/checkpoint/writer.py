@@ -1,0 +1,235 @@
+"""Writing a checkpoint: every rank its data file and part, rank 0 the commit.
+
+Replicated tensors are equal on all ranks and stored once: rank r writes the r-th 1/N of the bytes of their
+concatenation in name order, cut at element borders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+
+from .._errors import CheckpointError, DamagedError
+from . import format as fmt
+from .state import Captured, capture
+from .tensors import ITEM_BYTES, View, count
+
+_FIRST_NAP_S = 0.0005
+_LONGEST_NAP_S = 0.02
+
+
+class Identity(NamedTuple):
+    """Which checkpoint, by whom. directory: the checkpoint's own folder; round: how often this step failed before."""
+
+    directory: str
+    job: str
+    step: int
+    attempt: int
+    rank: int
+    world: int
+    round: int = 0
+
+
+class Groups(NamedTuple):
+    """The program's objects by how they are distributed."""
+
+    replicated: Mapping[str, Any]
+    local: Mapping[str, Any]
+    global_: Mapping[str, Any]
+
+
+def is_committed(directory: str) -> bool:
+    """True if the folder has a manifest that is whole."""
+    try:
+        with open(os.path.join(directory, fmt.MANIFEST), "rb") as manifest:
+            fmt.unseal(manifest.read(), directory)
+        return True
+    except (FileNotFoundError, NotADirectoryError, DamagedError):
+        return False
+
+
+def write_part(identity: Identity, groups: Groups) -> int:
+    """Writes this rank's data file and then the part that describes it, both durable. Returns bytes written."""
+    replicated = capture("replicated", groups.replicated)
+    mine = capture(f"local/{identity.rank:05d}", groups.local)
+    leader = identity.rank == 0
+    shared = capture("global", groups.global_) if leader else Captured({}, {})
+
+    entries: List[Tuple[fmt.Entry, View, Tuple[int, int]]] = []
+    for name, (first, last) in share(replicated.found, identity.rank, identity.world).items():
+        entries.append(_entry(name, replicated.found[name], first, last))
+    for found in (mine.found, shared.found):
+        entries.extend(_entry(name, item, 0, count(item.shape)) for name, item in found.items())
+
+    os.makedirs(identity.directory, exist_ok=True)
+    for stale in (part_path(identity.directory, identity.rank), failed_path(identity.directory, identity.rank)):
+        if os.path.lexists(stale):
+            os.unlink(stale)
+    file, record, offsets = fmt.write_data_file(identity.directory, identity.rank, [item[0] for item in entries])
+    described = {
+        entry.name: {"dtype": item.dtype, "shape": list(item.shape), "parts": [
+            {"file": file, "offset": offsets[entry.name], "length": entry.data.nbytes, "range": list(bounds)}]}
+        for entry, item, bounds in entries}
+    part = {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "world": identity.world,
+            "rank": identity.rank, "files": {file: record}, "tensors": described, "local": mine.trees,
+            # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
+            "replicated": replicated.trees, "global": shared.trees}
+    fmt.write_durably(part_path(identity.directory, identity.rank), fmt.seal(part))
+    return record["bytes"]
+
+
+def share(found: Mapping[str, View], rank: int, world: int) -> Dict[str, Tuple[int, int]]:
+    """{tensor name: (first, last+1 element)} that `rank` of `world` stores. Empty tensors belong to rank 0."""
+    names = sorted(found)
+    total = sum(found[name].data.nbytes for name in names)
+    begin, end = total * rank // world, total * (rank + 1) // world
+    mine: Dict[str, Tuple[int, int]] = {}
+    start = 0
+    for name in names:
+        size, item = found[name].data.nbytes, ITEM_BYTES[found[name].dtype]
+        # Both borders are rounded down the same way, so that neighbours meet exactly.
+        first = min(max(begin - start, 0), size) // item
+        last = min(max(end - start, 0), size) // item
+        if last > first or (size == 0 and rank == 0):
+            mine[name] = (first, last)
+        start += size
+    return mine
+
+
+def commit(identity: Identity, deadline: float) -> int:
+    """Rank 0: waits for all parts, writes the manifest. Returns the checkpoint's bytes.
+
+      deadline: time.monotonic() seconds.
+      Errors: CheckpointError naming the ranks that did not write in time, that failed, or that disagree.
+    """
+    parts = _collect(identity, deadline)
+    manifest = _merge(identity, parts)
+    fmt.sync_directory(identity.directory)
+    fmt.write_durably(os.path.join(identity.directory, fmt.MANIFEST), fmt.seal(manifest))
+    fmt.sync_directory(os.path.dirname(identity.directory))
+    for rank in range(identity.world):
+        _unlink_quietly(part_path(identity.directory, rank))
+    return manifest["bytes"]
+
+
+def await_commit(identity: Identity, deadline: float) -> None:
+    """Other ranks: waits until rank 0 has committed. Errors: CheckpointError if it failed or `deadline` passed."""
+    nap_s = _FIRST_NAP_S
+    while not is_committed(identity.directory):
+        if has_failed(identity, 0):
+            raise CheckpointError(f"{identity.directory}: rank 0 could not commit; its log says why")
+        if time.monotonic() >= deadline:
+            raise CheckpointError(f"{identity.directory}: not committed in time; waited for rank 0 to write "
+                                  f"{fmt.MANIFEST}; its log says why")
+        time.sleep(nap_s)
+        nap_s = min(nap_s * 2, _LONGEST_NAP_S)
+
+
+def mark_failed(identity: Identity) -> None:
+    """Tells the ranks that wait for this one to stop waiting. Best effort: the same disk may be full."""
+    try:
+        with open(failed_path(identity.directory, identity.rank), "w", encoding="ascii") as out:
+            out.write(str(identity.round))
+    except OSError:
+        pass
+
+
+def has_failed(identity: Identity, rank: int) -> bool:
+    """True if `rank` gave this save up. A mark of an earlier round is old news: that rank is trying again."""
+    try:
+        with open(failed_path(identity.directory, rank), encoding="ascii") as source:
+            text = source.read()
+    except OSError:
+        return False
+    # Empty: the disk had room for a name only.
+    return not text.isdigit() or int(text) >= identity.round
+
+
+def part_path(directory: str, rank: int) -> str:
+    return os.path.join(directory, f"part-{rank:05d}.json")
+
+
+def failed_path(directory: str, rank: int) -> str:
+    return os.path.join(directory, f"failed-{rank:05d}")
+
+
+def _entry(name: str, item: View, first: int, last: int) -> "Tuple[fmt.Entry, View, Tuple[int, int]]":
+    size = ITEM_BYTES[item.dtype]
+    shape = item.shape if last - first == count(item.shape) else (last - first,)
+    return fmt.Entry(name, item.dtype, shape, item.data[first * size:last * size]), item, (first, last)
+
+
+def _collect(identity: Identity, deadline: float) -> List[Dict[str, Any]]:
+    parts: Dict[int, Dict[str, Any]] = {}
+    nap_s = _FIRST_NAP_S
+    while True:
+        for rank in range(identity.world):
+            if rank not in parts:
+                part = _read_part(identity, rank)
+                if part is not None:
+                    parts[rank] = part
+        missing = [rank for rank in range(identity.world) if rank not in parts]
+        if not missing:
+            return [parts[rank] for rank in range(identity.world)]
+        failed = [rank for rank in missing if has_failed(identity, rank)]
+        if failed:
+            raise CheckpointError(f"{identity.directory}: {_ranks(failed)} could not write; their logs say why")
+        if time.monotonic() >= deadline:
+            raise CheckpointError(f"{identity.directory}: {_ranks(missing)} of {identity.world} did not write in time")
+        time.sleep(nap_s)
+        nap_s = min(nap_s * 2, _LONGEST_NAP_S)
+
+
+def _read_part(identity: Identity, rank: int) -> "Dict[str, Any] | None":
+    try:
+        with open(part_path(identity.directory, rank), "rb") as source:
+            part = fmt.unseal(source.read(), source.name)
+    except (FileNotFoundError, DamagedError):
+        return None
+    # A part of another world size is left from an earlier start of this attempt; its rank will replace it.
+    return part if part["world"] == identity.world else None
+
+
+def _merge(identity: Identity, parts: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+    tensors: Dict[str, Any] = {}
+    files: Dict[str, Any] = {}
+    for rank, part in enumerate(parts):
+        # Compared as text: nan is not equal to itself, its stored form is.
+        if json.dumps(part["replicated"], sort_keys=True) != json.dumps(parts[0]["replicated"], sort_keys=True):
+            raise CheckpointError(f"{identity.directory}: ranks 0 and {rank} have different replicated state; give "
+                                  "what differs between ranks under local=")
+        files.update(part["files"])
+        for name, item in part["tensors"].items():
+            known = tensors.setdefault(name, {**item, "parts": []})
+            if (known["dtype"], known["shape"]) != (item["dtype"], item["shape"]):
+                raise CheckpointError(f"{identity.directory}: ranks disagree about the shape of {name}")
+            known["parts"].extend(item["parts"])
+    for name, item in tensors.items():
+        item["parts"].sort(key=lambda piece: piece["range"])
+        position = 0
+        for piece in item["parts"]:
+            if piece["range"][0] != position:
+                break
+            position = piece["range"][1]
+        if position != count(item["shape"]):
+            raise CheckpointError(f"{identity.directory}: no rank wrote elements from {position} of {name}; the ranks' "
+                                  "replicated objects differ")
+    return {"format": fmt.FORMAT, "job": identity.job, "attempt": identity.attempt, "step": identity.step,
+            "world": identity.world, "bytes": sum(record["bytes"] for record in files.values()),
+            "chunk_bytes": fmt.CHUNK_BYTES, "files": files, "tensors": tensors,
+            "objects": {"replicated": parts[0]["replicated"], "global": parts[0]["global"]},
+            "ranks": [part["local"] for part in parts]}
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    shown = ", ".join(str(rank) for rank in ranks[:8]) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
+    return ("rank " if len(ranks) == 1 else "ranks ") + shown
+
+
+def _unlink_quietly(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

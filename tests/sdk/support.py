@@ -1,0 +1,121 @@
+"""What the SDK's tests share: temporary folders, ranks as processes, and a small coordinator."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from typing import Callable, Dict, List, Optional
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SDK = os.path.join(ROOT, "sdk", "python")
+EXAMPLES = os.path.join(ROOT, "sdk", "examples")
+if SDK not in sys.path:
+    sys.path.insert(0, SDK)
+
+from tide import _page  # noqa: E402
+from tide._run import Run  # noqa: E402
+
+DEADLINE_S = 60.0
+
+
+class TempCase(unittest.TestCase):
+    """A test with a folder of its own, self.dir."""
+
+    def setUp(self) -> None:
+        self.dir = tempfile.mkdtemp(prefix="tide-sdk-")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def path(self, *names: str) -> str:
+        return os.path.join(self.dir, *names)
+
+
+def make_run(rank: int = 0, world: int = 1, attempt: Optional[int] = 1, **env: str) -> Run:
+    """A run of its own, not the process's."""
+    values = {"RANK": str(rank), "WORLD_SIZE": str(world), **env}
+    if attempt is not None:
+        values["TIDE_ATTEMPT"] = str(attempt)
+    return Run(values)
+
+
+def make_page(path: str) -> _page.Page:
+    """A zeroed page with its header, as the agent makes it."""
+    with open(path, "wb") as out:
+        out.write(_page.MAGIC.to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(_page.PAGE_BYTES - 8))
+    return _page.Page.map(path)
+
+
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {deadline_s} s for {what}")
+        time.sleep(0.0005)
+
+
+def start_python(arguments: List[str], env: Dict[str, str], **options) -> subprocess.Popen:
+    """Runs this interpreter with the SDK and without any other TIDE_ or rank variable."""
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith("TIDE_") and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen([sys.executable, *arguments], env={**clean, "PYTHONPATH": SDK, **env}, text=True, **options)
+
+
+def run_ranks(arguments: List[str], world: int, env: Dict[str, str]) -> "list[tuple[int, str, str]]":
+    """Starts `world` ranks and gives (exit code, stdout, stderr) of each."""
+    ranks = [start_python(arguments, {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), **env})
+             for rank in range(world)]
+    try:
+        results = []
+        for process in ranks:
+            out, err = process.communicate(timeout=DEADLINE_S)
+            results.append((process.returncode, out, err))
+        return results
+    finally:
+        for process in ranks:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def coordinate(pages: "list[_page.Page]", order: int, margin: int = 2, deadline: int = 0) -> int:
+    """The agents' side of one agreement, as in docs/rank-protocol.md. Returns the step committed."""
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        if time.monotonic() > end:
+            raise AssertionError("the coordinator found no step")
+        step = max(page.step for page in pages) + 1 + margin
+        for page in pages:
+            page.at_step = step
+            page.deadline = deadline
+            page.state = _page.STATE_ARMED
+            page.order = order
+            page.seq = page.seq + 1
+        for page in pages:
+            page.fence()
+        if all(page.step < step for page in pages) and all(page.refused_seq != page.seq for page in pages):
+            for page in pages:
+                page.state = _page.STATE_COMMITTED
+            return step
+
+
+def withdraw(pages: "list[_page.Page]") -> None:
+    for page in pages:
+        page.order = _page.ORDER_NONE
+        page.state = _page.STATE_IDLE
+
+
+@contextlib.contextmanager
+def captured_stderr():
+    saved, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        yield sys.stderr
+    finally:
+        sys.stderr = saved

@@ -1,0 +1,466 @@
+"""Saving and restoring: round trips, other world sizes, damage, errors, clean-up."""
+
+import array
+import contextlib
+import errno
+import json
+import os
+import struct
+import threading
+import unittest
+import zlib
+from unittest import mock
+
+from support import TempCase, captured_stderr, make_run
+from tide import Checkpoint, CheckpointError, Sampler, load
+from tide.checkpoint import format as fmt
+from tide.checkpoint import store
+from tide.checkpoint.__main__ import main as command
+
+try:
+    import numpy
+    import torch
+except ImportError:
+    numpy = torch = None
+
+
+class Plain:
+    """A stateful object of the standard library."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+    def state_dict(self):
+        return {"value": self.value}
+
+    def load_state_dict(self, state):
+        self.value = state["value"]
+
+
+def save_with(world, folder, step, objects, attempt=1, **options):
+    """Saves with `world` ranks, one thread each. objects(rank) -> keyword arguments of Checkpoint."""
+    failures = []
+    ranks = [Checkpoint(dir=folder, run=make_run(rank, world, attempt), timeout_s=20, **objects(rank), **options)
+             for rank in range(world)]
+    for rank in range(world):
+        store.drop_own_leftovers(folder, attempt, rank)  # as resume() does
+
+    def rank_main(rank):
+        try:
+            ranks[rank].save(step)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=rank_main, args=(rank,)) for rank in range(world)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def parse_safetensors(path):
+    """{name: (dtype, shape, bytes)} by the published format alone."""
+    with open(path, "rb") as source:
+        data = source.read()
+    (length,) = struct.unpack("<Q", data[:8])
+    text = data[8:8 + length]
+    assert text[:1] == b"{" and (8 + length) % 4096 == 0
+    header = json.loads(text)
+    header.pop("__metadata__")
+    body, position, found = data[8 + length:], 0, {}
+    for name, item in header.items():
+        begin, end = item["data_offsets"]
+        assert begin == position, "holes are not allowed"
+        position = end
+        found[name] = (item["dtype"], item["shape"], body[begin:end])
+    assert position == len(body)
+    return found
+
+
+class RoundTrip(TempCase):
+    def test_plain_objects(self):
+        block = array.array("d", [1.5, -0.0, float("inf")])
+        save_with(1, self.dir, 7, lambda rank: {"replicated": {"a": Plain({"x": (1, b"2"), "block": block})},
+                                                "global_": {"g": {"n": 2 ** 80}}, "local": {"l": [1, 2]}})
+        a, g, block_list = Plain(), {"old": 1}, [0]
+        ck = Checkpoint(dir=self.dir, replicated={"a": a}, global_={"g": g}, local={"l": block_list}, run=make_run())
+        self.assertEqual(ck.resume(), 7)
+        self.assertEqual((a.value, g, block_list), ({"x": (1, b"2"), "block": block}, {"n": 2 ** 80}, [1, 2]))
+
+    @unittest.skipIf(torch is None, "needs torch")
+    def test_torch_and_numpy(self):
+        def objects(seed):
+            torch.manual_seed(seed)
+            net = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.BatchNorm1d(3))
+            opt = torch.optim.AdamW(net.parameters())
+            net(torch.randn(4, 5)).sum().backward()
+            opt.step()
+            extra = {"bf16": torch.randn(3, 7).bfloat16(), "bool": torch.tensor([True, False]), "scalar": torch.tensor(3.5),
+                     "empty": torch.zeros(0, 4), "turned": torch.randn(4, 6).t(), "i64": torch.arange(seed, seed + 5),
+                     "np": numpy.random.RandomState(seed).randn(3, 2), "f16": numpy.float16([seed, 2]),
+                     "npscalar": numpy.float32(seed)}
+            return net, opt, extra
+
+        net, opt, extra = objects(1)
+        for world in (1, 3):
+            save_with(world, self.dir, world, lambda rank: {"replicated": {"net": net, "opt": opt, "extra": extra}})
+            net2, opt2, extra2 = objects(2)
+            held = extra2["bf16"]
+            ck = Checkpoint(dir=self.dir, replicated={"net": net2, "opt": opt2, "extra": extra2}, run=make_run())
+            self.assertEqual(ck.resume(), world)
+            for name, tensor in net.state_dict().items():
+                self.assertTrue(torch.equal(tensor, net2.state_dict()[name]), name)
+            for number, state in opt.state_dict()["state"].items():
+                for name, tensor in state.items():
+                    self.assertTrue(torch.equal(tensor, opt2.state_dict()["state"][number][name]))
+            for name in extra:
+                same = torch.equal if torch.is_tensor(extra[name]) else numpy.array_equal
+                self.assertTrue(same(extra[name], extra2[name]), name)
+                self.assertEqual(extra[name].dtype, extra2[name].dtype)
+            self.assertIs(held, extra2["bf16"], "tensors in dicts are filled in place")
+
+    def test_other_world_sizes(self):
+        block = array.array("f", [i / 3 for i in range(1001)])
+        for step, world in enumerate((1, 2, 4, 7), 1):
+            save_with(world, self.dir, step, lambda rank: {
+                "replicated": {"m": Plain({"w": block, "b": array.array("q", [1, 2, 3]), "e": array.array("d")})},
+                "local": {"r": Plain(rank)}})
+            for reader in (0, 5):
+                m, r = Plain(), Plain("fresh")
+                with captured_stderr():
+                    ck = Checkpoint(dir=self.dir, replicated={"m": m}, local={"r": r}, run=make_run(reader, 6))
+                    self.assertEqual(ck.resume(), step)
+                self.assertEqual(m.value, {"w": block, "b": array.array("q", [1, 2, 3]), "e": array.array("d")})
+                self.assertEqual(r.value, reader if reader < world else "fresh")
+
+    def test_files_by_the_published_format(self):
+        block = array.array("f", range(3000))
+        save_with(2, self.dir, 5, lambda rank: {"replicated": {"m": {"w": block, "b": array.array("B", b"xyz")}}})
+        path = os.path.join(self.dir, "s000000000005-0001")
+        self.assertEqual(sorted(os.listdir(path)), ["MANIFEST.json", "d00000.safetensors", "d00001.safetensors"])
+        pieces = [parse_safetensors(os.path.join(path, f"d{rank:05d}.safetensors")) for rank in range(2)]
+        joined = b"".join(piece["replicated/m.w"][2] for piece in pieces)
+        self.assertEqual(joined, block.tobytes())
+        sizes = [sum(len(item[2]) for item in piece.values()) for piece in pieces]
+        self.assertLess(abs(sizes[0] - sizes[1]), 8)
+        with open(os.path.join(path, "MANIFEST.json"), "rb") as source:
+            text = source.read()
+        manifest, cut = json.loads(text), text.rindex(b',"crc32"')
+        self.assertEqual(int(manifest["crc32"], 16), zlib.crc32(text[:cut]))
+        for item in manifest["tensors"]["replicated/m.w"]["parts"]:
+            with open(os.path.join(path, item["file"]), "rb") as source:
+                source.seek(item["offset"])
+                first, last = item["range"]
+                self.assertEqual(source.read(item["length"]), block[first:last].tobytes())
+        for name, record in manifest["files"].items():
+            with open(os.path.join(path, name), "rb") as source:
+                data = source.read()
+            self.assertEqual((record["bytes"], record["crc32"]), (len(data), [f"{zlib.crc32(data):08x}"]))
+
+    def test_load_without_objects(self):
+        save_with(2, self.dir, 5, lambda rank: {"replicated": {"m": {"w": array.array("h", [1, 2])}}, "local": {"r": [rank]}})
+        self.assertEqual(load(self.dir), {"replicated": {"m": {"w": array.array("h", [1, 2])}}, "global": {},
+                                          "ranks": [{"r": [0]}, {"r": [1]}]})
+
+    def test_chunks(self):
+        with mock.patch.object(fmt, "CHUNK_BYTES", 4096):
+            save_with(1, self.dir, 1, lambda rank: {"replicated": {"m": {"w": array.array("B", bytes(range(256)) * 99)}}})
+        self.assertEqual(load(self.dir)["replicated"]["m"]["w"], array.array("B", bytes(range(256)) * 99))
+        path = self.path("s000000000001-0001", "d00000.safetensors")
+        with open(path, "r+b") as out:
+            out.seek(2 * 4096 + 1)
+            out.write(b"?")
+        with self.assertRaisesRegex(CheckpointError, r"chunk 2 \(bytes 8192 to 12288\)"):
+            load(self.dir)
+
+
+class Damage(TempCase):
+    def setUp(self):
+        super().setUp()
+        for step in (1, 2, 3):
+            save_with(1, self.dir, step, lambda rank: {"replicated": {"m": Plain(array.array("d", [step] * 5000))}})
+
+    def resume(self, **options):
+        m = Plain()
+        ck = Checkpoint(dir=self.dir, replicated={"m": m}, run=make_run(attempt=2), **options)
+        with captured_stderr() as err:
+            step = ck.resume()
+        return ck, m, step, err.getvalue()
+
+    def change(self, name, change):
+        path = self.path("s000000000003-0001", name)
+        with open(path, "rb") as source:
+            data = bytearray(source.read())
+        with open(path, "wb") as out:
+            out.write(change(data))
+
+    def test_flipped_bit_is_named_and_the_previous_used(self):
+        for position in (9, 4096, 30000):
+            with self.subTest(position):
+                def flip(data):
+                    data[position] ^= 4
+                    return data
+
+                self.change("d00000.safetensors", flip)
+                _, m, step, err = self.resume()
+                self.assertEqual((step, m.value[0]), (2, 2.0))
+                self.assertIn("s000000000003-0001", err)
+                self.assertIn("d00000.safetensors chunk 0", err)
+                self.change("d00000.safetensors", flip)
+        self.assertEqual(self.resume()[2:], (3, ""))
+
+    def test_torn_files(self):
+        for name in ("d00000.safetensors", "MANIFEST.json"):
+            self.change(name, lambda data: data[:-7])
+            _, _, step, err = self.resume()
+            self.assertEqual((step, err.count("\n")), (2, 1))
+        os.unlink(self.path("s000000000003-0001", "MANIFEST.json"))
+        self.assertEqual(self.resume()[2:], (2, ""), "an uncommitted folder is not worth a word")
+
+    def test_damaged_is_not_overwritten_and_goes_when_passed(self):
+        self.change("d00000.safetensors", lambda data: data[:-1])
+        ck, _, _, _ = self.resume(keep=1)
+        ck.save(3)
+        names = sorted(name for name in os.listdir(self.dir))
+        self.assertEqual(names, ["s000000000003-0001", "s000000000003-0002"])
+        ck.save(4)
+        self.assertEqual(os.listdir(self.dir), ["s000000000004-0002"])
+
+    def test_newer_format_is_not_skipped(self):
+        path = self.path("s000000000003-0001", "MANIFEST.json")
+        with open(path, "rb") as source:
+            record = json.loads(source.read())
+        record.pop("crc32")
+        with open(path, "wb") as out:
+            out.write(fmt.seal({**record, "format": "tide-checkpoint/2"}))
+        with self.assertRaisesRegex(CheckpointError, "update tide"):
+            self.resume()
+
+    def test_command_line(self):
+        with mock.patch("builtins.print") as printed:
+            self.assertEqual(command(["ls", self.dir]), 0)
+            self.assertEqual(printed.call_count, 3)
+            self.assertEqual(command(["verify", self.dir]), 0)
+            old, new = self.path("s000000000002-0001"), self.path("s000000000003-0001")
+            self.assertEqual(command(["diff", new, self.dir]), 0)
+            self.assertEqual(command(["diff", old, new]), 1)
+            self.assertEqual(command(["diff", old, new, "--only", "m."]), 1)
+            self.assertEqual(command(["diff", old, new, "--only", "nothing"]), 2)
+            self.assertEqual(command(["diff", old, self.path("absent")]), 2)
+            self.change("d00000.safetensors", lambda data: data[:-1])
+            self.assertEqual(command(["verify", self.dir]), 1)
+            with self.assertRaises(SystemExit) as usage, captured_stderr():
+                command(["diff", old])
+        self.assertEqual(usage.exception.code, 2)
+
+
+class Crash(BaseException):
+    """Ends a save on the spot; no cleanup handler catches it."""
+
+
+class CrashPoints(TempCase):
+    CALLS = ("fsync", "rename", "replace", "unlink", "makedirs")
+
+    def traced(self, crash_at, action):
+        """Runs `action`, ends it before its crash_at-th call to the system. Returns (call, path) of each one made."""
+        calls = []
+
+        def wrap(name, real):
+            def call(*arguments, **options):
+                if len(calls) == crash_at:
+                    raise Crash
+                target = arguments[-1] if name in ("rename", "replace") else arguments[0]
+                calls.append((name, os.readlink(f"/proc/self/fd/{target}") if name == "fsync" else target))
+                return real(*arguments, **options)
+
+            return call
+
+        with contextlib.ExitStack() as stack:
+            for name in self.CALLS:
+                stack.enter_context(mock.patch.object(os, name, wrap(name, getattr(os, name))))
+            try:
+                action()
+            except Crash:
+                pass
+        return calls
+
+    def test_every_point_of_a_save(self):
+        crash_at, steps = 0, []
+        while True:
+            folder = self.path(str(crash_at))
+            objects = {"replicated": {"m": Plain(array.array("d", [crash_at] * 600))}, "keep": 1}
+            Checkpoint(dir=folder, run=make_run(), **objects).save(1)
+            second = Checkpoint(dir=folder, run=make_run(), **objects)
+            calls = self.traced(crash_at, lambda: second.save(2))
+            with captured_stderr() as err:
+                after = Checkpoint(dir=folder, run=make_run(attempt=2), **objects)
+                steps.append(after.resume())
+            self.assertEqual(err.getvalue(), "")
+            self.assertEqual(after.save(9), "s000000000009-0002")
+            self.assertEqual(os.listdir(folder), ["s000000000009-0002"])
+            if len(calls) < crash_at:
+                break
+            crash_at += 1
+        self.assertEqual(steps, sorted(steps), "one call is the commit")
+        self.assertEqual((steps[0], steps[-1]), (1, 2))
+        self.assertGreater(len(steps), 10)
+
+    def test_everything_is_durable_before_the_commit(self):
+        ck = Checkpoint(dir=self.path("ck"), replicated={"m": [array.array("d", [1])]}, run=make_run())
+        calls = self.traced(-1, lambda: ck.save(1))
+        folder = self.path("ck", "s000000000001-0001")
+        commit = calls.index(("replace", os.path.join(folder, "MANIFEST.json")))
+        data = calls.index(("rename", os.path.join(folder, "d00000.safetensors")))
+        self.assertIn("d00000.tmp", calls[data - 1][1])
+        self.assertEqual(calls[data - 1][0], "fsync")
+        self.assertIn(("fsync", folder), calls[data:commit])
+        self.assertEqual((calls[commit - 1][0], calls[commit + 1]), ("fsync", ("fsync", folder)))
+        self.assertIn("MANIFEST.json.tmp", calls[commit - 1][1])
+        self.assertIn(("fsync", self.path("ck")), calls[commit:])
+
+
+class Errors(TempCase):
+    def test_objects_that_do_not_fit(self):
+        save_with(1, self.dir, 1, lambda rank: {"replicated": {"m": {"w": array.array("d", [1, 2])}}})
+        cases = [({"m": {"w": array.array("d", [1])}}, r"m\.w: the checkpoint holds F64\[2\], the program has F64\[1\]"),
+                 ({"m": {"w": array.array("f", [1, 2])}}, r"m\.w"), ({"n": {}}, "no object 'n'"), ({"m": [1]}, "'m' is a list")]
+        for objects, expected in cases:
+            with self.assertRaisesRegex(CheckpointError, expected) as caught:
+                Checkpoint(dir=self.dir, replicated=objects, run=make_run()).resume()
+            self.assertNotIn("\n", str(caught.exception))
+
+    @unittest.skipIf(torch is None, "needs torch")
+    def test_modules_that_do_not_fit(self):
+        save_with(1, self.dir, 1, lambda rank: {"replicated": {"m": torch.nn.Linear(2, 2, bias=False)}})
+        for module, expected in ((torch.nn.Linear(3, 2, bias=False), r"m\.weight: the checkpoint holds F32\[2, 2\]"),
+                                 (torch.nn.Linear(2, 2), r"m\.bias is missing")):
+            with self.assertRaisesRegex(CheckpointError, expected):
+                Checkpoint(dir=self.dir, replicated={"m": module}, run=make_run()).resume()
+
+    def test_full_disk_leaves_training_and_checkpoints_alone(self):
+        ck = Checkpoint(dir=self.dir, replicated={"m": Plain(array.array("d", bytes(80000)))}, every=1, run=make_run())
+        ck.tick(1)
+        for number in (errno.ENOSPC, errno.EROFS, errno.EDQUOT):
+            with mock.patch.object(fmt._ChunkedWriter, "write", side_effect=OSError(number, os.strerror(number))):
+                with captured_stderr() as err:
+                    self.assertFalse(ck.tick(number + 100))
+            self.assertIn(os.strerror(number), err.getvalue())
+            self.assertEqual(err.getvalue().count("\n"), 1)
+        self.assertEqual(ck.failed_saves, 3)
+        self.assertEqual(Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=make_run()).resume(), 1)
+        ck.tick(1000)
+        self.assertEqual(ck.failed_saves, 3)
+        self.assertEqual(len(os.listdir(self.dir)), 2, "folders of failed saves go after the next commit")
+
+    def test_dir_under_a_file(self):
+        with open(self.path("file"), "w"):
+            pass
+        with self.assertRaisesRegex(CheckpointError, "give another dir="):
+            Checkpoint(dir=self.path("file", "ck"), run=make_run(attempt=1)).resume()
+
+    def test_absent_rank_is_named(self):
+        ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, run=make_run(0, 3), timeout_s=0.1)
+        with self.assertRaisesRegex(CheckpointError, "ranks 1, 2 of 3 did not write in time"):
+            ck.save(4)
+        with self.assertRaisesRegex(CheckpointError, "rank 0"):
+            Checkpoint(dir=self.dir, replicated={"m": [1]}, run=make_run(1, 3), timeout_s=0.1).save(4)
+
+    def test_ranks_that_differ(self):
+        with self.assertRaisesRegex(CheckpointError, "ranks 0 and 1 have different|could not commit"):
+            save_with(2, self.dir, 1, lambda rank: {"replicated": {"m": [rank]}})
+        self.assertEqual(Checkpoint(dir=self.dir, run=make_run()).resume(), 0)
+
+    def test_foreign_files_stay(self):
+        for name in ("notes.txt", "s1-1", "s000000000001-zzzz"):
+            os.mkdir(self.path(name))
+        ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, keep=1, run=make_run())
+        self.assertEqual(ck.resume(), 0)
+        ck.save(1)
+        ck.save(2)
+        self.assertEqual(len(os.listdir(self.dir)), 4)
+
+
+class Life(TempCase):
+    def test_keep_and_leftovers(self):
+        os.mkdir(self.path("s000000000009-0001"))  # an older attempt that died while saving
+        ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, keep=2, run=make_run(attempt=2))
+        ck.resume()
+        self.assertTrue(os.path.exists(self.path("s000000000009-0001")))
+        for step in (1, 2, 3, 4):
+            ck.save(step)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["s000000000003-0002", "s000000000004-0002"])
+
+    def test_same_step_is_saved_once(self):
+        ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, run=make_run())
+        first = ck.save(3)
+        before = os.stat(self.path(first, "MANIFEST.json")).st_mtime_ns
+        again = Checkpoint(dir=self.dir, replicated={"m": [2]}, run=make_run())
+        self.assertEqual(again.save(3), first)
+        self.assertEqual(os.stat(self.path(first, "MANIFEST.json")).st_mtime_ns, before)
+        resumed = Checkpoint(dir=self.dir, replicated={"m": [3]}, run=make_run(attempt=2))
+        resumed.resume()
+        self.assertEqual(resumed.save(3), first, "the checkpoint it came from")
+        self.assertEqual(os.listdir(self.dir), [first])
+
+    def test_restart_of_an_attempt_replaces_what_it_left(self):
+        stale = Checkpoint(dir=self.dir, replicated={"m": ["stale"]}, run=make_run(0, 2), timeout_s=0.01)
+        with self.assertRaises(CheckpointError):
+            stale.save(5)
+        save_with(2, self.dir, 5, lambda rank: {"replicated": {"m": ["new"]}})
+        target = ["?"]
+        self.assertEqual(Checkpoint(dir=self.dir, replicated={"m": target}, run=make_run()).resume(), 5)
+        self.assertEqual(target, ["new"])
+
+    def test_a_second_try_is_not_stopped_by_the_first_ones_marks(self):
+        ranks = [Checkpoint(dir=self.dir, replicated={"m": [1]}, run=make_run(rank, 2), timeout_s=10) for rank in range(2)]
+        with mock.patch.object(fmt, "write_data_file", side_effect=OSError(errno.ENOSPC, "full")):
+            for ck in ranks:
+                self.assertRaises(CheckpointError, ck.save, 5)
+        second = threading.Thread(target=ranks[1].save, args=(5,))
+        second.start()
+        self.assertEqual(ranks[0].save(5), "s000000000005-0001")
+        second.join()
+
+    def test_attempt_outside_the_platform(self):
+        for expected in ("0001", "0002"):
+            ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, run=make_run(attempt=None))
+            self.assertEqual(ck.save(int(expected)).split("-")[1], expected)
+
+    def test_garbage_collection_never_takes_the_newest(self):
+        for step in (1, 2):
+            save_with(1, self.dir, step, lambda rank: {"replicated": {"m": [1]}}, attempt=3)
+        newest = store.scan(self.dir)[0]
+        store.collect_garbage(self.dir, newest, 1, set())
+        self.assertEqual([item.step for item in store.scan(self.dir)], [1, 2])
+
+
+class Samplers(TempCase):
+    def test_any_world_size_gives_the_same_batches(self):
+        whole = list(Sampler(103, 8, seed=5, rank=0, world_size=1))
+        self.assertEqual(len(whole), 12)
+        self.assertEqual(len({i for batch in whole for i in batch}), 96)
+        shares = [list(Sampler(103, 8, seed=5, rank=rank, world_size=3)) for rank in range(3)]
+        self.assertEqual([sum((shares[rank][b] for rank in range(3)), []) for b in range(12)], whole)
+
+    def test_goes_on_where_it_was(self):
+        sampler = Sampler(20, 4, seed=1, rank=0, world_size=1)
+        ck = Checkpoint(dir=self.dir, global_={"sampler": sampler}, every=7, run=make_run())
+        step, seen = ck.resume(), []
+        while step < 12:
+            for batch in sampler:
+                seen.append(batch)
+                step += 1
+                ck.tick(step)
+        other = Sampler(20, 4, seed=1, rank=0, world_size=1)
+        self.assertEqual(Checkpoint(dir=self.dir, global_={"sampler": other}, run=make_run(attempt=2)).resume(), 14)
+        with self.assertRaisesRegex(CheckpointError, "seed=1"):
+            Checkpoint(dir=self.dir, global_={"sampler": Sampler(20, 4, 2, 0, 1)}, run=make_run()).resume()
+        other.consumed = 7 * 4
+        self.assertEqual(next(iter(other)), seen[7])
+        self.assertNotEqual(seen[0:5], seen[5:10], "epochs differ")
+
+
+if __name__ == "__main__":
+    unittest.main()
