@@ -37,16 +37,16 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
   }
   const bool named_zone = spec.zone != "single" && spec.zone != "cross-ok";
   uint32_t most = 0;
-  uint32_t total = 0;
+  uint32_t second = 0;  // a gang is split over two zones at most
   std::string zones;
   for (const auto& [zone, count] : by_zone) {
     zones += (zones.empty() ? "" : ", ") + zone + " " + std::to_string(count);
     if (!named_zone || zone == spec.zone) {
+      second = std::max(second, std::min(most, count));
       most = std::max(most, count);
-      total += count;
     }
   }
-  const uint32_t limit = spec.zone == "cross-ok" ? total : most;
+  const uint32_t limit = spec.zone == "cross-ok" ? most + second : most;
   if (spec.nodes <= limit) {
     return {};
   }
@@ -58,7 +58,7 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
   return Fail(ErrorCode::kNeverFits,
               "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +
                   (named_zone ? "zone " + spec.zone
-                              : (spec.zone == "cross-ok" ? "all zones" : "one zone")) +
+                              : (spec.zone == "cross-ok" ? "two zones" : "one zone")) +
                   " of group " + spec.group + " (" + (zones.empty() ? "no nodes" : zones) +
                   "); ask for at most " + std::to_string(limit));
 }
@@ -85,8 +85,8 @@ bool NodesAreUsable(const ClusterState& state, const Job& job, const Allocation&
 }  // namespace
 
 ApplyResult On(ClusterState& state, Instant at, const JobSubmitted& event) {
-  if (event.job.value() != state.next_job_id) {
-    return Fail(ErrorCode::kConflict, "job ids are given in order");
+  if (event.job.value() < state.next_job_id) {
+    return Fail(ErrorCode::kConflict, "job ids rise; this one was given already");
   }
   const std::vector<SpecFinding> findings = CheckJobSpec(event.spec);
   if (!findings.empty()) {
@@ -100,7 +100,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobSubmitted& event) {
   job.user = event.user;
   job.idempotency_key = event.idempotency_key;
   job.submitted_at = at;
-  ++state.next_job_id;
+  state.next_job_id = event.job.value() + 1;
   if (!event.idempotency_key.empty()) {
     state.job_by_key[event.idempotency_key] = event.job;
   }
@@ -173,9 +173,10 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimDropped& event) {
 namespace {
 
 // Suspensions of every origin: for another job, for a drain, for the user.
-ApplyResult BeginSaving(ClusterState& state, Job& job, Instant at, Saving order) {
+ApplyResult BeginSaving(
+    ClusterState& state, Job& job, Instant at, Saving order, const std::string& detail) {
   if (StateOf(job) == JobState::kStarting) {
-    EnterStopping(state, job, at, order.cause, job.detail);
+    EnterStopping(state, job, at, order.cause, detail);
     std::get<Stopping>(job.phase).beneficiary = order.beneficiary;
     return Applied::kChanged;
   }
@@ -184,17 +185,23 @@ ApplyResult BeginSaving(ClusterState& state, Job& job, Instant at, Saving order)
       return Applied::kNoOp;
     }
     saving->cause = order.cause;
+    job.detail = detail;
     state.changed.jobs.insert(job.id);
     return Applied::kChanged;
   }
   order.allocation = *AllocationOf(job);
   job.phase = std::move(order);
   job.state_since = at;
+  job.detail = detail;
   Attempt& attempt = job.attempts.back();
   attempt.notice_at = at;
   attempt.parked_at = Instant();
+  attempt.saved_at = Instant();
   attempt.withdrawn = false;
   attempt.stop_step = -1;
+  for (Task& task : attempt.tasks) {
+    task.parked_at = Instant();  // of an earlier notice that was taken back
+  }
   state.changed.jobs.insert(job.id);
   return Applied::kChanged;
 }
@@ -204,8 +211,8 @@ ApplyResult BeginSaving(ClusterState& state, Job& job, Instant at, Saving order)
 ApplyResult On(ClusterState& state, Instant at, const SuspendRequested& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kSuspendRequested));
-  job->detail = event.reason;
-  return BeginSaving(state, *job, at, {{}, event.cause, event.beneficiary, event.deadline});
+  return BeginSaving(
+      state, *job, at, {{}, event.cause, event.beneficiary, event.deadline}, event.reason);
 }
 
 ApplyResult On(ClusterState& state, Instant at, const HoldRequested& event) {
@@ -222,12 +229,14 @@ ApplyResult On(ClusterState& state, Instant at, const HoldRequested& event) {
     EnterHeld(state, *job, at, next_start);
     return Applied::kChanged;
   }
-  if (StateOf(*job) == JobState::kStopping) {
+  if (const auto* stopping = std::get_if<Stopping>(&job->phase)) {
+    if (stopping->cause >= StopCause::kHeld) {
+      return Applied::kNoOp;
+    }
     EnterStopping(state, *job, at, StopCause::kHeld, detail);
     return Applied::kChanged;
   }
-  job->detail = detail;
-  return BeginSaving(state, *job, at, {{}, StopCause::kHeld, JobId(), event.deadline});
+  return BeginSaving(state, *job, at, {{}, StopCause::kHeld, JobId(), event.deadline}, detail);
 }
 
 ApplyResult On(ClusterState& state, Instant at, const ReleaseRequested& event) {
@@ -244,6 +253,10 @@ ApplyResult On(ClusterState& state, Instant at, const CancelRequested& event) {
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kCancelRequested));
   const std::string detail =
       "cancelled by " + event.actor + (event.reason.empty() ? std::string() : ": " + event.reason);
+  if (const auto* stopping = std::get_if<Stopping>(&job->phase);
+      stopping != nullptr && stopping->cause >= StopCause::kCancelled) {
+    return Applied::kNoOp;
+  }
   if (AllocationOf(*job) != nullptr) {
     EnterStopping(state, *job, at, StopCause::kCancelled, detail);
   } else {
@@ -277,6 +290,8 @@ ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
   }
   if (const auto* saving = std::get_if<Saving>(&job->phase)) {
     EnterStopping(state, *job, at, saving->cause, "did not save before its deadline");
+  } else if (StateOf(*job) == JobState::kRunning) {
+    EnterStopping(state, *job, at, StopCause::kTimeLimit, "max_runtime is used up");
   } else {
     EnterStopping(state, *job, at, StopCause::kFailed, "did not start in time");
   }

@@ -132,6 +132,12 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
   if (event.node.value() > state.nodes.size() || event.identity.name.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "a node joins under its name and the next free id");
   }
+  if (event.node.value() < state.nodes.size() &&
+      state.nodes[event.node.value()].identity.name != event.identity.name) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "node " + std::to_string(event.node.value()) + " is " +
+                    state.nodes[event.node.value()].identity.name + ", not " + event.identity.name);
+  }
   if (event.node.value() == state.nodes.size()) {
     if (state.node_by_name.contains(event.identity.name)) {
       return Fail(ErrorCode::kAlreadyExists, event.identity.name + " has an id already");
@@ -175,11 +181,14 @@ ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event) {
 ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
   const auto next = NextNodeState(node->state, NodeEvent::kHeard);
-  if (!next) {
+  if (!next && !node->lost_at.is_set()) {
     return Applied::kNoOp;
   }
-  node->reason.clear();
-  SetNodeState(state, *node, *next, at);
+  node->lost_at = Instant();  // else an old loss would give up what runs there later
+  if (next) {
+    node->reason.clear();
+  }
+  SetNodeState(state, *node, next.value_or(node->state), at);
   return Applied::kChanged;
 }
 
@@ -190,6 +199,9 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
   }
   node->lost_at = at;
   state.changed.nodes.insert(node->id);
+  if (const auto silent = NextNodeState(node->state, NodeEvent::kSilent)) {
+    SetNodeState(state, *node, *silent, at);
+  }
   if (const auto next = NextNodeState(node->state, NodeEvent::kLost)) {
     node->reason = node->state == NodeState::kValidating ? "lost during its validation"
                                                          : "its agent does not answer";

@@ -29,6 +29,7 @@ bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
     for (const Task& each : attempt.tasks) {
       attempt.parked_at = std::max(attempt.parked_at, each.parked_at);
     }
+    news = true;
   }
   if (report.saved_step > task.saved_step) {
     task.saved_step = report.saved_step;
@@ -41,8 +42,9 @@ bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
     news = true;
   }
   if (attempt.stop_step >= 0 && report.saved_step >= attempt.stop_step &&
-      !attempt.saved_at.is_set()) {
+      !attempt.saved_at.is_set() && report.saved_at.is_set()) {
     attempt.saved_at = report.saved_at;
+    news = true;
   }
   return news;
 }

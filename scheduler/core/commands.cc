@@ -93,6 +93,7 @@ std::optional<Command> ReplyTo(const ClusterState& state, const TaskReported& re
   const bool current = job != nullptr && AllocationOf(*job) != nullptr &&
                        job->attempts.back().epoch == report.epoch &&
                        report.task < job->attempts.back().tasks.size() &&
+                       job->attempts.back().tasks[report.task].node == report.node &&
                        job->attempts.back().tasks[report.task].state != TaskState::kExited;
   if (current) {
     return std::nullopt;

@@ -17,6 +17,19 @@ bool IsLeaving(const Job& job) {
   return std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
 }
 
+// A victim that does not wait at its stop step yet may still be told to go on.
+bool MayGoOn(const Job& job) {
+  const auto* saving = std::get_if<Saving>(&job.phase);
+  return saving != nullptr && saving->cause == StopCause::kPreempted &&
+         !job.attempts.back().parked_at.is_set();
+}
+
+// Can `job` count on the nodes of `other`? Not when `other` leaves for somebody else of a higher
+// class only: it goes on when that one gives up.
+bool LeavesFor(const Job& job, const Job& other) {
+  return IsLeaving(other) && (!MayGoOn(other) || other.spec.priority < job.spec.priority);
+}
+
 // One pass over the waiting jobs. Keeps its own picture of what is taken, so that the proposals
 // of one pass never contradict each other.
 class Planner {
@@ -34,6 +47,7 @@ class Planner {
     for (const Job* job : WaitingInOrder()) {
       Plan(*job);
     }
+    LetVictimsGoOn();
     for (const auto& [id, job] : state_.jobs) {
       if (StateOf(job) == JobState::kHeld) {
         Explain(job, ReasonHeld(job));
@@ -47,9 +61,7 @@ class Planner {
     for (const JobId id : state_.waiting) {
       const Job& job = state_.jobs.at(id);
       if (const auto& claim = std::get<Queued>(job.phase).claim) {
-        for (const NodeId node : claim->nodes) {
-          claimed_by_[node] = &job;
-        }
+        KeepClaim(job, claim->nodes);
       }
     }
     for (const JobId id : state_.live) {
@@ -99,8 +111,8 @@ class Planner {
     decision_.explanations.push_back({job.id, std::move(reasons)});
   }
 
-  // Nodes a job may use now: idle, healthy, not taken in this pass, not claimed by a job of its
-  // own or a higher class.
+  // Nodes a job may use: healthy, not taken in this pass, not claimed by a job of its own or a
+  // higher class.
   [[nodiscard]] bool MayUse(const Job& job, const Node& node) const {
     if (!TakesWork(node) || taken_.contains(node.id)) {
       return false;
@@ -108,6 +120,11 @@ class Planner {
     const auto claim = claimed_by_.find(node.id);
     return claim == claimed_by_.end() || claim->second == &job ||
            claim->second->spec.priority < job.spec.priority;
+  }
+
+  [[nodiscard]] bool IsClaimedByOther(const Job& job, NodeId node) const {
+    const auto claim = claimed_by_.find(node);
+    return claim != claimed_by_.end() && claim->second != &job;
   }
 
   [[nodiscard]] std::vector<NodeId> IdleFor(const Job& job) const {
@@ -120,11 +137,22 @@ class Planner {
     return nodes;
   }
 
+  // What nobody has claimed comes first: the claim of a lower class is broken only for need.
+  [[nodiscard]] PlacementResult PlaceOnIdle(const Job& job, const std::vector<NodeId>& idle) const {
+    std::vector<NodeId> unclaimed = idle;
+    std::erase_if(unclaimed, [&](NodeId node) { return IsClaimedByOther(job, node); });
+    PlacementResult placement = Place(state_, RequestOf(job), unclaimed);
+    if (placement.nodes.empty() && unclaimed.size() < idle.size()) {
+      placement = Place(state_, RequestOf(job), idle);
+    }
+    return placement;
+  }
+
   [[nodiscard]] std::vector<NodeId> LeavingFor(const Job& job) const {
     std::vector<NodeId> nodes;
     for (const JobId id : state_.live) {
       const Job& other = state_.jobs.at(id);
-      if (IsLeaving(other)) {
+      if (LeavesFor(job, other)) {
         AppendNodesOf(job, other, nodes);
       }
     }
@@ -140,13 +168,25 @@ class Planner {
     }
   }
 
+  // Claims count like jobs: nobody is asked to leave for a gang that may not start then.
+  [[nodiscard]] bool MayCross(const Job& job) const {
+    uint32_t crossing = cross_zone_jobs_;
+    for (const auto& [claimant, nodes] : claims_) {
+      if (claimant != job.id && CrossesZones(state_, nodes) &&
+          state_.jobs.at(claimant).spec.priority >= job.spec.priority) {
+        ++crossing;
+      }
+    }
+    return crossing < policy_.cross_zone_jobs_max;
+  }
+
   [[nodiscard]] PlacementRequest RequestOf(const Job& job) const {
     PlacementRequest request;
     request.nodes = job.spec.nodes;
     request.gpus_per_node = job.spec.gpus_per_node;
     request.group = job.spec.group;
     request.zone = job.spec.zone;
-    request.cross_zone_free = cross_zone_jobs_ < policy_.cross_zone_jobs_max;
+    request.cross_zone_free = MayCross(job);
     if (!job.attempts.empty()) {
       for (const Task& task : job.attempts.back().tasks) {
         request.former.push_back(task.node);
@@ -162,34 +202,34 @@ class Planner {
       Explain(job, ReasonBackoff(queued.not_before - now_));
       return;
     }
-    if (const JobId beneficiary = queued.after_beneficiary; beneficiary != JobId() &&
-                                                            state_.waiting.contains(beneficiary) &&
-                                                            !placed_.contains(beneficiary)) {
-      Explain(job, ReasonYielded(beneficiary));
+    // A transaction that was given up frees its victims: they do not wait for what cannot start.
+    if (claims_.contains(queued.after_beneficiary)) {
+      Explain(job, ReasonYielded(queued.after_beneficiary));
       return;
     }
     const std::pair queue(job.spec.group, job.spec.priority);
-    if (const auto ahead = blocked_.find(queue); ahead != blocked_.end() && !queued.claim) {
+    const auto ahead = blocked_.find(queue);
+    bool claimed = claims_.contains(job.id);
+    if (claimed && !ClaimHolds(job, *queued.claim)) {
+      DropClaim(job);
+      claimed = false;
+    }
+    if (ahead != blocked_.end() && !claimed) {
       Explain(job, ReasonAhead(ahead->second));
       return;
     }
+    if (claimed && IsIdle(*queued.claim)) {
+      Start(job, queued.claim->nodes);
+      return;
+    }
     const std::vector<NodeId> idle = IdleFor(job);
-    PlacementResult placement = Place(state_, RequestOf(job), idle);
+    PlacementResult placement = PlaceOnIdle(job, idle);
     if (!placement.nodes.empty()) {
       Start(job, placement.nodes);
-      return;
-    }
-    if (queued.claim && ClaimHolds(job, *queued.claim)) {
+    } else if (claimed) {
       taken_.insert(queued.claim->nodes.begin(), queued.claim->nodes.end());
       Explain(job, ReasonClaim(state_, *queued.claim));
-      return;
-    }
-    if (queued.claim) {
-      DropClaim(job);
-      Explain(job, ReasonReplanning());
-      return;  // Step decides again on the state without it
-    }
-    if (!Claim(job, idle)) {
+    } else if (!Claim(job, idle)) {
       blocked_.emplace(queue, job.id);
       Explain(job, ReasonNoRoom(state_, job, placement.unplaced));
     }
@@ -197,19 +237,25 @@ class Planner {
 
   // A claim is worth keeping while each of its nodes is idle or about to be.
   [[nodiscard]] bool ClaimHolds(const Job& job, const tide::Claim& claim) const {
+    return std::all_of(claim.nodes.begin(),
+                       claim.nodes.end(),
+                       [&](NodeId id) {
+                         const JobId occupant = state_.occupants[id.value()].job;
+                         return MayUse(job, state_.nodes[id.value()]) &&
+                                (occupant == JobId() || LeavesFor(job, state_.jobs.at(occupant)));
+                       }) &&
+           (!CrossesZones(state_, claim.nodes) || MayCross(job));
+  }
+
+  [[nodiscard]] bool IsIdle(const tide::Claim& claim) const {
     return std::all_of(claim.nodes.begin(), claim.nodes.end(), [&](NodeId id) {
-      const JobId occupant = state_.occupants[id.value()].job;
-      return MayUse(job, state_.nodes[id.value()]) &&
-             (occupant == JobId() || IsLeaving(state_.jobs.at(occupant)));
+      return state_.occupants[id.value()].job == JobId();
     });
   }
 
   void Start(const Job& job, const std::vector<NodeId>& nodes) {
     BreakClaims(job, nodes);
-    const auto& queued = std::get<Queued>(job.phase);
-    if (queued.claim) {
-      WithdrawVictims(job, *queued.claim);
-    }
+    ForgetClaim(job);  // starting ends it
     const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
     JobPlaced placed{job.id, Epoch(last + 1), {nodes, 0}};
     const NodeIdentity& first = state_.nodes[nodes.front().value()].identity;
@@ -221,7 +267,6 @@ class Planner {
           static_cast<uint32_t>((job.id.value() * 31 + placed.epoch.value()) % count);
     }
     taken_.insert(nodes.begin(), nodes.end());
-    placed_.insert(job.id);
     if (CrossesZones(state_, nodes)) {
       ++cross_zone_jobs_;
     }
@@ -248,6 +293,7 @@ class Planner {
     }
     claim.nodes = placement.nodes;
     BreakClaims(job, claim.nodes);
+    KeepClaim(job, claim.nodes);
     decision_.proposals.emplace_back(ClaimMade{job.id, claim});
     for (const JobId victim : claim.victims) {
       const Job& leaver = state_.jobs.at(victim);
@@ -284,44 +330,58 @@ class Planner {
 
   // Takes nodes out of the claims of lower classes.
   void BreakClaims(const Job& job, const std::vector<NodeId>& nodes) {
-    std::set<const Job*> losers;
     for (const NodeId node : nodes) {
       const auto it = claimed_by_.find(node);
       if (it != claimed_by_.end() && it->second != &job) {
-        losers.insert(it->second);
+        DropClaim(*it->second);
       }
     }
-    for (const Job* loser : losers) {
-      decision_.proposals.emplace_back(ClaimDropped{loser->id});
-      std::erase_if(claimed_by_, [&](const auto& entry) { return entry.second == loser; });
+  }
+
+  void KeepClaim(const Job& job, const std::vector<NodeId>& nodes) {
+    claims_[job.id] = nodes;
+    for (const NodeId node : nodes) {
+      claimed_by_[node] = &job;
     }
+  }
+
+  void ForgetClaim(const Job& job) {
+    claims_.erase(job.id);
+    std::erase_if(claimed_by_, [&](const auto& entry) { return entry.second == &job; });
   }
 
   void DropClaim(const Job& job) {
     decision_.proposals.emplace_back(ClaimDropped{job.id});
-    WithdrawVictims(job, *std::get<Queued>(job.phase).claim);
-    std::erase_if(claimed_by_, [&](const auto& entry) { return entry.second == &job; });
+    ForgetClaim(job);
   }
 
-  // Victims that have not reached their stop step yet go on.
-  void WithdrawVictims(const Job& job, const tide::Claim& claim) {
-    for (const JobId id : claim.victims) {
+  // Victims whose nodes no higher class wants any more go on, unless they wait at their stop step
+  // already: its beneficiary started elsewhere, was cancelled or held, or gave up.
+  void LetVictimsGoOn() {
+    for (const JobId id : state_.live) {
       const Job& victim = state_.jobs.at(id);
-      const auto* saving = std::get_if<Saving>(&victim.phase);
-      if (saving != nullptr && saving->cause == StopCause::kPreempted &&
-          saving->beneficiary == job.id && !victim.attempts.back().parked_at.is_set()) {
+      if (MayGoOn(victim) && !IsWanted(victim)) {
         decision_.proposals.emplace_back(SuspendWithdrawn{id});
       }
     }
+  }
+
+  [[nodiscard]] bool IsWanted(const Job& victim) const {
+    const std::vector<NodeId>& nodes = AllocationOf(victim)->nodes;
+    return std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
+      const auto claim = claimed_by_.find(node);
+      return claim != claimed_by_.end() && claim->second->spec.priority > victim.spec.priority &&
+             state_.occupants[node.value()].job == victim.id;
+    });
   }
 
   const ClusterState& state_;
   const Policy& policy_;
   Instant now_;
   Decision decision_;
-  std::map<NodeId, const Job*> claimed_by_;
+  std::map<JobId, std::vector<NodeId>> claims_;               // as this pass leaves them
+  std::map<NodeId, const Job*> claimed_by_;                   // the same by node
   std::set<NodeId> taken_;                                    // by this pass
-  std::set<JobId> placed_;                                    // by this pass
   std::set<JobId> asked_;                                     // to leave, by this pass
   std::map<std::pair<std::string, int32_t>, JobId> blocked_;  // group and class → job in front
   uint32_t cross_zone_jobs_ = 0;

@@ -90,7 +90,7 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
     case StopCause::kFault:
       if (job.hardware_restarts < job.spec.retry_hardware_max) {
         ++job.hardware_restarts;
-        EnterQueued(state, job, at, {StartReason::kFault, Instant(), JobId(), std::nullopt});
+        EnterQueued(state, job, at, {StartReason::kFault, Instant(), beneficiary, std::nullopt});
         return;
       }
       job.detail += " (retry.hardware is used up)";
@@ -100,7 +100,7 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
       if (job.failure_restarts < job.spec.retry_failure_max) {
         ++job.failure_restarts;
         const Instant not_before = at + job.spec.retry_backoff * job.failure_restarts;
-        EnterQueued(state, job, at, {StartReason::kRetry, not_before, JobId(), std::nullopt});
+        EnterQueued(state, job, at, {StartReason::kRetry, not_before, beneficiary, std::nullopt});
         return;
       }
       EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});

@@ -22,35 +22,42 @@ struct JobSubmitted {
   JobSpec spec;
   std::string user;
   std::string idempotency_key;
+  bool operator==(const JobSubmitted&) const = default;
 };
 struct HoldRequested {
   JobId job;
   Instant deadline;
   std::string actor;
   std::string reason;
+  bool operator==(const HoldRequested&) const = default;
 };
 struct ReleaseRequested {
   JobId job;
   std::string actor;
+  bool operator==(const ReleaseRequested&) const = default;
 };
 struct CancelRequested {
   JobId job;
   std::string actor;
   std::string reason;
+  bool operator==(const CancelRequested&) const = default;
 };
 struct DrainRequested {
   NodeId node;
   std::string actor;
   std::string reason;
+  bool operator==(const DrainRequested&) const = default;
 };
 struct UndrainRequested {
   NodeId node;
   std::string actor;
+  bool operator==(const UndrainRequested&) const = default;
 };
 struct ValidationRequested {
   NodeId node;
   std::string request_id;
   std::string actor;
+  bool operator==(const ValidationRequested&) const = default;
 };
 
 // --- decided by the scheduler --------------------------------------------------------------
@@ -58,13 +65,16 @@ struct JobPlaced {
   JobId job;
   Epoch epoch;
   Allocation allocation;
+  bool operator==(const JobPlaced&) const = default;
 };
 struct ClaimMade {
   JobId job;
   Claim claim;
+  bool operator==(const ClaimMade&) const = default;
 };
 struct ClaimDropped {
   JobId job;
+  bool operator==(const ClaimDropped&) const = default;
 };
 struct SuspendRequested {
   JobId job;
@@ -72,15 +82,19 @@ struct SuspendRequested {
   JobId beneficiary;
   Instant deadline;
   std::string reason;
+  bool operator==(const SuspendRequested&) const = default;
 };
 struct SuspendWithdrawn {
   JobId job;
+  bool operator==(const SuspendWithdrawn&) const = default;
 };
 struct DeadlinePassed {
   JobId job;
+  bool operator==(const DeadlinePassed&) const = default;
 };
 struct TimeLimitReached {
   JobId job;
+  bool operator==(const TimeLimitReached&) const = default;
 };
 
 // --- reported by agents --------------------------------------------------------------------
@@ -96,11 +110,13 @@ struct TaskReported {
   int64_t stop_step = -1;
   int64_t saved_step = -1;
   Instant saved_at;
+  bool operator==(const TaskReported&) const = default;
 };
 struct NodeJoined {
   NodeId node;
   NodeIdentity identity;
   std::vector<TaskReported> tasks;  // everything the agent holds
+  bool operator==(const NodeJoined&) const = default;
 };
 struct FaultObserved {
   NodeId node;
@@ -109,29 +125,36 @@ struct FaultObserved {
   std::string device;
   std::string text;
   Instant seen_at;
+  bool operator==(const FaultObserved&) const = default;
 };
 struct ValidationReported {
   NodeId node;
   std::string request_id;
   std::vector<Verdict> verdicts;
+  bool operator==(const ValidationReported&) const = default;
 };
 
 // --- noticed by the server -----------------------------------------------------------------
 struct NodeSilent {
   NodeId node;
+  bool operator==(const NodeSilent&) const = default;
 };
 struct NodeHeard {
   NodeId node;
+  bool operator==(const NodeHeard&) const = default;
 };
 struct NodeLost {
   NodeId node;
+  bool operator==(const NodeLost&) const = default;
 };
 // The agent's isolation timeout is over: it has stopped its tasks, wherever it is.
 struct NodeIsolated {
   NodeId node;
+  bool operator==(const NodeIsolated&) const = default;
 };
 struct ProbationOver {
   NodeId node;
+  bool operator==(const ProbationOver&) const = default;
 };
 
 using EventBody = std::variant<JobSubmitted,
@@ -161,6 +184,7 @@ using EventBody = std::variant<JobSubmitted,
 struct Event {
   Instant at;
   EventBody body;
+  bool operator==(const Event&) const = default;
 };
 
 // "job_submitted": the `type` column of the events table.

@@ -76,9 +76,10 @@ struct Node {
 
 [[nodiscard]] std::string_view NodeStateName(NodeState state);
 
-// May a task start here?
+// May a task start here? Never while its agent is lost, whatever an operator made of its state.
 [[nodiscard]] inline bool TakesWork(const Node& node) {
-  return node.state == NodeState::kReady || node.state == NodeState::kProbation;
+  return (node.state == NodeState::kReady || node.state == NodeState::kProbation) &&
+         !node.lost_at.is_set();
 }
 
 }  // namespace tide

@@ -30,6 +30,7 @@ struct ChangeSet {
   std::set<JobId> jobs;
   std::set<NodeId> nodes;
   std::set<IncidentId> incidents;
+  bool operator==(const ChangeSet&) const = default;
   [[nodiscard]] bool empty() const { return jobs.empty() && nodes.empty() && incidents.empty(); }
 };
 

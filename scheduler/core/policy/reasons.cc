@@ -32,10 +32,6 @@ std::vector<Reason> ReasonAhead(JobId ahead) {
            "tide why " + FormatJobName(ahead.value())}};
 }
 
-std::vector<Reason> ReasonReplanning() {
-  return {{"preempt.in_progress", "the nodes kept for it changed; choosing again", ""}};
-}
-
 std::vector<Reason> ReasonClaim(const ClusterState& state, const Claim& claim) {
   std::string who;
   for (const NodeId id : claim.nodes) {

@@ -13,7 +13,6 @@ namespace tide {
 [[nodiscard]] std::vector<Reason> ReasonYielded(JobId beneficiary);
 [[nodiscard]] std::vector<Reason> ReasonAhead(JobId ahead);
 [[nodiscard]] std::vector<Reason> ReasonClaim(const ClusterState& state, const Claim& claim);
-[[nodiscard]] std::vector<Reason> ReasonReplanning();
 [[nodiscard]] std::vector<Reason> ReasonNoRoom(const ClusterState& state,
                                                const Job& job,
                                                const Unplaced& unplaced);

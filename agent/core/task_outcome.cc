@@ -1,0 +1,103 @@
+#include "agent/core/task_outcome.h"
+
+#include <algorithm>
+
+namespace tide::agent {
+namespace {
+
+bool LeftWell(const TaskExits& exits, const RankExit& rank) {
+  if (rank.signal != 0) {
+    return false;
+  }
+  if (rank.code == 0) {
+    return true;
+  }
+  // 85 counts with an acknowledged save, or from a program without the SDK that was asked to go.
+  return rank.code == kLeftExitCode &&
+         (rank.acknowledged || (!rank.attached && exits.suspend_signalled));
+}
+
+// The rank that failed first, as far as can be told: its own exit code before a signal, and any
+// signal before those with which the others are cleared away.
+const RankExit* FindCulprit(const TaskExits& exits) {
+  const auto weight = [](const RankExit& rank) {
+    if (rank.oom) {
+      return 0;
+    }
+    if (rank.signal == 0) {
+      return 1;
+    }
+    return rank.signal == 15 || rank.signal == 9 ? 3 : 2;
+  };
+  const RankExit* culprit = nullptr;
+  for (const RankExit& rank : exits.ranks) {
+    if (!LeftWell(exits, rank) && (culprit == nullptr || weight(rank) < weight(*culprit))) {
+      culprit = &rank;
+    }
+  }
+  return culprit;
+}
+
+std::string Gibibytes(uint64_t bytes) {
+  const uint64_t tenths = bytes * 10 / (1ULL << 30U);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
+}
+
+TaskOutcome Describe(const TaskExits& exits, const RankExit& rank, ExitReason reason) {
+  TaskOutcome outcome{reason, rank.code, rank.signal, static_cast<int32_t>(rank.rank), ""};
+  const std::string who = "rank " + std::to_string(rank.rank);
+  if (reason == ExitReason::kOom) {
+    outcome.message = who + " was killed for memory" +
+                      (exits.memory_limit_bytes > 0
+                           ? " (limit " + Gibibytes(exits.memory_limit_bytes) + " a node)"
+                           : std::string());
+  } else if (rank.signal != 0) {
+    outcome.message = who + " was ended by signal " + std::to_string(rank.signal);
+  } else if (rank.code == kLeftExitCode) {
+    outcome.message = who + " exited with code 85 without an acknowledged checkpoint";
+  } else {
+    outcome.message = who + " exited with code " + std::to_string(rank.code);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+TaskOutcome JudgeExits(const TaskExits& exits) {
+  if (exits.lost) {
+    return {ExitReason::kLost, 0, 0, -1, "its supervisor vanished"};
+  }
+  if (!exits.started) {
+    if (exits.stop_ordered) {
+      return {ExitReason::kStopped, 0, 0, -1, "stopped before it had started"};
+    }
+    return {
+        ExitReason::kStartFailed, 0, 0, -1, exits.error.empty() ? "did not start" : exits.error};
+  }
+  const RankExit* culprit = FindCulprit(exits);
+  if (culprit == nullptr) {
+    const bool suspended =
+        std::any_of(exits.ranks.begin(), exits.ranks.end(), [](const RankExit& rank) {
+          return rank.code == kLeftExitCode;
+        });
+    if (suspended) {
+      return {ExitReason::kSuspended, kLeftExitCode, 0, -1, "saved and left"};
+    }
+    const bool all_done = std::all_of(
+        exits.ranks.begin(), exits.ranks.end(), [](const RankExit& r) { return r.done; });
+    if (exits.stop_ordered && !all_done) {
+      // A handler of SIGTERM may exit 0; that does not mean that the work is done.
+      return {ExitReason::kStopped, 0, 0, -1, "stopped"};
+    }
+    return {ExitReason::kSucceeded, 0, 0, -1, ""};
+  }
+  if (exits.stop_ordered) {
+    return Describe(exits, *culprit, ExitReason::kStopped);
+  }
+  if (exits.suspend_signalled && !culprit->attached) {
+    return Describe(exits, *culprit, ExitReason::kStopped);
+  }
+  return Describe(exits, *culprit, culprit->oom ? ExitReason::kOom : ExitReason::kFailed);
+}
+
+}  // namespace tide::agent

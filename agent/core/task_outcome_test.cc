@@ -1,0 +1,95 @@
+#include "agent/core/task_outcome.h"
+
+#include <catch2/catch.hpp>
+
+namespace tide::agent {
+namespace {
+
+RankExit Rank(uint32_t rank, int32_t code, int32_t signal = 0) {
+  RankExit exit;
+  exit.rank = rank;
+  exit.code = code;
+  exit.signal = signal;
+  exit.attached = true;
+  return exit;
+}
+
+TaskExits Started(std::vector<RankExit> ranks) {
+  TaskExits exits;
+  exits.started = true;
+  exits.ranks = std::move(ranks);
+  return exits;
+}
+
+RankExit Acknowledged(uint32_t rank) {
+  RankExit exit = Rank(rank, kLeftExitCode);
+  exit.acknowledged = true;
+  return exit;
+}
+
+}  // namespace
+
+TEST_CASE("exits of a task that was left alone") {
+  CHECK(JudgeExits(Started({Rank(0, 0), Rank(1, 0)})).reason == ExitReason::kSucceeded);
+  CHECK(JudgeExits(Started({Acknowledged(0), Acknowledged(1)})).reason == ExitReason::kSuspended);
+  CHECK(JudgeExits(Started({Rank(0, 0), Acknowledged(1)})).reason == ExitReason::kSuspended);
+
+  const TaskOutcome failed = JudgeExits(Started({Rank(0, 0, 15), Rank(1, 3), Rank(2, 0, 9)}));
+  CHECK(failed.reason == ExitReason::kFailed);
+  CHECK(failed.rank == 1);
+  CHECK(failed.code == 3);
+  CHECK(failed.message == "rank 1 exited with code 3");
+
+  const TaskOutcome crashed = JudgeExits(Started({Rank(0, 0, 15), Rank(1, 0, 11)}));
+  CHECK(crashed.rank == 1);
+  CHECK(crashed.signal == 11);
+}
+
+TEST_CASE("85 without an acknowledged save is a failure") {
+  const TaskOutcome outcome = JudgeExits(Started({Rank(0, kLeftExitCode)}));
+  CHECK(outcome.reason == ExitReason::kFailed);
+  CHECK(outcome.message.find("85") != std::string::npos);
+}
+
+TEST_CASE("a program without the SDK may say 85 after its signal, or just die of it") {
+  TaskExits exits = Started({Rank(0, kLeftExitCode)});
+  exits.ranks[0].attached = false;
+  exits.suspend_signalled = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kSuspended);
+  exits.ranks[0] = RankExit{0, 0, 15, false, false, false, false};
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks[0] = RankExit{0, 0, 0, false, false, false, false};
+  CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);  // exit 0 means done
+}
+
+TEST_CASE("what ends on Tide's order is stopped, unless it was done") {
+  TaskExits exits = Started({Rank(0, 0, 15), Rank(1, 1)});
+  exits.stop_ordered = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Rank(0, 0)};
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks[0].done = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);
+}
+
+TEST_CASE("memory, start and loss are named") {
+  TaskExits exits = Started({Rank(0, 0, 9), Rank(1, 1)});
+  exits.ranks[0].oom = true;
+  exits.memory_limit_bytes = 3ULL << 29U;
+  const TaskOutcome oom = JudgeExits(exits);
+  CHECK(oom.reason == ExitReason::kOom);
+  CHECK(oom.message == "rank 0 was killed for memory (limit 1.5 GiB a node)");
+
+  TaskExits unstarted;
+  unstarted.error = "cannot start python9: no such file";
+  CHECK(JudgeExits(unstarted).reason == ExitReason::kStartFailed);
+  CHECK(JudgeExits(unstarted).message == unstarted.error);
+  unstarted.stop_ordered = true;
+  CHECK(JudgeExits(unstarted).reason == ExitReason::kStopped);
+
+  TaskExits lost = Started({Rank(0, 0)});
+  lost.lost = true;
+  CHECK(JudgeExits(lost).reason == ExitReason::kLost);
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,255 @@
+// tide-agent: starts containers on one node, watches them and the hardware (ARCHITECTURE.md).
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/service_type.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "agent/runtime/detect.h"
+#include "agent/runtime/supervised_runtime.h"
+#include "agent/server/agent_loop.h"
+#include "agent/server/peer_service.h"
+#include "common/base/exit_codes.h"
+#include "common/log/log.h"
+
+namespace tide::agent {
+namespace {
+
+struct Options {
+  AgentConfig config;
+  std::string runtime = "auto";
+  std::string job_user;
+  std::string ports;
+  std::vector<std::string> env;
+  std::string cluster_token_file;
+  std::string log_format = "text";
+};
+
+int Complain(const std::string& message, int code) {
+  std::fprintf(stderr, "tide-agent: %s\n", message.c_str());
+  return code;
+}
+
+std::string FolderOfThisProgram() {
+  std::string path(4096, '\0');
+  const ssize_t n = ::readlink("/proc/self/exe", path.data(), path.size());
+  path.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  return path.substr(0, path.rfind('/'));
+}
+
+// "1000:1000"; root's jobs run as nobody unless told otherwise.
+Status ResolveJobUser(Options& options) {
+  AgentConfig& config = options.config;
+  if (options.job_user.empty()) {
+    constexpr uint32_t kNobody = 65534;
+    config.job_uid = ::geteuid() == 0 ? kNobody : ::geteuid();
+    config.job_gid = ::geteuid() == 0 ? kNobody : ::getegid();
+    return {};
+  }
+  if (std::sscanf(options.job_user.c_str(), "%u:%u", &config.job_uid, &config.job_gid) != 2) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--job-user " + options.job_user + " is not of the form UID:GID");
+  }
+  if (::geteuid() != 0 && config.job_uid != ::geteuid()) {
+    return Fail(ErrorCode::kInvalidArgument, "--job-user needs root");
+  }
+  return {};
+}
+
+Status ResolveRuntime(Options& options) {
+  AgentConfig& config = options.config;
+  if (options.runtime == "process") {
+    config.runtime = RuntimeKind::kProcess;
+    return {};
+  }
+  const Detection detection = DetectRuntime(config.state_dir, config.init_path);
+  if (options.runtime == "oci" && detection.best != RuntimeKind::kOci) {
+    return Fail(ErrorCode::kConflict, "containers are not possible here: " + detection.why_not_oci);
+  }
+  config.runtime = detection.best;
+  config.runtime_path = detection.runtime_path;
+  log::Info("Runtime chosen",
+            {{"Runtime", RuntimeKindName(detection.best)}, {"Detail", Describe(detection)}});
+  return {};
+}
+
+Status Resolve(Options& options) {
+  AgentConfig& config = options.config;
+  const std::string here = FolderOfThisProgram();
+  if (config.init_path.empty()) {
+    config.init_path = here + "/tide-init";
+  }
+  if (config.validator_dir.empty()) {
+    config.validator_dir = here;
+  }
+  if (config.run_root.empty()) {
+    config.run_root = "/dev/shm/tide-" + std::to_string(::geteuid());
+  }
+  if (config.checkpoint_root.empty()) {
+    config.checkpoint_root = config.state_dir + "/checkpoints";
+  }
+  if (!options.ports.empty() &&
+      std::sscanf(options.ports.c_str(), "%u-%u", &config.port_low, &config.port_high) != 2) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--ports " + options.ports + " is not of the form LOW-HIGH");
+  }
+  for (const std::string& pair : options.env) {
+    const size_t equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Fail(ErrorCode::kInvalidArgument, "--env " + pair + " is not of the form KEY=VALUE");
+    }
+    config.env[pair.substr(0, equals)] = pair.substr(equals + 1);
+  }
+  TIDE_TRY(ResolveJobUser(options));
+  TIDE_TRY(MakeDirs(config.state_dir, 0711));
+  return ResolveRuntime(options);
+}
+
+// Blocks until SIGTERM or SIGINT, which every thread has masked.
+void WaitForSignal() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  int received = 0;
+  sigwait(&signals, &received);
+}
+
+// Runs until a signal. The order of ends matters: link and server call into the loop.
+int Serve(AgentConfig config, const rpc::ClusterToken& token) {
+  auto runtime = SupervisedRuntime::Open(config.state_dir);
+  if (!runtime) {
+    return Complain(runtime.error().message, kExitFailed);
+  }
+  auto faults = FaultSpool::Open(config.state_dir, config.kmsg);
+  if (!faults) {
+    return Complain(faults.error().message, kExitFailed);
+  }
+  TaskBook book;
+  AgentLoop loop(config, token, std::move(*runtime), std::move(*faults), book);
+  if (const Status adopted = loop.Adopt(); !adopted) {
+    return Complain(adopted.error().message, kExitFailed);
+  }
+  const auto service =
+      MakePeerService({book,
+                       token,
+                       config.state_dir,
+                       [&loop](const std::string& key) { loop.SignalTask(key); },
+                       [&loop](const std::string& key) { return loop.IsOver(key); }});
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials());
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.RegisterService(service.get());
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (!server) {
+    return Complain("cannot listen on " + config.listen +
+                        ": in use, or not allowed; choose another with --listen",
+                    kExitUnreachable);
+  }
+  Link link(config.scheduler,
+            token,
+            {[&loop](uint64_t stream) { loop.Post([&loop, stream] { loop.OnStream(stream); }); },
+             [&loop](uint64_t stream, tide::v1::SchedulerMessage message) {
+               loop.Post([&loop, stream, message = std::move(message)] {
+                 loop.OnMessage(stream, message);
+               });
+             },
+             [&loop](uint64_t stream) { loop.Post([&loop, stream] { loop.OnLost(stream); }); }});
+  loop.SetLink(&link);
+  std::thread waiter([&] {
+    WaitForSignal();
+    log::Info("Stopping", {{"Node", config.name}});
+    loop.Stop(config.stop_tasks_on_exit);
+  });
+  link.Start();
+  log::Info("Serving", {{"Node", config.name}, {"Address", config.listen}});
+  loop.Run();
+  waiter.join();
+  link.Stop();
+  server->Shutdown(std::chrono::system_clock::now());
+  return kExitOk;
+}
+
+void AddOptions(CLI::App& app, Options& options) {
+  AgentConfig& config = options.config;
+  app.add_option("--scheduler", config.scheduler, "unix:/path or host:port")->required();
+  app.add_option("--name", config.name, "this node's name")->required();
+  app.add_option("--state", config.state_dir, "folder for journal and logs")->required();
+  app.add_option("--listen", config.listen, "unix:/path or host:port, for peers and the API")
+      ->required();
+  app.add_option("--address", config.address, "where other nodes reach rank 0 on this node")
+      ->default_val("127.0.0.1");
+  app.add_option("--group", config.group, "hardware pool");
+  app.add_option("--zone", config.zone, "network zone");
+  app.add_option("--leaf", config.leaf, "leaf switch");
+  app.add_option("--gpus", config.gpus, "GPUs of this node");
+  app.add_option("--gpu-model", config.gpu_model, "their model");
+  app.add_option("--ports", options.ports, "ports kept for MASTER_PORT")
+      ->default_val("20000-20999");
+  app.add_option("--run-root", config.run_root, "tmpfs folder for pages and rank sockets");
+  app.add_option("--checkpoint-root",
+                 config.checkpoint_root,
+                 "shared folder for jobs that name none of their own");
+  app.add_option("--sdk-dir", config.sdk_dir, "Tide's SDK, put on PYTHONPATH");
+  app.add_option("--init", config.init_path, "tide-init");
+  app.add_option("--validators", config.validator_dir, "folder of tide-validator-*");
+  app.add_option("--kmsg", config.kmsg, "kernel log: /dev/kmsg or a file; \"\" = none")
+      ->default_val(::geteuid() == 0 ? "/dev/kmsg" : "");
+  app.add_option("--env", options.env, "KEY=VALUE for every rank (network profile)");
+  app.add_option("--job-user", options.job_user, "UID:GID of jobs");
+  app.add_option("--runtime", options.runtime, "auto, oci or process")
+      ->check(CLI::IsMember({"auto", "oci", "process"}));
+  app.add_option(
+      "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
+  app.add_flag("--stop-tasks-on-exit",
+               config.stop_tasks_on_exit,
+               "end all tasks on SIGTERM, instead of leaving them to the next agent");
+  app.add_option("--log-format", options.log_format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}));
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Tide's agent: runs tasks on one node.", "tide-agent");
+  AddOptions(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  log::Init("agent",
+            options.log_format == "json" ? log::Format::kJson : log::Format::kText,
+            log::Level::kInfo);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  rpc::ClusterToken token;
+  if (!options.cluster_token_file.empty()) {
+    auto read = rpc::ClusterToken::FromFile(options.cluster_token_file);
+    if (!read) {
+      return Complain(read.error().message, kExitUsage);
+    }
+    token = *read;
+  } else if (!options.config.listen.starts_with("unix:")) {
+    return Complain("listening on TCP needs --cluster-token-file", kExitUsage);
+  }
+  if (const Status resolved = Resolve(options); !resolved) {
+    return Complain(resolved.error().message, kExitUsage);
+  }
+  return Serve(options.config, token);
+}
+
+}  // namespace
+}  // namespace tide::agent
+
+int main(int argc, char** argv) {
+  return tide::agent::Main(argc, argv);
+}

@@ -1,0 +1,369 @@
+#include "agent/server/agent_loop.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <utility>
+
+#include "agent/server/start_plan.h"
+#include "common/log/log.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr int64_t kNsPerMs = 1'000'000;
+// Steps take milliseconds; while a stop is agreed upon, look often.
+constexpr int64_t kScanSuspendMs = 5;
+constexpr int64_t kScanRunningMs = 100;
+
+std::string ReadBootId() {
+  const auto text = ReadFile("/proc/sys/kernel/random/boot_id", 256);
+  return text ? text->substr(0, 36) : "";
+}
+
+}  // namespace
+
+AgentLoop::AgentLoop(AgentConfig config,
+                     rpc::ClusterToken token,
+                     std::unique_ptr<Runtime> runtime,
+                     std::unique_ptr<FaultSpool> faults,
+                     TaskBook& book)
+    : config_(std::move(config)),
+      token_(std::move(token)),
+      runtime_(std::move(runtime)),
+      faults_(std::move(faults)),
+      book_(book),
+      sockets_(config_.job_uid, [this](const std::string& /*key*/) { scan_now_ = true; }),
+      last_contact_ns_(MonotonicNanos()),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (const auto term = ReadFile(config_.state_dir + "/term", 64)) {
+    highest_term_ = std::strtoull(term->c_str(), nullptr, 10);
+  }
+}
+
+AgentLoop::~AgentLoop() {
+  suspends_.clear();
+  if (validator_.joinable()) {
+    validator_.join();
+  }
+}
+
+Status AgentLoop::Adopt() {
+  TIDE_ASSIGN(const std::vector<std::string> on_disk, runtime_->List());
+  const std::set<std::string> running(on_disk.begin(), on_disk.end());
+  TIDE_ASSIGN(const std::vector<std::string> held, ListHeld(config_.state_dir));
+  for (const std::string& key : held) {
+    if (!running.contains(key)) {
+      RemoveHeld(config_.state_dir, key);  // the order was noted, but nothing was started
+      continue;
+    }
+    TIDE_ASSIGN(HeldTask task, ReadHeld(config_.state_dir, key));
+    TIDE_ASSIGN(auto pages,
+                TaskPages::Open(RunDir(config_, key),
+                                task.start.spec().ranks_per_node(),
+                                config_.job_uid,
+                                config_.job_gid));
+    task.pages = std::move(pages);
+    TIDE_TRY(sockets_.Add(key, RunDir(config_, key)));
+    book_.Put(key, task.pages);
+    {
+      const MutexLock lock(mutex_);
+      known_.insert(key);
+    }
+    HeldTask& adopted = tasks_.emplace(key, std::move(task)).first->second;
+    TIDE_ASSIGN(const TaskStatus status, runtime_->Query(key));
+    UpdateStatus(adopted, status);
+    log::Info("Task adopted", {{"Task", key}, {"Running", status.started}});
+  }
+  for (const std::string& key : on_disk) {
+    if (!tasks_.contains(key)) {
+      (void)runtime_->Kill(key);  // never reported, so nobody waits for it
+    }
+  }
+  return {};
+}
+
+void AgentLoop::Post(std::function<void()> action) {
+  {
+    const MutexLock lock(mutex_);
+    posted_.push_back(std::move(action));
+  }
+  const uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);
+}
+
+void AgentLoop::RunPosted() {
+  uint64_t count = 0;
+  (void)!::read(wake_.get(), &count, sizeof count);
+  std::deque<std::function<void()>> batch;
+  {
+    const MutexLock lock(mutex_);
+    batch.swap(posted_);
+  }
+  for (const auto& action : batch) {
+    action();
+  }
+}
+
+int64_t AgentLoop::ScanIntervalMs() const {
+  int64_t interval = heartbeat_ms_;
+  for (const auto& [key, task] : tasks_) {
+    if (!task.exited && task.suspend_deadline != 0) {
+      return kScanSuspendMs;
+    }
+    if (!task.exited) {
+      interval = kScanRunningMs;
+    }
+  }
+  return interval;
+}
+
+void AgentLoop::WaitForWork() {
+  const int64_t now = MonotonicNanos();
+  const int64_t next = std::min(next_heartbeat_ns_, next_scan_ns_);
+  const int64_t wait_ms = scan_now_ ? 0 : std::max<int64_t>(0, (next - now) / kNsPerMs + 1);
+  std::array<pollfd, 4> fds = {{{wake_.get(), POLLIN, 0},
+                                {runtime_->EventFd(), POLLIN, 0},
+                                {sockets_.fd(), POLLIN, 0},
+                                {faults_->fd(), POLLIN, 0}}};
+  ::poll(fds.data(), fds.size(), static_cast<int>(wait_ms));
+  RunPosted();
+  if ((fds[1].revents & POLLIN) != 0) {
+    TakeRuntimeEvents();
+  }
+  if ((fds[2].revents & POLLIN) != 0) {
+    sockets_.Serve();
+  }
+  if (fds[3].fd >= 0 && (fds[3].revents & POLLIN) != 0) {
+    ReadFaults();
+  }
+}
+
+void AgentLoop::Run() {
+  while (!stopping_ || (stop_tasks_ && !AllGone())) {
+    WaitForWork();
+    const int64_t now = MonotonicNanos();
+    if (scan_now_ || now >= next_scan_ns_) {
+      scan_now_ = false;
+      ScanPages();
+      CheckKills();
+      next_scan_ns_ = MonotonicNanos() + ScanIntervalMs() * kNsPerMs;
+    }
+    ReportChanges();
+    if (now >= next_heartbeat_ns_) {
+      next_heartbeat_ns_ = now + heartbeat_ms_ * kNsPerMs;
+      SendHeartbeat();
+      CheckIsolation();
+    }
+  }
+}
+
+bool AgentLoop::AllGone() const {
+  for (const auto& [key, task] : tasks_) {
+    if (!task.exited) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void AgentLoop::Stop(bool stop_tasks) {
+  Post([this, stop_tasks] {
+    stopping_ = true;
+    stop_tasks_ = stop_tasks;
+    if (stop_tasks) {
+      for (auto& [key, task] : tasks_) {
+        OrderStop(task, true, Duration());
+      }
+    }
+  });
+}
+
+bool AgentLoop::IsOver(const std::string& key) {
+  const MutexLock lock(mutex_);
+  return over_.contains(key) || !known_.contains(key);
+}
+
+void AgentLoop::SignalTask(const std::string& key) {
+  Post([this, key] {
+    const auto it = tasks_.find(key);
+    if (it == tasks_.end() || it->second.exited || it->second.suspend_signalled) {
+      return;
+    }
+    HeldTask& task = it->second;
+    task.suspend_signalled = true;
+    Journal(task);
+    const int signal = task.start.spec().suspend_signal();
+    log::Info("Task asked to leave by signal", {{"Task", key}, {"Signal", signal}});
+    if (const Status sent = runtime_->Signal(key, signal); !sent) {
+      log::Warning("Signal not delivered", {{"Task", key}, {"Error", sent.error().message}});
+    }
+  });
+}
+
+void AgentLoop::Journal(const HeldTask& task) const {
+  if (const Status written = WriteHeld(config_.state_dir, task); !written) {
+    log::Failure("Journal not written", {{"Task", task.key}, {"Error", written.error().message}});
+  }
+}
+
+void AgentLoop::SaveTerm(uint64_t term) {
+  highest_term_ = term;
+  if (const Status saved = WriteFileDurably(config_.state_dir + "/term", std::to_string(term));
+      !saved) {
+    log::Failure("Term not saved", {{"Error", saved.error().message}});
+  }
+}
+
+// --- reporting ------------------------------------------------------------------------------
+
+void AgentLoop::OnStream(uint64_t stream) {
+  stream_ = stream;
+  welcomed_ = false;
+  SendHello();
+}
+
+void AgentLoop::OnLost(uint64_t stream) {
+  if (stream == stream_) {
+    stream_ = 0;
+    welcomed_ = false;
+  }
+}
+
+void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& message) {
+  if (stream != stream_) {
+    return;
+  }
+  if (message.term() < highest_term_) {
+    log::Warning("Message of a former leader ignored", {{"Term", message.term()}});
+    return;
+  }
+  if (message.term() > highest_term_) {
+    SaveTerm(message.term());
+  }
+  last_contact_ns_ = MonotonicNanos();
+  if (message.has_welcome()) {
+    welcomed_ = true;
+    heartbeat_ms_ = std::max<int64_t>(10, message.welcome().heartbeat_ms());
+    isolation_ms_ = static_cast<int64_t>(message.welcome().isolation_timeout_ms());
+    log::Info("Joined", {{"Node", config_.name}, {"Term", message.term()}});
+  } else if (message.has_refused()) {
+    log::Failure("Refused by the scheduler", {{"Reason", message.refused().message()}});
+  } else if (message.has_ack()) {
+    const auto it = faults_in_report_.find(message.ack().seq());
+    if (it != faults_in_report_.end()) {
+      faults_sent_ -= it->second;
+      if (const Status saved = faults_->Acknowledge(it->second); !saved) {
+        log::Failure("Fault spool not saved", {{"Error", saved.error().message}});
+      }
+      faults_in_report_.erase(it);
+    }
+  } else if (message.has_command()) {
+    Carry(message.command());
+  }
+}
+
+void AgentLoop::SendHello() {
+  tide::v1::AgentMessage message;
+  tide::v1::Hello* hello = message.mutable_hello();
+  tide::v1::Node* node = hello->mutable_node();
+  node->set_name(config_.name);
+  node->set_group(config_.group);
+  node->set_zone(config_.zone);
+  node->set_leaf(config_.leaf);
+  node->mutable_capacity()->set_cpus(static_cast<uint32_t>(get_nprocs()));
+  struct sysinfo info{};
+  ::sysinfo(&info);
+  node->mutable_capacity()->set_memory_bytes(static_cast<uint64_t>(info.totalram) * info.mem_unit);
+  node->mutable_capacity()->set_gpus(config_.gpus);
+  node->mutable_capacity()->set_gpu_model(config_.gpu_model);
+  node->set_endpoint(config_.listen);
+  node->set_address(config_.address);
+  node->set_boot_id(ReadBootId());
+  node->set_runtime(std::string(RuntimeKindName(config_.runtime)));
+  node->set_agent_version(TIDE_VERSION);
+  node->set_port_low(config_.port_low);
+  node->set_port_high(config_.port_high);
+  hello->set_highest_term(highest_term_);
+  hello->set_incarnation(static_cast<uint64_t>(::getpid()));
+  for (auto& [key, task] : tasks_) {
+    task.reported = MakeReport(task, SystemNow().unix_nanos());
+    *hello->add_tasks() = task.reported;
+  }
+  // What was sent on the last stream and not acknowledged is said again.
+  faults_in_report_.clear();
+  faults_sent_ = 0;
+  validation_unsent_ = !validation_.request_id().empty();
+  link_->Send(stream_, std::move(message));
+}
+
+void AgentLoop::ReportChanges() {
+  if (!welcomed_) {
+    return;
+  }
+  tide::v1::Report report;
+  for (auto& [key, task] : tasks_) {
+    tide::v1::TaskReport now = MakeReport(task, SystemNow().unix_nanos());
+    if (now.SerializeAsString() != task.reported.SerializeAsString()) {
+      task.reported = now;
+      *report.add_tasks() = std::move(now);
+    }
+  }
+  const std::vector<tide::v1::Fault>& pending = faults_->pending();
+  const size_t faults = pending.size() - faults_sent_;
+  for (size_t i = faults_sent_; i < pending.size(); ++i) {
+    *report.add_faults() = pending[i];
+  }
+  if (validation_unsent_) {
+    *report.mutable_validation() = validation_;
+    validation_unsent_ = false;
+  }
+  if (report.tasks_size() > 0 || faults > 0 || report.has_validation()) {
+    SendReport(std::move(report), faults);
+  }
+}
+
+void AgentLoop::SendReport(tide::v1::Report report, size_t faults) {
+  report.set_seq(next_seq_++);
+  if (faults > 0) {
+    faults_in_report_[report.seq()] = faults;
+    faults_sent_ += faults;
+  }
+  tide::v1::AgentMessage message;
+  *message.mutable_report() = std::move(report);
+  link_->Send(stream_, std::move(message));
+}
+
+void AgentLoop::SendHeartbeat() {
+  if (!welcomed_) {
+    return;
+  }
+  tide::v1::AgentMessage message;
+  tide::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
+  heartbeat->set_sent_at(SystemNow().unix_nanos());
+  for (const auto& [key, task] : tasks_) {
+    if (task.exited || !task.pages || !task.pages->AnyAttached()) {
+      continue;
+    }
+    tide::v1::Progress* progress = heartbeat->add_progress();
+    progress->set_job_id(task.start.job_id());
+    progress->set_epoch(task.start.epoch());
+    progress->set_task(task.start.task());
+    int64_t lowest = INT64_MAX;
+    for (size_t rank = 0; rank < task.pages->size(); ++rank) {
+      lowest = std::min(lowest, task.pages->Read(rank).step);
+    }
+    const RankView first = task.pages->Read(0);
+    progress->set_step(lowest);
+    progress->set_total_steps(first.total_steps);
+    progress->set_loss(first.loss);
+  }
+  link_->Send(stream_, std::move(message));
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,41 @@
+#pragma once
+// What an agent is told at its start.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/runtime/task_config.h"
+#include "common/base/time.h"
+
+namespace tide::agent {
+
+struct AgentConfig {
+  std::string scheduler;  // "unix:/path" or "host:port"
+  std::string name;
+  std::string group = "default";
+  std::string zone = "A";
+  std::string leaf = "l1";
+  std::string listen;                      // for peers and the API
+  std::string address;                     // MASTER_ADDR for rank 0 here
+  std::string state_dir;                   // journal and logs
+  std::string run_root;                    // tmpfs folder for pages and rank sockets
+  std::string checkpoint_root;             // jobs that name no folder of their own save below it
+  std::string init_path;                   // tide-init
+  std::string validator_dir;               // tide-validator-*
+  std::string sdk_dir;                     // put on PYTHONPATH; empty = none
+  std::string kmsg;                        // kernel log: /dev/kmsg or a file; empty = not followed
+  std::map<std::string, std::string> env;  // network profile of the cluster
+  uint32_t gpus = 0;
+  std::string gpu_model;
+  uint32_t port_low = 0;
+  uint32_t port_high = 0;
+  uint32_t job_uid = 0;
+  uint32_t job_gid = 0;
+  RuntimeKind runtime = RuntimeKind::kProcess;
+  std::string runtime_path;  // runc or crun
+  bool stop_tasks_on_exit = false;
+};
+
+}  // namespace tide::agent

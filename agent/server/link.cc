@@ -1,0 +1,143 @@
+#include "agent/server/link.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "common/log/log.h"
+#include "tide/v1/agent.grpc.pb.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr int64_t kRetryPauseNs = 200'000'000;
+
+}  // namespace
+
+struct Link::Stream {
+  uint64_t id = 0;
+  grpc::ClientContext context;
+  std::unique_ptr<
+      grpc::ClientReaderWriterInterface<tide::v1::AgentMessage, tide::v1::SchedulerMessage>>
+      wire;
+};
+
+Link::Link(std::string address, rpc::ClusterToken token, Callbacks callbacks)
+    : address_(std::move(address)), token_(std::move(token)), callbacks_(std::move(callbacks)) {}
+
+Link::~Link() {
+  Stop();
+}
+
+void Link::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Link::Stop() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    if (context_ != nullptr) {
+      context_->TryCancel();
+    }
+  }
+  changed_.NotifyAll();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void Link::Send(uint64_t stream, tide::v1::AgentMessage message) {
+  {
+    const MutexLock lock(mutex_);
+    if (stream != stream_) {
+      return;
+    }
+    outgoing_.push_back(std::move(message));
+  }
+  changed_.NotifyAll();
+}
+
+void Link::Run() {
+  const auto channel = rpc::Connect(address_);
+  const auto stub = tide::v1::AgentLink::NewStub(channel);
+  uint64_t next_id = 1;
+  bool said_unreachable = false;
+  while (true) {
+    Stream stream;
+    stream.id = next_id++;
+    token_.Attach(stream.context);
+    stream.context.set_wait_for_ready(false);
+    {
+      const MutexLock lock(mutex_);
+      if (stopping_) {
+        return;
+      }
+      context_ = &stream.context;
+      outgoing_.clear();
+      stream_ = stream.id;
+    }
+    stream.wire = stub->Connect(&stream.context);
+    Hold(stream);
+    {
+      const MutexLock lock(mutex_);
+      context_ = nullptr;
+      stream_ = 0;
+    }
+    const grpc::Status status = stream.wire->Finish();
+    if (!status.ok() && !said_unreachable) {
+      log::Warning("Scheduler not reachable, trying again",
+                   {{"Address", address_}, {"Error", status.error_message()}});
+    }
+    said_unreachable = !status.ok();
+    callbacks_.on_lost(stream.id);
+    PauseBeforeRetry();
+  }
+}
+
+// Reads until the stream ends; writes on a thread of its own meanwhile.
+void Link::Hold(Stream& stream) {
+  callbacks_.on_stream(stream.id);
+  std::thread writer([this, &stream] { Write(stream); });
+  tide::v1::SchedulerMessage message;
+  while (stream.wire->Read(&message)) {
+    callbacks_.on_message(stream.id, std::move(message));
+    message.Clear();
+  }
+  {
+    const MutexLock lock(mutex_);
+    stream_ = 0;  // ends the writer
+  }
+  changed_.NotifyAll();
+  stream.context.TryCancel();
+  writer.join();
+}
+
+void Link::Write(Stream& stream) {
+  while (true) {
+    tide::v1::AgentMessage message;
+    {
+      const MutexLock lock(mutex_);
+      while (outgoing_.empty() && stream_ == stream.id) {
+        changed_.WaitFor(mutex_, -1);
+      }
+      if (stream_ != stream.id) {
+        return;
+      }
+      message = std::move(outgoing_.front());
+      outgoing_.pop_front();
+    }
+    if (!stream.wire->Write(message)) {
+      return;  // the reader sees the end, too
+    }
+  }
+}
+
+void Link::PauseBeforeRetry() {
+  const MutexLock lock(mutex_);
+  if (!stopping_) {
+    changed_.WaitFor(mutex_, kRetryPauseNs);
+  }
+}
+
+}  // namespace tide::agent

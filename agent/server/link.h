@@ -1,0 +1,62 @@
+#pragma once
+// The agent's one stream to the scheduler (jobs.md section 4): dials out, reconnects for ever.
+//
+// Threads: callbacks run on the link's own threads; Send may be called from any.
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "common/rpc/rpc.h"
+#include "tide/v1/agent.pb.h"
+
+namespace grpc {
+class ClientContext;
+}  // namespace grpc
+
+namespace tide::agent {
+
+class Link {
+ public:
+  struct Callbacks {
+    // A stream is up: the next message sent must be Hello. `stream` tells streams apart.
+    std::function<void(uint64_t stream)> on_stream;
+    std::function<void(uint64_t stream, tide::v1::SchedulerMessage message)> on_message;
+    std::function<void(uint64_t stream)> on_lost;
+  };
+
+  Link(std::string address, rpc::ClusterToken token, Callbacks callbacks);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  void Start();
+  void Stop();
+  // Drops the message when `stream` is over: what it said is said again after the next Hello.
+  void Send(uint64_t stream, tide::v1::AgentMessage message);
+
+ private:
+  struct Stream;
+  void Run();
+  void Hold(Stream& stream);
+  void Write(Stream& stream);
+  void PauseBeforeRetry();
+
+  const std::string address_;
+  const rpc::ClusterToken token_;
+  const Callbacks callbacks_;
+  std::thread thread_;
+
+  Mutex mutex_;
+  Condition changed_;
+  bool stopping_ TIDE_GUARDED_BY(mutex_) = false;
+  uint64_t stream_ TIDE_GUARDED_BY(mutex_) = 0;  // 0 = none
+  std::deque<tide::v1::AgentMessage> outgoing_ TIDE_GUARDED_BY(mutex_);
+  grpc::ClientContext* context_ TIDE_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace tide::agent

@@ -1,0 +1,217 @@
+#include "agent/server/page.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "common/base/file.h"
+#include "common/base/time.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr size_t kPageSize = 4096;
+constexpr uint32_t kMagic = 0x45444954;  // "TIDE"
+constexpr uint32_t kVersion = 1;
+
+// Offsets of docs/rank-protocol.md.
+constexpr size_t kMagicAt = 0;
+constexpr size_t kVersionAt = 4;
+constexpr size_t kSeqAt = 8;
+constexpr size_t kOrderAt = 12;
+constexpr size_t kAtStepAt = 16;
+constexpr size_t kDeadlineAt = 24;
+constexpr size_t kStateAt = 32;
+constexpr size_t kStepAt = 64;
+constexpr size_t kPhaseAt = 80;
+constexpr size_t kStagedStepAt = 88;
+constexpr size_t kSavedStepAt = 96;
+constexpr size_t kTotalStepsAt = 128;
+constexpr size_t kLossAt = 136;
+constexpr size_t kStepNsAt = 144;
+
+constexpr uint32_t kOrderNone = 0;
+constexpr uint32_t kOrderSuspend = 2;
+constexpr uint32_t kIdle = 0;
+constexpr uint32_t kArmed = 1;
+constexpr uint32_t kCommitted = 2;
+
+template <typename T>
+std::atomic_ref<T> Word(char* page, size_t offset) {
+  // The mapping is page-aligned and the offsets are multiples of their size.
+  return std::atomic_ref<T>(*static_cast<T*>(static_cast<void*>(page + offset)));
+}
+
+Result<char*> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {
+  const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) {
+    return FailErrno("cannot open page " + path, errno);
+  }
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) {
+    return FailErrno("cannot stat page " + path, errno);
+  }
+  const bool fresh = info.st_size == 0;
+  if (fresh && (::ftruncate(fd.get(), kPageSize) != 0 ||
+                (::geteuid() == 0 && ::fchown(fd.get(), uid, gid) != 0))) {
+    return FailErrno("cannot prepare page " + path, errno);
+  }
+  void* memory = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) {
+    return FailErrno("cannot map page " + path, errno);
+  }
+  char* page = static_cast<char*>(memory);
+  if (fresh) {
+    Word<int64_t>(page, kStepAt) = -1;
+    Word<int64_t>(page, kStagedStepAt) = -1;
+    Word<int64_t>(page, kSavedStepAt) = -1;
+    Word<int64_t>(page, kTotalStepsAt) = -1;
+    Word<int64_t>(page, kAtStepAt) = INT64_MAX;
+    Word<uint32_t>(page, kVersionAt) = kVersion;
+    Word<uint32_t>(page, kMagicAt) = kMagic;
+  }
+  return page;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TaskPages>> TaskPages::Open(const std::string& folder,
+                                                   uint32_t ranks,
+                                                   uint32_t uid,
+                                                   uint32_t gid) {
+  TIDE_TRY(MakeDirs(folder, 0711));
+  std::unique_ptr<TaskPages> pages(new TaskPages());  // private constructor
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    TIDE_ASSIGN(char* page, MapPage(folder + "/page-" + std::to_string(rank), uid, gid));
+    pages->pages_.push_back(page);
+    const uint32_t state = Word<uint32_t>(page, kStateAt);
+    if (state == kCommitted) {
+      pages->committed_step_ = Word<int64_t>(page, kAtStepAt).load();
+    }
+    if (state != kIdle) {
+      pages->armed_ns_ = MonotonicNanos();
+    }
+  }
+  return pages;
+}
+
+TaskPages::~TaskPages() {
+  for (char* page : pages_) {
+    ::munmap(page, kPageSize);
+  }
+}
+
+RankView TaskPages::Read(size_t rank) const {
+  char* page = pages_[rank];
+  RankView view;
+  view.step = Word<int64_t>(page, kStepAt);
+  view.phase = static_cast<RankPhase>(Word<uint32_t>(page, kPhaseAt).load());
+  view.saved_step = Word<int64_t>(page, kSavedStepAt);
+  view.total_steps = Word<int64_t>(page, kTotalStepsAt);
+  view.loss = Word<double>(page, kLossAt);
+  view.step_ns = Word<int64_t>(page, kStepNsAt);
+  return view;
+}
+
+bool TaskPages::AnyAttached() const {
+  for (size_t rank = 0; rank < pages_.size(); ++rank) {
+    if (Read(rank).phase != RankPhase::kUnattached) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void TaskPages::Observe(AgreeReply& reply, int64_t at_step) const {
+  reply.answered = true;
+  reply.all_attached = true;
+  reply.all_below = true;
+  reply.min_step = INT64_MAX;
+  reply.max_step = -1;
+  for (size_t rank = 0; rank < pages_.size(); ++rank) {
+    const RankView view = Read(rank);
+    const bool attached = view.phase != RankPhase::kUnattached;
+    reply.any_attached = reply.any_attached || attached;
+    reply.all_attached = reply.all_attached && attached;
+    reply.min_step = std::min(reply.min_step, view.step);
+    reply.max_step = std::max(reply.max_step, view.step);
+    reply.all_below = reply.all_below && view.step < at_step;
+    if (view.step_ns > 0) {
+      reply.step_ns = reply.step_ns == 0 ? view.step_ns : std::min(reply.step_ns, view.step_ns);
+    }
+  }
+  reply.ranks_gone = ranks_gone_.load();
+  reply.committed_step = committed_step_.load();
+}
+
+AgreeReply TaskPages::Hold(AgreeVerb verb, int64_t at_step, int64_t deadline) {
+  const MutexLock lock(mutex_);
+  switch (verb) {
+    case AgreeVerb::kArm:
+      if (committed_step_.load() < 0) {
+        Arm(at_step, deadline);
+      }
+      break;
+    case AgreeVerb::kCommit:
+      Commit(at_step, deadline);
+      break;
+    case AgreeVerb::kDisarm:
+      if (committed_step_.load() < 0) {
+        Disarm();
+      }
+      break;
+    case AgreeVerb::kProbe:
+    case AgreeVerb::kSignal:
+      break;
+  }
+  AgreeReply reply;
+  Observe(reply, at_step);
+  return reply;
+}
+
+void TaskPages::Arm(int64_t at_step, int64_t deadline) {
+  for (char* page : pages_) {
+    Word<int64_t>(page, kAtStepAt) = at_step;
+    Word<int64_t>(page, kDeadlineAt) = deadline;
+    Word<uint32_t>(page, kStateAt) = kArmed;
+    Word<uint32_t>(page, kOrderAt) = kOrderSuspend;
+    Word<uint32_t>(page, kSeqAt) += 1;  // last: a new seq restarts the rank's patience
+  }
+  armed_ns_ = MonotonicNanos();
+  // Pairs with the fence of a tick between its store of `step` and its load of `at_step`.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void TaskPages::Commit(int64_t at_step, int64_t deadline) {
+  for (char* page : pages_) {
+    Word<int64_t>(page, kAtStepAt) = at_step;
+    Word<int64_t>(page, kDeadlineAt) = deadline;
+    Word<uint32_t>(page, kOrderAt) = kOrderSuspend;
+    Word<uint32_t>(page, kStateAt) = kCommitted;
+  }
+  committed_step_ = at_step;
+  armed_ns_ = MonotonicNanos();
+}
+
+void TaskPages::Disarm() {
+  for (char* page : pages_) {
+    Word<uint32_t>(page, kStateAt) = kIdle;
+    Word<uint32_t>(page, kOrderAt) = kOrderNone;
+    Word<int64_t>(page, kAtStepAt) = INT64_MAX;
+  }
+  armed_ns_ = 0;
+}
+
+void TaskPages::DisarmIfSilent(int64_t nanos) {
+  const MutexLock lock(mutex_);
+  const int64_t armed_ns = armed_ns_.load();
+  if (committed_step_.load() < 0 && armed_ns != 0 && MonotonicNanos() - armed_ns > nanos) {
+    Disarm();
+  }
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,76 @@
+#pragma once
+// The shared pages of one task, one per rank (docs/rank-protocol.md section 1): the agent's side.
+//
+// Threads: any. Fields are single words with one writer each; the order matters and is sequentially
+// consistent where the protocol says so.
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/core/agreement.h"
+#include "common/base/mutex.h"
+#include "common/base/result.h"
+
+namespace tide::agent {
+
+enum class RankPhase : uint32_t {
+  kUnattached = 0,
+  kTraining = 1,
+  kWaiting = 2,
+  kSaving = 3,
+  kAcknowledged = 4,
+  kEvaluating = 5,
+  kDone = 6,
+};
+
+struct RankView {
+  int64_t step = -1;
+  RankPhase phase = RankPhase::kUnattached;
+  int64_t saved_step = -1;
+  int64_t total_steps = -1;
+  double loss = 0;
+  int64_t step_ns = 0;
+};
+
+class TaskPages {
+ public:
+  // Makes `folder` with a zeroed page for each rank, owned by uid:gid. Existing pages are kept: an
+  // agent that comes back finds the ranks where they are.
+  [[nodiscard]] static Result<std::unique_ptr<TaskPages>> Open(const std::string& folder,
+                                                               uint32_t ranks,
+                                                               uint32_t uid,
+                                                               uint32_t gid);
+  ~TaskPages();
+  TaskPages(const TaskPages&) = delete;
+  TaskPages& operator=(const TaskPages&) = delete;
+
+  [[nodiscard]] RankView Read(size_t rank) const;
+  [[nodiscard]] size_t size() const { return pages_.size(); }
+  [[nodiscard]] bool AnyAttached() const;
+
+  // One round of the agreement on these pages.
+  [[nodiscard]] AgreeReply Hold(AgreeVerb verb, int64_t at_step, int64_t deadline);
+  // Armed for longer than `nanos` without a commit: the coordinator is gone; training goes on.
+  void DisarmIfSilent(int64_t nanos);
+
+  [[nodiscard]] int64_t committed_step() const { return committed_step_.load(); }
+  [[nodiscard]] bool armed_or_committed() const { return armed_ns_.load() != 0; }
+  void SetRanksGone(uint32_t count) { ranks_gone_.store(count); }
+
+ private:
+  TaskPages() = default;
+  void Arm(int64_t at_step, int64_t deadline);
+  void Commit(int64_t at_step, int64_t deadline);
+  void Disarm();
+  void Observe(AgreeReply& reply, int64_t at_step) const;
+
+  std::vector<char*> pages_;
+  Mutex mutex_;  // one round at a time
+  std::atomic<uint32_t> ranks_gone_ = 0;
+  std::atomic<int64_t> committed_step_ = -1;
+  std::atomic<int64_t> armed_ns_ = 0;  // CLOCK_MONOTONIC of the newest arming; 0 = idle
+};
+
+}  // namespace tide::agent

@@ -1,0 +1,29 @@
+#pragma once
+// What an agent serves: rounds of the agreement for its peers, logs for the API.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/server/task_book.h"
+#include "common/rpc/rpc.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace tide::agent {
+
+struct PeerServiceOptions {
+  TaskBook& book;
+  rpc::ClusterToken token;
+  std::string state_dir;
+  // Sends a task the signal that asks ranks without the SDK to leave. Any thread.
+  std::function<void(const std::string& key)> signal_task;
+  // Has the task written all it ever will? Any thread.
+  std::function<bool(const std::string& key)> is_over;
+};
+
+[[nodiscard]] std::unique_ptr<grpc::Service> MakePeerService(PeerServiceOptions options);
+
+}  // namespace tide::agent

@@ -1,0 +1,241 @@
+#include "agent/server/start_plan.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+
+#include "agent/runtime/task_folder.h"
+#include "common/base/file.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr const char* kRunDirInContainer = "/run/tide";
+constexpr const char* kSdkInContainer = "/opt/tide/sdk";
+constexpr uint64_t kPidsMax = 16384;
+
+// Runs `action` in a child with the job's identity; its return value is an errno. The agent is
+// root: doing this itself would open folders to a job that its user may not enter.
+int AsJobUser(const AgentConfig& config, const std::function<int()>& action) {
+  if (::geteuid() != 0) {
+    return action();
+  }
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return errno;
+  }
+  if (child == 0) {
+    if (::setgroups(0, nullptr) != 0 ||
+        ::setresgid(config.job_gid, config.job_gid, config.job_gid) ||
+        ::setresuid(config.job_uid, config.job_uid, config.job_uid) != 0) {
+      ::_exit(EPERM);
+    }
+    ::_exit(action());
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+}
+
+std::string WhoIs(const AgentConfig& config) {
+  return "user " + std::to_string(config.job_uid) + " (the job's)";
+}
+
+Status CheckFolder(const AgentConfig& config, const std::string& what, const std::string& path) {
+  const int error = AsJobUser(config, [&] {
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return fd.valid() ? 0 : errno;
+  });
+  if (error == 0) {
+    return {};
+  }
+  return FailErrno(
+      what + " " + path + " cannot be opened by " + WhoIs(config) + " on " + config.name, error);
+}
+
+Status CheckMount(const AgentConfig& config, const tide::v1::Mount& mount) {
+  const int mode = mount.read_only() ? R_OK : R_OK | W_OK;
+  const int error =
+      AsJobUser(config, [&] { return ::access(mount.source().c_str(), mode) == 0 ? 0 : errno; });
+  if (error == 0) {
+    return {};
+  }
+  return FailErrno(
+      "mount " + mount.source() + " is not accessible to " + WhoIs(config) + " on " + config.name,
+      error);
+}
+
+// The job's checkpoint folder: its own, made with its rights, or one below the agent's root.
+Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
+                                         const tide::v1::StartTask& start) {
+  std::string path = start.spec().checkpoint_dir();
+  if (path.empty()) {
+    path = config.checkpoint_root + "/j-" + std::to_string(start.job_id());
+    TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+      return FailErrno("cannot create the checkpoint folder " + path, errno);
+    }
+    if (::geteuid() == 0 && ::lchown(path.c_str(), config.job_uid, config.job_gid) != 0) {
+      return FailErrno("cannot hand over the checkpoint folder " + path, errno);
+    }
+    return path;
+  }
+  const int error = AsJobUser(config, [&] {
+    const Status made = MakeDirs(path, 0755);
+    if (!made) {
+      return errno != 0 ? errno : EACCES;
+    }
+    return ::access(path.c_str(), R_OK | W_OK | X_OK) == 0 ? 0 : errno;
+  });
+  if (error != 0) {
+    return FailErrno(
+        "checkpoint.dir " + path + " is not writable for " + WhoIs(config) + " on " + config.name,
+        error);
+  }
+  return path;
+}
+
+// Rank 0's port must be free. Errors: kUnavailable, so that the job is started with another one.
+Status CheckPort(const AgentConfig& config, uint32_t port) {
+  if (port == 0) {
+    return {};
+  }
+  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  const int yes = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const void* generic = &address;
+  if (::bind(fd.get(), static_cast<const sockaddr*>(generic), sizeof address) != 0) {
+    return Fail(ErrorCode::kUnavailable,
+                "port " + std::to_string(port) + " on " + config.name + " is in use");
+  }
+  return {};
+}
+
+std::map<std::string, std::string> RankEnv(const AgentConfig& config,
+                                           const tide::v1::StartTask& start,
+                                           const TaskConfig& task,
+                                           const std::string& checkpoint_dir,
+                                           uint32_t local_rank) {
+  const tide::v1::JobSpec& spec = start.spec();
+  const bool container = task.runtime == RuntimeKind::kOci;
+  const std::string run_dir = container ? kRunDirInContainer : task.run_dir;
+  const uint32_t local_world = spec.ranks_per_node();
+  std::map<std::string, std::string> env = {
+      {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+      {"LANG", "C.UTF-8"},
+      {"HOME", task.workdir},
+      {"TMPDIR", container ? "/tmp" : task.scratch},
+      {"PYTHONUNBUFFERED", "1"},
+  };
+  env.insert(config.env.begin(), config.env.end());
+  for (const auto& [key, value] : spec.env()) {
+    env[key] = value;
+  }
+  if (!config.sdk_dir.empty()) {
+    const std::string sdk = (container ? kSdkInContainer : config.sdk_dir) + std::string("/python");
+    std::string& path = env["PYTHONPATH"];
+    path = path.empty() ? sdk : path + ":" + sdk;
+  }
+  env["RANK"] = std::to_string(start.task() * local_world + local_rank);
+  env["WORLD_SIZE"] = std::to_string(spec.nodes() * local_world);
+  env["LOCAL_RANK"] = std::to_string(local_rank);
+  env["LOCAL_WORLD_SIZE"] = std::to_string(local_world);
+  env["NODE_RANK"] = std::to_string(start.task());
+  env["NNODES"] = std::to_string(spec.nodes());
+  env["MASTER_ADDR"] = start.peers(0).address();
+  env["MASTER_PORT"] = std::to_string(start.master_port());
+  env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
+  env["TIDE_ATTEMPT"] = std::to_string(start.epoch());
+  env["TIDE_NODE"] = config.name;
+  env["TIDE_CHECKPOINT_DIR"] = checkpoint_dir;
+  env["TIDE_PAGE"] = run_dir + "/page-" + std::to_string(local_rank);
+  env["TIDE_SOCKET"] = run_dir + "/agent.sock";
+  env["TIDE_TOPOLOGY"] = start.topology_json();
+  return env;
+}
+
+}  // namespace
+
+std::string TaskKey(uint64_t job, uint64_t epoch, uint32_t task) {
+  return std::to_string(job) + "." + std::to_string(epoch) + "." + std::to_string(task);
+}
+
+std::string RunDir(const AgentConfig& config, const std::string& key) {
+  return config.run_root + "/" + config.name + "/" + key;
+}
+
+void ClearScratch(const AgentConfig& config, const std::string& key) {
+  std::error_code ignored;  // the job's files may be odd; what stays is found by the next start
+  std::filesystem::remove_all(config.state_dir + "/scratch/" + key, ignored);
+}
+
+Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTask& start) {
+  const tide::v1::JobSpec& spec = start.spec();
+  TaskConfig task;
+  task.key = TaskKey(start.job_id(), start.epoch(), start.task());
+  task.runtime = config.runtime;
+  task.image = spec.image();
+  task.uid = config.job_uid;
+  task.gid = config.job_gid;
+  task.run_dir = RunDir(config, task.key);
+  task.init_path = config.init_path;
+  task.runtime_path = config.runtime_path;
+  task.hostname = config.name;
+  task.memory_bytes = spec.memory_bytes_per_node();
+  task.cpu_millis = spec.cpus_per_node() * 1000ULL;
+  task.pids = kPidsMax;
+  if (spec.image() != "host") {
+    return Fail(ErrorCode::kInvalidArgument,
+                "image \"" + spec.image() + "\": this version runs `image: host` only");
+  }
+  if (start.task() == 0) {
+    TIDE_TRY(CheckPort(config, start.master_port()));
+  }
+  task.scratch = config.state_dir + "/scratch/" + task.key;
+  TIDE_TRY(MakeDirs(config.state_dir + "/scratch", 0711));
+  if (::mkdir(task.scratch.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FailErrno("cannot create the scratch folder " + task.scratch, errno);
+  }
+  if (::geteuid() == 0 && ::lchown(task.scratch.c_str(), config.job_uid, config.job_gid) != 0) {
+    return FailErrno("cannot hand over the scratch folder " + task.scratch, errno);
+  }
+  task.workdir = spec.workdir().empty() ? task.scratch : spec.workdir();
+  if (!spec.workdir().empty()) {
+    TIDE_TRY(CheckFolder(config, "workdir", spec.workdir()));
+    task.mounts.push_back({spec.workdir(), spec.workdir(), false});
+  }
+  TIDE_ASSIGN(const std::string checkpoint_dir, PrepareCheckpointDir(config, start));
+  task.mounts.push_back({checkpoint_dir, checkpoint_dir, false});
+  if (!config.sdk_dir.empty()) {
+    task.mounts.push_back({config.sdk_dir, kSdkInContainer, true});
+  }
+  for (const tide::v1::Mount& mount : spec.mounts()) {
+    TIDE_TRY(CheckMount(config, mount));
+    task.mounts.push_back({mount.source(), mount.target(), mount.read_only()});
+  }
+  for (uint32_t local = 0; local < spec.ranks_per_node(); ++local) {
+    RankConfig rank;
+    rank.local_rank = local;
+    rank.rank = start.task() * spec.ranks_per_node() + local;
+    rank.env = RankEnv(config, start, task, checkpoint_dir, local);
+    rank.argv.assign(spec.command().begin(), spec.command().end());
+    task.ranks.push_back(std::move(rank));
+  }
+  return task;
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,25 @@
+#pragma once
+// From an order to start to everything the runtime needs: ranks, environment, mounts, limits.
+
+#include "agent/runtime/task_config.h"
+#include "agent/server/config.h"
+#include "tide/v1/agent.pb.h"
+
+namespace tide::agent {
+
+// "<job>.<epoch>.<task>"
+[[nodiscard]] std::string TaskKey(uint64_t job, uint64_t epoch, uint32_t task);
+
+// The folder with pages and rank socket as the agent sees it.
+[[nodiscard]] std::string RunDir(const AgentConfig& config, const std::string& key);
+
+// Checks and prepares what the job asks for, with the job user's permissions: working folder,
+// checkpoint folder, mounts, the master's port.
+//   Errors: what is missing or not allowed, in words for the user of the job.
+[[nodiscard]] Result<TaskConfig> PlanStart(const AgentConfig& config,
+                                           const tide::v1::StartTask& start);
+
+// Removes the scratch folder of a task that is gone.
+void ClearScratch(const AgentConfig& config, const std::string& key);
+
+}  // namespace tide::agent

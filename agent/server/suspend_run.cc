@@ -1,0 +1,148 @@
+#include "agent/server/suspend_run.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "common/base/time.h"
+#include "tide/v1/agent.grpc.pb.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr int kRoundTimeoutMs = 1000;
+
+tide::v1::AgreeVerb ToProto(AgreeVerb verb) {
+  return static_cast<tide::v1::AgreeVerb>(verb);
+}
+static_assert(static_cast<int>(AgreeVerb::kSignal) == tide::v1::AGREE_VERB_SIGNAL);
+
+AgreeReply FromProto(const tide::v1::AgreeResponse& response) {
+  AgreeReply reply;
+  reply.answered = true;
+  reply.min_step = response.min_step();
+  reply.max_step = response.max_step();
+  reply.any_attached = response.any_attached();
+  reply.all_attached = response.all_attached();
+  reply.committed_step = response.committed_step();
+  reply.all_below = response.all_below();
+  reply.ranks_gone = response.ranks_gone();
+  reply.step_ns = response.step_ns();
+  return reply;
+}
+
+}  // namespace
+
+struct SuspendRun::Peers {
+  std::vector<std::unique_ptr<tide::v1::AgentPeer::Stub>> stubs;  // by task index
+};
+
+SuspendRun::SuspendRun(tide::v1::StartTask start,
+                       rpc::ClusterToken token,
+                       int64_t deadline,
+                       std::function<void(Agreement::Phase, int64_t)> on_over)
+    : start_(std::move(start)),
+      token_(std::move(token)),
+      deadline_(deadline),
+      on_over_(std::move(on_over)),
+      thread_([this] { Run(); }) {}
+
+SuspendRun::~SuspendRun() {
+  {
+    const MutexLock lock(mutex_);
+    ending_ = true;
+  }
+  changed_.NotifyAll();
+  thread_.join();
+}
+
+void SuspendRun::Withdraw() {
+  {
+    const MutexLock lock(mutex_);
+    withdrawn_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+bool SuspendRun::Pause(Duration pause) {
+  const MutexLock lock(mutex_);
+  if (!ending_ && pause.nanos() > 0) {
+    changed_.WaitFor(mutex_, pause.nanos());
+  }
+  return !ending_;
+}
+
+void SuspendRun::Run() {
+  Peers peers;
+  for (const tide::v1::Peer& peer : start_.peers()) {
+    peers.stubs.push_back(tide::v1::AgentPeer::NewStub(rpc::Connect(peer.endpoint())));
+  }
+  Agreement agreement;
+  while (!agreement.over()) {
+    const AgreeRound round = agreement.Next();
+    if (!Pause(round.pause) || SystemNow().unix_nanos() > deadline_) {
+      return;
+    }
+    const Instant sent = SystemNow();
+    const std::vector<AgreeReply> replies = HoldRound(peers, round);
+    agreement.OnReplies(replies, sent, SystemNow());
+    bool withdrawn = false;
+    {
+      const MutexLock lock(mutex_);
+      withdrawn = withdrawn_;
+    }
+    if (withdrawn) {
+      agreement.Withdraw();
+    }
+  }
+  on_over_(agreement.phase(), agreement.stop_step());
+}
+
+// Asks all tasks at once and waits for the last answer.
+std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers, const AgreeRound& round) {
+  struct Call {
+    grpc::ClientContext context;
+    tide::v1::AgreeRequest request;
+    tide::v1::AgreeResponse response;
+    AgreeReply reply;
+  };
+  std::vector<Call> calls(peers.stubs.size());
+  Mutex mutex;
+  Condition done;
+  size_t left = calls.size();
+  const auto deadline =
+      std::chrono::system_clock::now() + std::chrono::milliseconds(kRoundTimeoutMs);
+  for (uint32_t task = 0; task < calls.size(); ++task) {
+    Call& call = calls[task];
+    call.context.set_deadline(deadline);
+    token_.Attach(call.context);
+    call.request.set_job_id(start_.job_id());
+    call.request.set_epoch(start_.epoch());
+    call.request.set_task(task);
+    call.request.set_verb(ToProto(round.verb));
+    call.request.set_at_step(round.at_step);
+    call.request.set_deadline(deadline_);
+    peers.stubs[task]->async()->Agree(
+        &call.context, &call.request, &call.response, [&](const grpc::Status& status) {
+          if (status.ok()) {
+            call.reply = FromProto(call.response);
+          }
+          const MutexLock lock(mutex);
+          --left;
+          done.NotifyAll();
+        });
+  }
+  std::vector<AgreeReply> replies;
+  {
+    const MutexLock lock(mutex);
+    while (left > 0) {
+      done.WaitFor(mutex, -1);
+    }
+  }
+  for (const Call& call : calls) {
+    replies.push_back(call.reply);
+  }
+  return replies;
+}
+
+}  // namespace tide::agent

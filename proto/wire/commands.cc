@@ -1,0 +1,79 @@
+#include "proto/wire/commands.h"
+
+#include <string>
+
+#include "common/base/check.h"
+#include "proto/wire/convert.h"
+
+namespace tide::wire {
+namespace {
+
+// Names of zones and leaves are restricted to letters, digits, '.', '_' and '-' when a node joins,
+// so they need no escaping.
+std::string TopologyJson(const ClusterState& state, const Job& job) {
+  const Attempt& attempt = job.attempts.back();
+  std::string json = R"({"version":1,"nodes":[)";
+  for (uint32_t index = 0; index < attempt.tasks.size(); ++index) {
+    const NodeIdentity& node = state.nodes[attempt.tasks[index].node.value()].identity;
+    json += index > 0 ? "," : "";
+    json += R"({"node":")" + node.name + R"(","zone":")" + node.zone + R"(","leaf":")" + node.leaf +
+            R"(","first_rank":)" + std::to_string(index * job.spec.ranks_per_node) + "}";
+  }
+  return json + R"(],"ranks_per_node":)" + std::to_string(job.spec.ranks_per_node) + "}";
+}
+
+void FillStart(const ClusterState& state, const Command& command, tide::v1::StartTask* out) {
+  const Job* job = state.FindJob(command.job);
+  TIDE_CHECK(job != nullptr && !job->attempts.empty(), "a start belongs to an attempt");
+  const Attempt& attempt = job->attempts.back();
+  *out->mutable_spec() = ToProto(job->spec);
+  for (const Task& task : attempt.tasks) {
+    const NodeIdentity& node = state.nodes[task.node.value()].identity;
+    tide::v1::Peer* peer = out->add_peers();
+    peer->set_node(node.name);
+    peer->set_endpoint(node.endpoint);
+    peer->set_address(node.address);
+  }
+  out->set_master_port(attempt.master_port);
+  out->set_user(job->user);
+  out->set_topology_json(TopologyJson(state, *job));
+}
+
+template <typename Message>
+Message* FillKey(const Command& command, Message* out) {
+  out->set_job_id(command.job.value());
+  out->set_epoch(command.epoch.value());
+  out->set_task(command.task);
+  return out;
+}
+
+}  // namespace
+
+tide::v1::Command ToProto(const ClusterState& state, const Command& command) {
+  tide::v1::Command out;
+  switch (command.kind) {
+    case CommandKind::kStartTask:
+      FillStart(state, command, FillKey(command, out.mutable_start()));
+      break;
+    case CommandKind::kSuspendTask:
+      FillKey(command, out.mutable_suspend())->set_deadline(command.deadline.unix_nanos());
+      break;
+    case CommandKind::kWithdrawSuspend:
+      FillKey(command, out.mutable_withdraw());
+      break;
+    case CommandKind::kStopTask:
+      FillKey(command, out.mutable_stop())->set_kill(command.kill);
+      out.mutable_stop()->set_grace_ms(static_cast<uint64_t>(command.grace.millis()));
+      break;
+    case CommandKind::kForgetTask:
+      FillKey(command, out.mutable_forget());
+      break;
+    case CommandKind::kValidate:
+      out.mutable_validate()->set_request_id(command.request_id);
+      out.mutable_validate()->set_suite("quick");
+      break;
+  }
+  return out;
+}
+
+}  // namespace tide::wire

@@ -1,0 +1,11 @@
+#pragma once
+// Commands as messages: the core says which task; here its spec, peers and topology are added.
+
+#include "scheduler/core/commands.h"
+#include "tide/v1/agent.pb.h"
+
+namespace tide::wire {
+
+[[nodiscard]] tide::v1::Command ToProto(const ClusterState& state, const Command& command);
+
+}  // namespace tide::wire

@@ -1,0 +1,256 @@
+#include "proto/wire/state.h"
+
+#include <cmath>
+
+#include "proto/wire/convert.h"
+
+namespace tide::wire {
+namespace {
+
+int64_t Nanos(Instant at) {
+  return at.unix_nanos();
+}
+Instant At(int64_t nanos) {
+  return Instant::FromUnixNanos(nanos);
+}
+
+tide::v1::JobState ToProto(JobState state) {
+  return static_cast<tide::v1::JobState>(static_cast<int>(state) + 1);
+}
+tide::v1::NodeState ToProto(NodeState state) {
+  return static_cast<tide::v1::NodeState>(static_cast<int>(state) + 1);
+}
+static_assert(static_cast<int>(JobState::kFinished) + 1 == tide::v1::JOB_STATE_FINISHED);
+static_assert(static_cast<int>(NodeState::kProbation) + 1 == tide::v1::NODE_STATE_PROBATION);
+static_assert(static_cast<int>(TaskState::kExited) == tide::v1::TASK_STATE_EXITED);
+static_assert(static_cast<int>(ExitReason::kLost) == tide::v1::EXIT_REASON_LOST);
+static_assert(static_cast<int>(Outcome::kCancelled) == tide::v1::OUTCOME_CANCELLED);
+static_assert(static_cast<int>(FaultKind::kLinkDown) == tide::v1::FAULT_KIND_LINK_DOWN);
+
+const char* StartReasonName(StartReason reason) {
+  switch (reason) {
+    case StartReason::kFirst:
+      return "first";
+    case StartReason::kResumed:
+      return "resumed";
+    case StartReason::kFault:
+      return "fault";
+    case StartReason::kRetry:
+      return "retry";
+  }
+  return "";
+}
+
+void FillExit(const TaskExit& exit, tide::v1::TaskExit* out) {
+  out->set_reason(static_cast<tide::v1::ExitReason>(exit.reason));
+  out->set_code(exit.code);
+  out->set_signal(exit.signal);
+  out->set_rank(exit.rank);
+  out->set_message(exit.message);
+}
+
+void FillAttempt(const ClusterState& state,
+                 const Job& job,
+                 const Attempt& attempt,
+                 tide::v1::Attempt* out) {
+  out->set_epoch(attempt.epoch.value());
+  for (uint32_t index = 0; index < attempt.tasks.size(); ++index) {
+    const Task& task = attempt.tasks[index];
+    tide::v1::Task* added = out->add_tasks();
+    added->set_index(index);
+    added->set_node(state.nodes[task.node.value()].identity.name);
+    added->set_state(static_cast<tide::v1::TaskState>(task.state));
+    added->set_started_at(Nanos(task.started_at));
+    added->set_exited_at(Nanos(task.exited_at));
+    if (task.state == TaskState::kExited) {
+      FillExit(task.exit, added->mutable_exit());
+    }
+  }
+  out->set_placed_at(Nanos(attempt.placed_at));
+  out->set_running_at(Nanos(attempt.running_at));
+  out->set_notice_at(Nanos(attempt.notice_at));
+  out->set_parked_at(Nanos(attempt.parked_at));
+  out->set_saved_at(Nanos(attempt.saved_at));
+  out->set_released_at(Nanos(attempt.released_at));
+  out->set_stop_step(attempt.stop_step);
+  out->set_start_reason(StartReasonName(attempt.start_reason));
+  out->set_end_detail(attempt.end_detail);
+  out->set_master_port(attempt.master_port);
+  const bool succeeded = attempt.released_at.is_set() && attempt.end_cause == StopCause::kNone &&
+                         StateOf(job) == JobState::kFinished;
+  out->set_end_reason(succeeded ? "succeeded" : std::string(StopCauseName(attempt.end_cause)));
+}
+
+}  // namespace
+
+tide::v1::Job ToProto(const ClusterState& state, const Job& job) {
+  tide::v1::Job out;
+  out.set_id(job.id.value());
+  *out.mutable_spec() = ToProto(job.spec);
+  out.set_user(job.user);
+  out.set_state(ToProto(StateOf(job)));
+  out.set_submitted_at(Nanos(job.submitted_at));
+  out.set_state_since(Nanos(job.state_since));
+  if (const auto* finished = std::get_if<Finished>(&job.phase)) {
+    out.set_finished_at(Nanos(job.state_since));
+    out.set_outcome(static_cast<tide::v1::Outcome>(finished->outcome));
+    out.set_exit_code(finished->exit_code);
+  }
+  out.set_detail(job.detail);
+  for (const Attempt& attempt : job.attempts) {
+    FillAttempt(state, job, attempt, out.add_attempts());
+  }
+  out.mutable_checkpoint()->set_step(job.checkpoint.step);
+  if (job.checkpoint.step >= 0) {
+    out.mutable_checkpoint()->set_id(CheckpointName(job.checkpoint.step, job.checkpoint.epoch));
+    out.mutable_checkpoint()->set_at(Nanos(job.checkpoint.at));
+    out.mutable_checkpoint()->set_epoch(job.checkpoint.epoch.value());
+  }
+  out.set_suspensions(job.suspensions);
+  out.set_hardware_restarts(job.hardware_restarts);
+  out.set_failure_restarts(job.failure_restarts);
+  out.set_step(-1);
+  out.set_total_steps(-1);
+  out.set_loss(std::nan(""));
+  out.set_run_ms(static_cast<uint64_t>(job.run_time.millis()));
+  return out;
+}
+
+tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
+  tide::v1::Node out;
+  const NodeIdentity& identity = node.identity;
+  out.set_id(node.id.value());
+  out.set_name(identity.name);
+  out.set_group(identity.group);
+  out.set_zone(identity.zone);
+  out.set_leaf(identity.leaf);
+  out.set_state(ToProto(node.state));
+  out.mutable_capacity()->set_cpus(identity.capacity.cpus);
+  out.mutable_capacity()->set_memory_bytes(identity.capacity.memory_bytes);
+  out.mutable_capacity()->set_gpus(identity.capacity.gpus);
+  out.mutable_capacity()->set_gpu_model(identity.capacity.gpu_model);
+  out.set_reason(node.reason);
+  out.set_actor(node.actor);
+  out.set_state_since(Nanos(node.state_since));
+  const Occupant& occupant = state.occupants[node.id.value()];
+  out.set_job(occupant.job.value());
+  out.set_task(occupant.task);
+  out.set_endpoint(identity.endpoint);
+  out.set_address(identity.address);
+  out.set_boot_id(identity.boot_id);
+  out.set_faults(node.faults);
+  out.set_runtime(identity.runtime);
+  out.set_agent_version(identity.agent_version);
+  out.set_port_low(identity.port_low);
+  out.set_port_high(identity.port_high);
+  for (const Verdict& verdict : node.verdicts) {
+    tide::v1::Verdict* added = out.add_verdicts();
+    added->set_validator(verdict.validator);
+    added->set_verdict(verdict.verdict);
+    added->set_value(verdict.value);
+    added->set_unit(verdict.unit);
+    added->set_evidence(verdict.evidence);
+    added->set_seconds(verdict.seconds);
+    added->set_at(Nanos(verdict.at));
+  }
+  return out;
+}
+
+tide::v1::Incident ToProto(const ClusterState& state, const Incident& incident) {
+  tide::v1::Incident out;
+  out.set_id(incident.id.value());
+  out.set_node(state.nodes[incident.node.value()].identity.name);
+  out.set_kind(static_cast<tide::v1::FaultKind>(incident.kind));
+  out.set_code(incident.code);
+  out.set_device(incident.device);
+  out.set_text(incident.text);
+  out.set_action(std::string(FaultActionName(incident.action)));
+  out.set_job(incident.job.value());
+  out.set_first_seen_at(Nanos(incident.first_seen_at));
+  out.set_last_seen_at(Nanos(incident.last_seen_at));
+  out.set_recorded_at(Nanos(incident.recorded_at));
+  out.set_count(incident.count);
+  out.set_cleared_at(Nanos(incident.cleared_at));
+  out.set_meaning(incident.meaning);
+  return out;
+}
+
+NodeIdentity IdentityFromProto(const tide::v1::Node& message) {
+  NodeIdentity out;
+  out.name = message.name();
+  out.group = message.group();
+  out.zone = message.zone();
+  out.leaf = message.leaf();
+  out.capacity = {message.capacity().cpus(),
+                  message.capacity().memory_bytes(),
+                  message.capacity().gpus(),
+                  message.capacity().gpu_model()};
+  out.endpoint = message.endpoint();
+  out.address = message.address();
+  out.boot_id = message.boot_id();
+  out.runtime = message.runtime();
+  out.agent_version = message.agent_version();
+  out.port_low = message.port_low();
+  out.port_high = message.port_high();
+  return out;
+}
+
+Result<TaskReported> FromProto(const tide::v1::TaskReport& message, NodeId node) {
+  if (message.state() < tide::v1::TASK_STATE_ASSIGNED ||
+      message.state() > tide::v1::TASK_STATE_EXITED ||
+      message.exit().reason() > tide::v1::EXIT_REASON_LOST) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "an agent reports a task state this version does not know; upgrade the scheduler");
+  }
+  TaskReported out;
+  out.node = node;
+  out.job = JobId(message.job_id());
+  out.epoch = Epoch(message.epoch());
+  out.task = message.task();
+  out.state = static_cast<TaskState>(message.state());
+  out.exit = {static_cast<ExitReason>(message.exit().reason()),
+              message.exit().code(),
+              message.exit().signal(),
+              message.exit().rank(),
+              message.exit().message()};
+  out.at = At(message.at());
+  out.parked_at = At(message.parked_at());
+  out.stop_step = message.stop_step();
+  out.saved_step = message.saved_step();
+  out.saved_at = At(message.saved_at());
+  return out;
+}
+
+Result<FaultObserved> FromProto(const tide::v1::Fault& message, NodeId node) {
+  if (message.kind() != tide::v1::FAULT_KIND_XID &&
+      message.kind() != tide::v1::FAULT_KIND_LINK_DOWN) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "an agent reports a fault this version does not know; upgrade the scheduler");
+  }
+  FaultObserved out;
+  out.node = node;
+  out.kind = static_cast<FaultKind>(message.kind());
+  out.code = message.code();
+  out.device = message.device();
+  out.text = message.text().substr(0, 512);
+  out.seen_at = At(message.seen_at());
+  return out;
+}
+
+ValidationReported FromProto(const tide::v1::ValidationReport& message, NodeId node) {
+  ValidationReported out;
+  out.node = node;
+  out.request_id = message.request_id();
+  for (const tide::v1::Verdict& verdict : message.verdicts()) {
+    out.verdicts.push_back({verdict.validator(),
+                            verdict.verdict(),
+                            verdict.value(),
+                            verdict.unit(),
+                            verdict.evidence(),
+                            verdict.seconds(),
+                            At(verdict.at())});
+  }
+  return out;
+}
+
+}  // namespace tide::wire

@@ -1,0 +1,22 @@
+#pragma once
+// The scheduler's model as messages, and agents' messages as events.
+
+#include "scheduler/core/model/event.h"
+#include "scheduler/core/model/state.h"
+#include "tide/v1/agent.pb.h"
+#include "tide/v1/types.pb.h"
+
+namespace tide::wire {
+
+// `reasons`, `step` and the other live fields are left for the view to fill in.
+[[nodiscard]] tide::v1::Job ToProto(const ClusterState& state, const Job& job);
+[[nodiscard]] tide::v1::Node ToProto(const ClusterState& state, const Node& node);
+[[nodiscard]] tide::v1::Incident ToProto(const ClusterState& state, const Incident& incident);
+
+[[nodiscard]] NodeIdentity IdentityFromProto(const tide::v1::Node& message);
+// Errors: kInvalidArgument for enum values this version does not know.
+[[nodiscard]] Result<TaskReported> FromProto(const tide::v1::TaskReport& message, NodeId node);
+[[nodiscard]] Result<FaultObserved> FromProto(const tide::v1::Fault& message, NodeId node);
+[[nodiscard]] ValidationReported FromProto(const tide::v1::ValidationReport& message, NodeId node);
+
+}  // namespace tide::wire

@@ -1,0 +1,242 @@
+// jobs.md section 2: why a job stopped decides what follows.
+
+#include <catch2/catch.hpp>
+
+#include "scheduler/core/testing/world.h"
+
+namespace tide::testing {
+
+TEST_CASE("a preempted job is queued again, resumes, and nothing counts against it") {
+  World world(Cluster().Leaf(2));
+  const JobId low = world.Submit(AJob().Nodes(2).Priority(0));
+  const JobId high = world.Submit(AJob().Nodes(2).Priority(30));
+  CHECK(world.Is(high) == JobState::kRunning);
+  REQUIRE(world.Is(low) == JobState::kQueued);
+  CHECK(world.CauseOf(low) == "preempted");
+  CHECK(world.At(low).suspensions == 1);
+  CHECK(world.At(low).failure_restarts == 0);
+  CHECK(world.At(low).hardware_restarts == 0);
+  world.Finish(high);
+  REQUIRE(world.Is(low) == JobState::kRunning);
+  CHECK(world.At(low).attempts.back().start_reason == StartReason::kResumed);
+  CHECK(world.At(low).attempts.back().epoch == Epoch(2));
+}
+
+TEST_CASE("a held job saves, leaves its nodes and waits for its user") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.Hold(job);
+  CHECK(world.Is(job) == JobState::kHeld);
+  CHECK(world.CauseOf(job) == "held");
+  CHECK(world.Why(job) == std::vector<std::string>{"held.user"});
+  world.Pass(Duration::Minutes(60));
+  CHECK(world.Is(job) == JobState::kHeld);
+  world.Release(job);
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("an operator's drain moves the job; a fault's drain waits for its end") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob());
+  world.Drain(0);
+  CHECK(world.NodesOf(job) == std::vector<uint32_t>{1});
+  CHECK(world.CauseOf(job) == "");
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kDrained);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  world.Xid(1, 63);
+  CHECK(world.NodeIs(1) == NodeState::kDraining);
+  CHECK(world.Is(job) == JobState::kRunning);
+  world.Finish(job);
+  CHECK(world.Is(job) == JobState::kFinished);
+  CHECK(world.NodeIs(1) == NodeState::kDrained);
+}
+
+TEST_CASE("a broken node costs a hardware restart elsewhere, up to the limit") {
+  World world(Cluster().Leaf(4));
+  const JobId job = world.Submit(AJob().Nodes(2).RetryHardware(1));
+  REQUIRE(world.NodesOf(job) == std::vector<uint32_t>{0, 1});
+  world.Xid(1, 79);
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.NodesOf(job) == std::vector<uint32_t>{0, 2});  // only the broken node is replaced
+  CHECK(world.At(job).hardware_restarts == 1);
+  CHECK(world.At(job).attempts.back().start_reason == StartReason::kFault);
+  world.Xid(2, 79);
+  REQUIRE(world.Is(job) == JobState::kFinished);
+  CHECK(std::get<Finished>(world.At(job).phase).outcome == Outcome::kFailed);
+  CHECK(world.At(job).detail.find("retry.hardware") != std::string::npos);
+}
+
+TEST_CASE("a failure is retried after a growing pause, as often as the job allows") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob().RetryFailure(2, Duration::Seconds(10)));
+  world.Exit(job, 0, ExitReason::kFailed, 7);
+  REQUIRE(world.Is(job) == JobState::kQueued);
+  CHECK(world.Why(job) == std::vector<std::string>{"backoff"});
+  CHECK(world.last.wake_at == world.now + Duration::Seconds(10));
+  world.Pass(Duration::Seconds(9));
+  CHECK(world.Is(job) == JobState::kQueued);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.At(job).attempts.back().start_reason == StartReason::kRetry);
+  world.Exit(job, 0, ExitReason::kOom, 9);
+  CHECK(world.last.wake_at == world.now + Duration::Seconds(20));
+  world.Pass(Duration::Seconds(20));
+  world.Exit(job, 0, ExitReason::kFailed, 7);
+  REQUIRE(world.Is(job) == JobState::kFinished);
+  CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 7});
+}
+
+TEST_CASE("the time limit counts running time over all attempts") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob().MaxRuntime(Duration::Minutes(10)));
+  world.Pass(Duration::Minutes(6));
+  world.Hold(job);
+  world.Pass(Duration::Minutes(60));
+  world.Release(job);
+  world.Pass(Duration::Seconds(239));
+  CHECK(world.Is(job) == JobState::kRunning);
+  world.Pass(Duration::Seconds(1));
+  REQUIRE(world.Is(job) == JobState::kFinished);
+  CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 124});
+  CHECK(world.CauseOf(job) == "time_limit");
+}
+
+TEST_CASE("cancelling works from everywhere and twice is no error while it stops") {
+  World world(Cluster().Leaf(1));
+  const JobId first = world.Submit(AJob());
+  const JobId waiting = world.Submit(AJob());
+  world.Cancel(waiting);
+  CHECK(std::get<Finished>(world.At(waiting).phase) == Finished{Outcome::kCancelled, 130});
+  world.agents.stops = false;
+  world.Cancel(first);
+  CHECK(world.Is(first) == JobState::kStopping);
+  CHECK(*world.Do(CancelRequested{first, "bob", "me too"}) == Applied::kNoOp);
+  world.Pass(world.policy.stop_grace);  // SIGKILL
+  CHECK(std::get<Finished>(world.At(first).phase) == Finished{Outcome::kCancelled, 130});
+}
+
+TEST_CASE("ranks that save and leave unasked are queued again") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.starts = false;
+  world.agents.Exit(job, 0, ExitReason::kSucceeded, 0, world.now);
+  world.agents.Exit(job, 1, ExitReason::kSuspended, 85, world.now);
+  world.Run();
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kLeft);
+  CHECK(world.At(job).suspensions == 1);
+  CHECK(world.Is(job) == JobState::kStarting);
+}
+
+TEST_CASE("finishing while being suspended is a success") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.saves = false;
+  world.Hold(job);
+  REQUIRE(world.Is(job) == JobState::kSaving);
+  world.Finish(job);
+  CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kSucceeded, 0});
+}
+
+TEST_CASE("one failing rank stops the gang and its code is the job's") {
+  World world(Cluster().Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(3));
+  world.Exit(job, 1, ExitReason::kFailed, 42);
+  CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 42});
+  CHECK(world.agents.LiveTasks(job) == 0);
+  const JobId killed = world.Submit(AJob());
+  TaskReported report;
+  report.node = NodeId(0);
+  report.job = killed;
+  report.epoch = Epoch(1);
+  report.state = TaskState::kExited;
+  report.exit = {ExitReason::kFailed, 0, 11, 0, "rank 0: segmentation fault"};
+  (void)world.Do(report);
+  CHECK(std::get<Finished>(world.At(killed).phase) == Finished{Outcome::kFailed, 139});
+  CHECK(world.At(killed).detail == "rank 0: segmentation fault");
+}
+
+TEST_CASE("a start that takes too long fails") {
+  World world(Cluster().Leaf(1));
+  world.agents.starts = false;
+  const JobId job = world.Submit(AJob());
+  CHECK(world.last.wake_at == world.now + world.policy.start_timeout);
+  world.Pass(world.policy.start_timeout);
+  CHECK(world.Is(job) == JobState::kFinished);
+  CHECK(world.At(job).attempts.back().end_detail == "did not start in time");
+}
+
+TEST_CASE("saving ends at its deadline, then SIGTERM, then SIGKILL") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob().Notice(Duration::Seconds(60)));
+  world.agents.saves = false;
+  world.agents.stops = false;
+  world.Hold(job);
+  CHECK(world.last.wake_at == world.now + Duration::Seconds(60));
+  world.Pass(Duration::Seconds(60));
+  REQUIRE(world.Is(job) == JobState::kStopping);
+  CHECK_FALSE(std::get<Stopping>(world.At(job).phase).kill);
+  CHECK(world.last.wake_at == world.now + world.policy.stop_grace);
+  world.Pass(world.policy.stop_grace);
+  CHECK(world.Is(job) == JobState::kHeld);
+}
+
+TEST_CASE("a higher cause replaces a lower one, never the other way round") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob());
+  world.agents.saves = false;
+  world.agents.stops = false;
+  const Instant deadline = world.now + Duration::Seconds(60);
+  (void)world.Do(SuspendRequested{job, StopCause::kDrained, JobId(), deadline, "drain"});
+  CHECK(*world.Do(SuspendRequested{job, StopCause::kPreempted, JobId(7), deadline, "other"}) ==
+        Applied::kNoOp);
+  CHECK(world.At(job).detail == "drain");
+  world.Hold(job);
+  CHECK(std::get<Saving>(world.At(job).phase).cause == StopCause::kHeld);
+  CHECK(world.At(job).detail == "suspended by ada");
+  CHECK(*world.Do(HoldRequested{job, deadline, "bob", "again"}) == Applied::kNoOp);
+  world.Cancel(job);
+  CHECK(std::get<Stopping>(world.At(job).phase).cause == StopCause::kCancelled);
+  (void)world.Do(HoldRequested{job, deadline, "bob", "too late"});
+  CHECK(std::get<Stopping>(world.At(job).phase).cause == StopCause::kCancelled);
+}
+
+TEST_CASE("the newest committed checkpoint is kept with its attempt and time") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  TaskReported report = world.agents.Held(NodeId(1)).front();
+  report.saved_step = 500;
+  report.saved_at = world.now;
+  CHECK(*world.Do(report) == Applied::kChanged);
+  CHECK(world.At(job).checkpoint == Checkpoint{500, Epoch(1), world.now});
+  CHECK(*world.Do(report) == Applied::kNoOp);
+  report.saved_step = 400;  // late, older
+  CHECK(*world.Do(report) == Applied::kNoOp);
+  CHECK(world.At(job).checkpoint.step == 500);
+  CHECK(CheckpointName(500, Epoch(1)) == "s000000000500-0001");
+}
+
+TEST_CASE("a second notice in one attempt starts with nobody parked") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  const auto apply = [&](EventBody body) {
+    REQUIRE(Apply(world.state, {world.now, std::move(body)}));
+  };
+  const auto park = [&](uint32_t node, int64_t step) {
+    TaskReported parked = world.agents.Held(NodeId(node)).front();
+    parked.parked_at = world.now;
+    parked.stop_step = step;
+    apply(parked);
+  };
+  const Task before = world.At(job).attempts.back().tasks.front();
+  apply(SuspendRequested{job, StopCause::kPreempted, JobId(), world.now, "x"});
+  park(0, 10);
+  apply(SuspendWithdrawn{job});
+  apply(SuspendRequested{job, StopCause::kDrained, JobId(), world.now, "y"});
+  CHECK((world.At(job).attempts.back().tasks.front() == before));
+  park(1, 20);
+  CHECK_FALSE(world.At(job).attempts.back().parked_at.is_set());
+  park(0, 20);
+  CHECK(world.At(job).attempts.back().parked_at == world.now);
+}
+
+}  // namespace tide::testing

@@ -1,0 +1,202 @@
+// Every job state against every event about a job: legal → the state the design names; illegal →
+// an error, and the state stays the same byte for byte.
+
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "scheduler/core/apply.h"
+#include "scheduler/core/testing/compare.h"
+#include "scheduler/core/testing/world.h"
+
+namespace tide::testing {
+namespace {
+
+const JobId kJob(1);
+
+void Must(ClusterState& state, Instant at, EventBody body) {
+  REQUIRE(Apply(state, {at, std::move(body)}));
+}
+
+TaskReported Report(uint32_t task, TaskState state, uint64_t epoch = 1) {
+  TaskReported report;
+  report.node = NodeId(task);
+  report.job = kJob;
+  report.epoch = Epoch(epoch);
+  report.task = task;
+  report.state = state;
+  return report;
+}
+
+TaskReported Failure(uint32_t task) {
+  TaskReported report = Report(task, TaskState::kExited);
+  report.exit.reason = ExitReason::kFailed;
+  report.exit.code = 3;
+  return report;
+}
+
+// A gang of two on nodes 0 and 1 of four, brought to `wanted` by events alone.
+ClusterState Prepared(JobState wanted) {
+  World world(Cluster().Leaf(4));
+  ClusterState state = world.state;
+  const Instant at = world.now;
+  Must(state, at, JobSubmitted{kJob, AJob().Nodes(2).Spec(), "ada", ""});
+  switch (wanted) {
+    case JobState::kQueued:
+      return state;
+    case JobState::kHeld:
+      Must(state, at, HoldRequested{kJob, at, "ada", ""});
+      return state;
+    case JobState::kFinished:
+      Must(state, at, CancelRequested{kJob, "ada", ""});
+      return state;
+    case JobState::kStarting:
+    case JobState::kRunning:
+    case JobState::kSaving:
+    case JobState::kStopping:
+      break;
+  }
+  Must(state, at, JobPlaced{kJob, Epoch(1), {{NodeId(0), NodeId(1)}, 20000}});
+  if (wanted == JobState::kStarting) {
+    return state;
+  }
+  Must(state, at, Report(0, TaskState::kRunning));
+  Must(state, at, Report(1, TaskState::kRunning));
+  if (wanted == JobState::kRunning) {
+    return state;
+  }
+  Must(state, at, SuspendRequested{kJob, StopCause::kPreempted, JobId(9), at, "for j-9"});
+  if (wanted == JobState::kStopping) {
+    Must(state, at, DeadlinePassed{kJob});
+  }
+  return state;
+}
+
+struct Column {
+  const char* name;
+  EventBody body;
+  // By state: the letter of the next state, N = legal without effect, E = an error.
+  std::string_view expected;
+};
+
+//                                                          states: QHSRVPF
+std::vector<Column> Columns() {
+  const Instant at = Instant::FromUnixNanos(1'800'000'100'000'000'000);
+  const Claim claim{{NodeId(2), NodeId(3)}, {}};
+  return {
+      {"hold", HoldRequested{kJob, at, "ada", ""}, "HNPVVPE"},
+      {"release", ReleaseRequested{kJob, "ada"}, "EQEEEEE"},
+      {"cancel", CancelRequested{kJob, "ada", ""}, "FFPPPPE"},
+      {"placed", JobPlaced{kJob, Epoch(1), {{NodeId(2), NodeId(3)}, 1}}, "SEEEEEE"},
+      {"placed, epoch from the future",
+       JobPlaced{kJob, Epoch(7), {{NodeId(2), NodeId(3)}, 1}},
+       "EEEEEEE"},
+      {"placed on half a gang", JobPlaced{kJob, Epoch(1), {{NodeId(2)}, 1}}, "EEEEEEE"},
+      {"placed twice on a node", JobPlaced{kJob, Epoch(1), {{NodeId(2), NodeId(2)}, 1}}, "EEEEEEE"},
+      {"claim", ClaimMade{kJob, claim}, "QEEEEEE"},
+      {"claim of an unknown node", ClaimMade{kJob, {{NodeId(2), NodeId(77)}, {}}}, "EEEEEEE"},
+      {"claim dropped", ClaimDropped{kJob}, "NNNNNNN"},
+      {"suspend", SuspendRequested{kJob, StopCause::kPreempted, JobId(9), at, "again"}, "EEPVNEE"},
+      {"drain", SuspendRequested{kJob, StopCause::kDrained, JobId(), at, "drain"}, "EEPVVEE"},
+      {"withdraw", SuspendWithdrawn{kJob}, "EEEEREE"},
+      {"deadline", DeadlinePassed{kJob}, "EEPPPPE"},
+      {"time limit", TimeLimitReached{kJob}, "NNNPNNN"},
+      {"a task runs", Report(0, TaskState::kRunning), "NNSNNNN"},
+      {"a task prepares", Report(0, TaskState::kPreparing), "NNSNNNN"},
+      {"a task fails", Failure(0), "NNPPPPN"},
+      {"stale epoch", Report(0, TaskState::kRunning, 0), "NNNNNNN"},
+      {"epoch from the future", Report(0, TaskState::kRunning, 2), "NNNNNNN"},
+      {"an exit without a reason", Report(0, TaskState::kExited), "NNEEEEN"},
+      {"no such task", Report(5, TaskState::kRunning), "NNEEEEN"},
+      {"its node is lost", NodeLost{NodeId(0)}, "QHPPPPF"},
+      {"its node breaks", FaultObserved{NodeId(0), FaultKind::kXid, 79, "g", "t", at}, "QHPPPPF"},
+      {"its node counts a fault",
+       FaultObserved{NodeId(0), FaultKind::kXid, 13, "g", "t", at},
+       "QHSRVPF"},
+      {"another node is lost", NodeLost{NodeId(3)}, "QHSRVPF"},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("every job state meets every event about it") {
+  for (int index = 0; index < kJobStateCount; ++index) {
+    const auto from = static_cast<JobState>(index);
+    const ClusterState before = Prepared(from);
+    REQUIRE(StateOf(before.jobs.at(kJob)) == from);
+    for (const Column& column : Columns()) {
+      INFO(JobStateName(from) << " + " << column.name);
+      const char expected = column.expected[static_cast<size_t>(index)];
+      ClusterState after = before;
+      const Instant later = before.jobs.at(kJob).submitted_at + Duration::Seconds(5);
+      const Result<Applied> result = Apply(after, {later, column.body});
+      REQUIRE(result.has_value() == (expected != 'E'));
+      REQUIRE_FALSE(CheckInvariants(after));
+      if (expected == 'E' || expected == 'N') {
+        CHECK(Difference(before, after).empty());
+        CHECK((!result || *result == Applied::kNoOp));
+      } else {
+        CHECK(std::string("QHSRVPF").at(static_cast<size_t>(StateOf(after.jobs.at(kJob)))) ==
+              expected);
+        CHECK(*result == Applied::kChanged);
+        CHECK_FALSE(Difference(before, after).empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("events about what does not exist are errors that change nothing") {
+  const ClusterState before = Prepared(JobState::kRunning);
+  const Instant at = before.jobs.at(kJob).submitted_at;
+  const JobId nobody(99);
+  const NodeId nowhere(99);
+  const std::vector<EventBody> bodies = {
+      HoldRequested{nobody, at, "ada", ""},
+      ReleaseRequested{nobody, "ada"},
+      CancelRequested{nobody, "ada", ""},
+      JobPlaced{nobody, Epoch(1), {}},
+      ClaimMade{nobody, {}},
+      ClaimDropped{nobody},
+      SuspendRequested{nobody, StopCause::kPreempted, {}, at, ""},
+      SuspendWithdrawn{nobody},
+      DeadlinePassed{nobody},
+      TimeLimitReached{nobody},
+      DrainRequested{nowhere, "op", "x"},
+      UndrainRequested{nowhere, "op"},
+      ValidationRequested{nowhere, "v", "op"},
+      FaultObserved{nowhere, FaultKind::kXid, 79, "g", "", at},
+      ValidationReported{nowhere, "v", {}},
+      NodeSilent{nowhere},
+      NodeHeard{nowhere},
+      NodeLost{nowhere},
+      NodeIsolated{nowhere},
+      ProbationOver{nowhere}};
+  for (const EventBody& body : bodies) {
+    INFO(EventName(body));
+    ClusterState after = before;
+    const Result<Applied> result = Apply(after, {at, body});
+    REQUIRE_FALSE(result);
+    CHECK(result.error().code == ErrorCode::kNotFound);
+    CHECK(Difference(before, after).empty());
+  }
+}
+
+TEST_CASE("a submission is checked for sense before it gets an id") {
+  World world(Cluster().Zone("A").Leaf(3).Zone("B").Leaf(2).Zone("C").Leaf(1));
+  const auto submit = [&](uint64_t id, const AJob& job) {
+    return world.Apply(JobSubmitted{JobId(id), job.Spec(), "ada", ""});
+  };
+  CHECK(submit(1, AJob().Nodes(4)).error().code == ErrorCode::kNeverFits);
+  CHECK(submit(1, AJob().Nodes(3).Zone("B")).error().code == ErrorCode::kNeverFits);
+  CHECK(submit(1, AJob().Group("h100")).error().code == ErrorCode::kNeverFits);
+  CHECK(submit(1, AJob().Gpus(9)).error().code == ErrorCode::kNeverFits);
+  // A gang is split over two zones at most.
+  CHECK(submit(1, AJob().Nodes(6).Zone("cross-ok")).error().code == ErrorCode::kNeverFits);
+  CHECK(world.state.jobs.empty());
+  CHECK(submit(1, AJob().Nodes(5).Zone("cross-ok")));
+  CHECK(submit(1, AJob()).error().code == ErrorCode::kConflict);
+  CHECK(submit(5, AJob()));  // ids rise; gaps are fine
+  CHECK(submit(4, AJob()).error().code == ErrorCode::kConflict);
+  CHECK(world.state.next_job_id == 6);
+}
+
+}  // namespace tide::testing

@@ -1,0 +1,136 @@
+#include "scheduler/core/policy/victims.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "common/base/prng.h"
+#include "scheduler/core/testing/world.h"
+
+namespace tide::testing {
+namespace {
+
+std::vector<VictimCandidate> RunningJobs(const World& world) {
+  std::vector<VictimCandidate> candidates;
+  for (const JobId id : world.state.live) {
+    const Job& job = world.At(id);
+    candidates.push_back({&job, AllocationOf(job)->nodes});
+  }
+  return candidates;
+}
+
+bool Suffices(const World& world,
+              const PlacementRequest& request,
+              const std::vector<NodeId>& idle,
+              const std::vector<VictimCandidate>& candidates,
+              uint32_t chosen) {
+  std::vector<NodeId> pool = idle;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if ((chosen >> i & 1U) != 0) {
+      pool.insert(pool.end(), candidates[i].nodes.begin(), candidates[i].nodes.end());
+    }
+  }
+  return !Place(world.state, request, pool).nodes.empty();
+}
+
+uint32_t MaskOf(const std::vector<VictimCandidate>& candidates, const std::vector<JobId>& ids) {
+  uint32_t mask = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (std::find(ids.begin(), ids.end(), candidates[i].job->id) != ids.end()) {
+      mask |= 1U << i;
+    }
+  }
+  return mask;
+}
+
+int32_t HighestClass(const std::vector<VictimCandidate>& candidates, uint32_t chosen) {
+  int32_t highest = -100;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if ((chosen >> i & 1U) != 0) {
+      highest = std::max(highest, candidates[i].job->spec.priority);
+    }
+  }
+  return highest;
+}
+
+}  // namespace
+
+TEST_CASE("the lowest class goes first, then who started last") {
+  World world(Cluster().Leaf(3));
+  const JobId normal = world.Submit(AJob().Priority(10));
+  const JobId older = world.Submit(AJob().Priority(0));
+  world.Pass(Duration::Seconds(1));
+  const JobId younger = world.Submit(AJob().Priority(0));
+  PlacementRequest request;
+  request.group = "default";
+  request.zone = "single";
+  CHECK(ChooseVictims(world.state, request, {}, RunningJobs(world)).victims ==
+        std::vector<JobId>{younger});
+  request.nodes = 2;
+  CHECK(ChooseVictims(world.state, request, {}, RunningJobs(world)).victims ==
+        std::vector<JobId>{older, younger});
+  request.nodes = 3;
+  CHECK(ChooseVictims(world.state, request, {}, RunningJobs(world)).victims ==
+        std::vector<JobId>{normal, older, younger});
+  request.nodes = 4;
+  CHECK(ChooseVictims(world.state, request, {}, RunningJobs(world)).nodes.empty());
+}
+
+TEST_CASE("a victim that does not help is spared") {
+  World world(Cluster().Zone("A").Leaf(1).Zone("B").Leaf(3));
+  const JobId elsewhere = world.Submit(AJob().Priority(0).Zone("A"));
+  const JobId gang = world.Submit(AJob().Nodes(3).Priority(5).Zone("B"));
+  PlacementRequest request;
+  request.nodes = 3;
+  request.group = "default";
+  request.zone = "single";
+  const VictimPlan plan = ChooseVictims(world.state, request, {}, RunningJobs(world));
+  CHECK(plan.victims == std::vector<JobId>{gang});
+  CHECK(plan.nodes.size() == 3);
+  CHECK(world.Is(elsewhere) == JobState::kRunning);
+}
+
+TEST_CASE("against all subsets: found when any set suffices, none too many, none too high") {
+  Prng prng(11);
+  int planned = 0;
+  for (int round = 0; round < 200; ++round) {
+    World world(Cluster().Zone("A").Leaf(2).Leaf(2).Zone("B").Leaf(3));
+    for (int i = 0; i < 5; ++i) {
+      constexpr int32_t kClasses[] = {0, 5, 10};
+      (void)world.Submit(
+          AJob().Nodes(static_cast<uint32_t>(1 + prng.Below(2))).Priority(kClasses[prng.Below(3)]));
+      world.Pass(Duration::Seconds(1));
+    }
+    std::vector<NodeId> idle;
+    for (const Node& node : world.state.nodes) {
+      if (world.state.occupants[node.id.value()].job == JobId()) {
+        idle.push_back(node.id);
+      }
+    }
+    PlacementRequest request;
+    request.nodes = static_cast<uint32_t>(1 + prng.Below(6));
+    request.group = "default";
+    request.zone = prng.Below(2) == 0 ? "single" : "cross-ok";
+    if (!Place(world.state, request, idle).nodes.empty()) {
+      continue;
+    }
+    const std::vector<VictimCandidate> candidates = RunningJobs(world);
+    const VictimPlan plan = ChooseVictims(world.state, request, idle, candidates);
+    const uint32_t all = (1U << candidates.size()) - 1;
+    REQUIRE(plan.nodes.empty() == !Suffices(world, request, idle, candidates, all));
+    if (plan.nodes.empty()) {
+      continue;
+    }
+    ++planned;
+    const uint32_t chosen = MaskOf(candidates, plan.victims);
+    CHECK(Suffices(world, request, idle, candidates, chosen));
+    for (uint32_t subset = 0; subset <= all; ++subset) {
+      if (Suffices(world, request, idle, candidates, subset)) {
+        CHECK(((subset & chosen) == chosen || (subset & ~chosen) != 0));  // none too many
+        CHECK(HighestClass(candidates, chosen) <= HighestClass(candidates, subset));
+      }
+    }
+  }
+  CHECK(planned > 30);
+}
+
+}  // namespace tide::testing

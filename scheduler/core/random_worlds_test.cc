@@ -1,0 +1,343 @@
+// Random events with delayed and repeated reports. After every event the invariants hold; the same
+// step twice is the same; the log alone gives the same state; and once the faults end, every job
+// finishes. TIDE_SEEDS=N runs more seeds.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <deque>
+#include <stdexcept>
+
+#include "common/base/prng.h"
+#include "scheduler/core/testing/compare.h"
+#include "scheduler/core/testing/world.h"
+
+namespace tide::testing {
+namespace {
+
+constexpr uint64_t kSeeds = 300;
+constexpr int kEvents = 300;
+constexpr size_t kUnfinishedMax = 10;
+
+Cluster RandomCluster(Prng& prng) {
+  Cluster cluster;
+  cluster.Zone("A").Leaf(static_cast<uint32_t>(1 + prng.Below(3)));
+  cluster.Leaf(static_cast<uint32_t>(1 + prng.Below(3)));
+  return cluster.Zone("B").Leaf(static_cast<uint32_t>(1 + prng.Below(4)));
+}
+
+class RandomWorld : public World {
+ public:
+  explicit RandomWorld(Prng& prng) : World(RandomCluster(prng)), prng_(prng) {}
+
+  void Act() {
+    switch (prng_.Below(24)) {
+      case 0:
+      case 1:
+      case 2:
+        SubmitRandom();
+        break;
+      case 3:
+        Checked({CancelRequested{AnyJob(), "ada", ""}});
+        break;
+      case 4:
+        Checked({HoldRequested{AnyJob(), now + Duration::Seconds(60), "ada", ""}});
+        break;
+      case 5:
+      case 6:
+        Checked({ReleaseRequested{AnyJob(), "ada"}});
+        break;
+      case 7:
+        Break();
+        break;
+      case 8:
+        Checked({DrainRequested{AnyNode(), "op", "fan"}});
+        break;
+      case 9:
+      case 10:
+        Checked({UndrainRequested{AnyNode(), "op"}});
+        break;
+      case 11:
+      case 12:
+        Checked({ValidationRequested{AnyNode(), "v" + std::to_string(prng_.Below(1000)), "op"}});
+        break;
+      case 13:
+        FallSilent();
+        break;
+      case 14:
+      case 15:
+        ComeBack();
+        break;
+      case 16:
+        LeaveRandom();
+        break;
+      case 17:
+        agents.saves = prng_.Below(3) > 0;
+        agents.stops = prng_.Below(3) > 0;
+        agents.starts = prng_.Below(4) > 0;
+        agents.verdict = prng_.Below(4) > 0 ? "pass" : "fail";
+        break;
+      case 18:
+        PassTime();
+        break;
+      default:
+        Deliver();
+        break;
+    }
+  }
+
+  // No more faults: every job must come to its end.
+  void Calm() {
+    agents.saves = agents.stops = agents.starts = agents.validates = true;
+    agents.verdict = "pass";
+    const auto cut = agents.cut;
+    for (const auto& [node, since] : cut) {
+      Rejoin(node.value());
+    }
+    for (auto& [node, queue] : pending_) {
+      Checked({queue.begin(), queue.end()});
+    }
+    Run();
+    for (int round = 0; round < 100 && !AllFinished(); ++round) {
+      Repair();
+      for (const auto& [id, job] : state.jobs) {
+        if (StateOf(job) == JobState::kHeld) {
+          Release(id);
+        } else if (StateOf(job) == JobState::kRunning) {
+          Finish(id);
+        }
+      }
+      Pass(Duration::Minutes(2));
+    }
+  }
+
+  [[nodiscard]] bool AllFinished() const {
+    return std::all_of(state.jobs.begin(), state.jobs.end(), [](const auto& entry) {
+      return StateOf(entry.second) == JobState::kFinished;
+    });
+  }
+
+ private:
+  JobId AnyJob() { return JobId(1 + prng_.Below(state.next_job_id)); }
+  NodeId AnyNode() { return NodeId(static_cast<uint32_t>(prng_.Below(state.nodes.size()))); }
+
+  void Checked(const std::vector<EventBody>& bodies) {
+    const ClusterState before = state;
+    Turn(bodies);
+    if (prng_.Below(4) == 0) {
+      CheckDeterminism(before, bodies);
+    }
+    REQUIRE(last.wake_at > now);
+    for (const Event& event : last.log) {
+      if (const auto* asked = std::get_if<SuspendRequested>(&event.body);
+          asked != nullptr && asked->cause == StopCause::kPreempted) {
+        REQUIRE(At(asked->job).spec.priority < At(asked->beneficiary).spec.priority);
+      }
+    }
+    CheckExplained();
+  }
+
+  void CheckDeterminism(const ClusterState& before, const std::vector<EventBody>& bodies) {
+    ClusterState twin = before;
+    std::vector<Event> events;
+    for (const EventBody& body : bodies) {
+      events.push_back({now, body});
+    }
+    const StepResult again = Step(twin, events, policy, now);
+    REQUIRE(Difference(state, twin).empty());
+    REQUIRE((again.results == last.results && again.log == last.log &&
+             again.changed == last.changed && again.commands == last.commands &&
+             again.explanations == last.explanations && again.wake_at == last.wake_at));
+    RebuildDerived(twin);
+    REQUIRE(Difference(state, twin).empty());
+  }
+
+  void CheckExplained() {
+    std::set<JobId> explained;
+    for (const Explanation& explanation : last.explanations) {
+      REQUIRE_FALSE(explanation.reasons.empty());
+      REQUIRE(explained.insert(explanation.job).second);
+    }
+    for (const auto& [id, job] : state.jobs) {
+      const bool waits = StateOf(job) == JobState::kQueued || StateOf(job) == JobState::kHeld;
+      REQUIRE(waits == explained.contains(id));
+    }
+  }
+
+  void SubmitRandom() {
+    size_t unfinished = 0;
+    for (const auto& [id, job] : state.jobs) {
+      unfinished += StateOf(job) == JobState::kFinished ? 0 : 1;
+    }
+    if (unfinished >= kUnfinishedMax) {
+      return;
+    }
+    constexpr int32_t kClasses[] = {-1, 0, 10, 30, 50};
+    AJob job;
+    job.Nodes(static_cast<uint32_t>(1 + prng_.Below(5))).Priority(kClasses[prng_.Below(5)]);
+    job.Zone(prng_.Below(3) == 0 ? "cross-ok" : (prng_.Below(4) == 0 ? "B" : "single"));
+    job.RetryFailure(static_cast<uint32_t>(prng_.Below(3)), Duration::Seconds(20));
+    if (prng_.Below(8) == 0) {
+      job.MaxRuntime(Duration::Minutes(30));
+    }
+    Checked({JobSubmitted{JobId(state.next_job_id), job.Spec(), "ada", ""}});
+  }
+
+  void Break() {
+    constexpr int32_t kXids[] = {13, 63, 79};
+    const FaultKind kind = prng_.Below(4) == 0 ? FaultKind::kLinkDown : FaultKind::kXid;
+    Checked({FaultObserved{AnyNode(), kind, kXids[prng_.Below(3)], "dev", "text", now}});
+  }
+
+  void FallSilent() {
+    const NodeId node = AnyNode();
+    agents.cut.emplace(node, now);
+    Checked({NodeSilent{node}});
+    if (prng_.Below(2) == 0) {
+      now = now + Duration::Seconds(10);
+      Checked({NodeLost{node}});
+    }
+  }
+
+  void ComeBack() {
+    if (agents.cut.empty()) {
+      return;
+    }
+    const NodeId node = agents.cut.begin()->first;
+    agents.cut.erase(node);
+    if (prng_.Below(4) == 0) {
+      agents.Reboot(node);
+      pending_[node].clear();
+    } else if (prng_.Below(3) == 0) {
+      Checked({NodeHeard{node}});
+    }
+    Checked({NodeJoined{node, state.nodes[node.value()].identity, agents.Held(node)}});
+  }
+
+  void LeaveRandom() {
+    constexpr ExitReason kReasons[] = {ExitReason::kSucceeded,
+                                       ExitReason::kSucceeded,
+                                       ExitReason::kFailed,
+                                       ExitReason::kOom,
+                                       ExitReason::kStartFailed,
+                                       ExitReason::kSuspended};
+    const JobId job = AnyJob();
+    const ExitReason reason = kReasons[prng_.Below(6)];
+    const auto first = static_cast<uint32_t>(prng_.Below(3));
+    for (uint32_t task = reason == ExitReason::kSucceeded ? 0 : first; task < 5; ++task) {
+      agents.Exit(job, task, reason, reason == ExitReason::kSucceeded ? 0 : 1, now);
+    }
+  }
+
+  void PassTime() {
+    now = now + Duration::Seconds(static_cast<int64_t>(1 + prng_.Below(400)));
+    agents.Isolate(now, policy.isolation_timeout);
+    Checked({});
+  }
+
+  // Agents work; some of their reports arrive, some later, some twice.
+  void Deliver() {
+    (void)agents.Progress(now);
+    for (EventBody& body : agents.TakeReports()) {
+      const NodeId node = std::visit(
+          [](const auto& each) {
+            if constexpr (requires { each.node; }) {
+              return each.node;
+            } else {
+              return NodeId();
+            }
+          },
+          body);
+      pending_[node].push_back(std::move(body));
+    }
+    std::vector<EventBody> batch;
+    for (auto& [node, queue] : pending_) {
+      while (!queue.empty() && !agents.cut.contains(node) && prng_.Below(4) > 0) {
+        batch.push_back(queue.front());
+        if (prng_.Below(5) == 0) {
+          batch.push_back(queue.front());
+        }
+        delivered_.push_back(std::move(queue.front()));
+        queue.pop_front();
+      }
+    }
+    if (!delivered_.empty() && prng_.Below(6) == 0) {
+      batch.push_back(delivered_[prng_.Below(delivered_.size())]);  // long after
+    }
+    Checked(batch);
+  }
+
+  void Repair() {
+    for (uint32_t node = 0; node < state.nodes.size(); ++node) {
+      switch (NodeIs(node)) {
+        case NodeState::kQuarantined:
+          Validate(node);
+          break;
+        case NodeState::kDraining:
+        case NodeState::kDrained:
+          Undrain(node);
+          break;
+        case NodeState::kSuspect:
+          (void)Do(NodeHeard{NodeId(node)});
+          break;
+        case NodeState::kJoining:
+        case NodeState::kValidating:
+        case NodeState::kReady:
+        case NodeState::kLost:
+        case NodeState::kProbation:
+          break;
+      }
+    }
+  }
+
+  Prng& prng_;
+  std::map<NodeId, std::deque<EventBody>> pending_;
+  std::vector<EventBody> delivered_;
+};
+
+void CheckReplay(const World& world) {
+  ClusterState replayed;
+  for (const Event& event : world.log) {
+    const Result<Applied> result = Apply(replayed, event);
+    REQUIRE((result && *result == Applied::kChanged));
+  }
+  REQUIRE(DifferenceOfRows(world.state, replayed).empty());
+}
+
+}  // namespace
+
+TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
+  const char* asked = std::getenv("TIDE_SEEDS");
+  const uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : kSeeds;
+  size_t jobs = 0;
+  size_t claims = 0;
+  size_t withdrawals = 0;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    Prng prng(seed);
+    RandomWorld world(prng);
+    int event = 0;
+    INFO("seed " << seed);
+    try {
+      for (; event < kEvents; ++event) {
+        world.Act();
+      }
+      CheckReplay(world);
+      world.Calm();
+    } catch (const std::logic_error& broken) {
+      FAIL("event " << event << ": " << broken.what());
+    }
+    CheckReplay(world);
+    REQUIRE(world.AllFinished());
+    jobs += world.state.jobs.size();
+    for (const Event& each : world.log) {
+      claims += std::holds_alternative<ClaimMade>(each.body) ? 1 : 0;
+      withdrawals += std::holds_alternative<SuspendWithdrawn>(each.body) ? 1 : 0;
+    }
+  }
+  // The worlds are worth running: they do preempt, and give up preemptions.
+  CHECK(jobs > seeds * 5);
+  CHECK(claims > seeds);
+  CHECK(withdrawals > 0);
+}
+
+}  // namespace tide::testing

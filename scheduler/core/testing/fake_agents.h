@@ -1,0 +1,67 @@
+#pragma once
+// Agents that obey at once, or not, as a test wants. Deterministic; they keep what would really run
+// on the nodes, apart from what the scheduler believes, so that tests can compare the two.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "scheduler/core/commands.h"
+
+namespace tide::testing {
+
+class FakeAgents {
+ public:
+  // What agents do by themselves. Off = the order is remembered until it is switched on.
+  bool starts = true;
+  bool saves = true;
+  bool stops = true;  // off: only SIGKILL ends a task
+  bool validates = true;
+  std::string verdict = "pass";
+  std::map<NodeId, Instant> cut;  // nodes that reach nobody, since when
+
+  void Obey(const Command& command, Instant now);
+  // One act of every task that can do something: start, park, save, leave. True if any did.
+  bool Progress(Instant now);
+  // A rank ends by itself.
+  void Exit(JobId job, uint32_t task, ExitReason reason, int32_t code, Instant now);
+  // The node loses power: its tasks are gone without a report.
+  void Reboot(NodeId node);
+  // Agents that have been cut off for `timeout` end their tasks (jobs.md section 4).
+  void Isolate(Instant now, Duration timeout);
+
+  // Reports since the last call, in order; those of cut nodes stay with their agents.
+  [[nodiscard]] std::vector<EventBody> TakeReports();
+  // What the agent of `node` says when it connects.
+  [[nodiscard]] std::vector<TaskReported> Held(NodeId node) const;
+
+  // The first broken rule, or nothing: one live task per node, one live epoch per job.
+  [[nodiscard]] std::optional<std::string> CheckNoRankTwice() const;
+  [[nodiscard]] size_t LiveTasks(JobId job) const;
+
+ private:
+  using Key = std::tuple<NodeId, JobId, Epoch, uint32_t>;
+  struct FakeTask {
+    TaskReported report;
+    bool stopping = false;
+    bool saving = false;
+    bool saved = false;
+  };
+
+  void ObeyStop(const Key& key, const Command& command, Instant now);
+  bool ProgressOf(FakeTask& task, Instant now);
+  // Every rank of the gang waits at the agreed step: from here on it leaves, whatever it is told.
+  [[nodiscard]] bool GangIsParked(const FakeTask& task) const;
+  void End(FakeTask& task, ExitReason reason, int32_t code, Instant now);
+  void Say(const FakeTask& task);
+
+  std::map<Key, FakeTask> tasks_;
+  std::map<JobId, int64_t> steps_;  // the step a job has reached
+  std::vector<std::pair<NodeId, EventBody>> outbox_;
+  std::map<NodeId, std::string> validations_;
+};
+
+}  // namespace tide::testing

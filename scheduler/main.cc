@@ -1,0 +1,143 @@
+// tide-scheduler: owns the cluster's state and decides (ARCHITECTURE.md).
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/service_type.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "common/base/exit_codes.h"
+#include "common/log/log.h"
+#include "common/rpc/rpc.h"
+#include "scheduler/server/loop.h"
+#include "scheduler/server/scheduler_service.h"
+#include "scheduler/store/sqlite_database.h"
+#include "scheduler/store/store.h"
+
+namespace tide {
+namespace {
+
+struct Options {
+  std::string listen = "127.0.0.1:7071";
+  std::string store;
+  std::string cluster_token_file;
+  std::string log_format = "text";
+  int64_t isolation_timeout_ms = 600'000;
+  int64_t heartbeat_ms = 1000;
+};
+
+int Complain(const std::string& message, int code) {
+  std::fprintf(stderr, "tide-scheduler: %s\n", message.c_str());
+  return code;
+}
+
+Result<std::unique_ptr<Store>> OpenStore(const std::string& address) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  if (!address.starts_with(kSqlite)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--store " + address + " is not of the form sqlite:/path/to/tide.db");
+  }
+  TIDE_ASSIGN(auto database, OpenSqlite(address.substr(kSqlite.size())));
+  return Store::Open(std::move(database), "pid " + std::to_string(::getpid()), SystemNow());
+}
+
+// Blocks until SIGTERM or SIGINT, which every thread has masked.
+void WaitForSignal() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  int received = 0;
+  sigwait(&signals, &received);
+}
+
+int Serve(const Options& options) {
+  rpc::ClusterToken token;
+  if (!options.cluster_token_file.empty()) {
+    auto read = rpc::ClusterToken::FromFile(options.cluster_token_file);
+    if (!read) {
+      return Complain(read.error().message, kExitUsage);
+    }
+    token = *read;
+  } else if (!options.listen.starts_with("unix:")) {
+    return Complain("listening on TCP needs --cluster-token-file: anybody who reaches " +
+                        options.listen + " could run programs",
+                    kExitUsage);
+  }
+  auto store = OpenStore(options.store);
+  if (!store) {
+    return Complain(store.error().message,
+                    store.error().code == ErrorCode::kInvalidArgument ? kExitUsage : kExitStore);
+  }
+  auto state = (*store)->Load();
+  if (!state) {
+    return Complain(state.error().message, kExitStore);
+  }
+  Policy policy;
+  policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
+  LivenessPolicy liveness;
+  liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
+
+  ViewHub view;
+  SessionRegistry sessions;
+  Loop loop(std::move(*store), std::move(*state), policy, liveness, view, sessions);
+  loop.Start();
+  const auto scheduler_service = MakeSchedulerService(loop, view, token);
+  const auto agent_service = MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat);
+
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(64 << 20);
+  builder.RegisterService(scheduler_service.get());
+  builder.RegisterService(agent_service.get());
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (!server) {
+    return Complain("cannot listen on " + options.listen +
+                        ": in use, or not allowed; choose another with --listen",
+                    kExitUnreachable);
+  }
+  log::Info("Serving", {{"Address", options.listen}, {"Term", loop.term().value()}});
+  WaitForSignal();
+  log::Info("Stopping");
+  sessions.CloseAll();
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  loop.Stop();
+  return kExitOk;
+}
+
+}  // namespace
+}  // namespace tide
+
+int main(int argc, char** argv) {
+  tide::Options options;
+  CLI::App app("Tide's scheduler: owns the cluster's state and decides.", "tide-scheduler");
+  app.add_option("--listen", options.listen, "unix:/path or host:port");
+  app.add_option("--store", options.store, "sqlite:/path/to/tide.db")->required();
+  app.add_option(
+      "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
+  app.add_option("--isolation-timeout-ms",
+                 options.isolation_timeout_ms,
+                 "agents that are cut off stop their tasks after this");
+  app.add_option("--heartbeat-ms", options.heartbeat_ms, "interval of agents' heartbeats");
+  app.add_option("--log-format", options.log_format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? tide::kExitOk : tide::kExitUsage;
+  }
+  tide::log::Init(
+      "scheduler",
+      options.log_format == "json" ? tide::log::Format::kJson : tide::log::Format::kText,
+      tide::log::Level::kInfo);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return tide::Serve(options);
+}

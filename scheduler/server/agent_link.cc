@@ -1,0 +1,348 @@
+// One bidirectional stream per agent (jobs.md section 4). Reports are acknowledged after commit.
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <cctype>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/log/log.h"
+#include "proto/wire/commands.h"
+#include "proto/wire/state.h"
+#include "scheduler/server/scheduler_service.h"
+#include "tide/v1/agent.grpc.pb.h"
+
+namespace tide {
+namespace {
+
+struct LinkContext {
+  Loop& loop;
+  ViewHub& view;
+  SessionRegistry& sessions;
+  rpc::ClusterToken token;
+  Duration heartbeat;
+};
+
+using Reactor = grpc::ServerBidiReactor<tide::v1::AgentMessage, tide::v1::SchedulerMessage>;
+
+// The part of a stream that others may hold longer than gRPC keeps the reactor: its node, and the
+// queue of messages to it.
+class Session final : public AgentSession {
+ public:
+  Session(Reactor* reactor, LinkContext& link) : link_(link), reactor_(reactor) {}
+
+  void Send(const Command& command, const ClusterState& state) override {
+    tide::v1::SchedulerMessage message;
+    *message.mutable_command() = wire::ToProto(state, command);
+    Push(std::move(message));
+  }
+
+  // Sends what is queued, then ends the stream.
+  void Close() override {
+    {
+      const MutexLock lock(mutex_);
+      finish_wanted_ = true;
+    }
+    Continue();
+  }
+
+  void Push(tide::v1::SchedulerMessage message) {
+    {
+      const MutexLock lock(mutex_);
+      if (finish_wanted_) {
+        return;
+      }
+      message.set_term(link_.loop.term().value());
+      queue_.push_back(std::move(message));
+    }
+    Continue();
+  }
+
+  void Refuse(const std::string& why) {
+    log::Warning("Agent refused", {{"Reason", why}});
+    tide::v1::SchedulerMessage message;
+    message.mutable_refused()->set_message(why);
+    Push(std::move(message));
+    Close();
+  }
+
+  void OnWriteDone(bool ok) {
+    {
+      const MutexLock lock(mutex_);
+      writing_ = false;
+      queue_.pop_front();
+      if (!ok) {
+        queue_.clear();
+        finish_wanted_ = true;
+      }
+    }
+    Continue();
+  }
+
+  // gRPC is done with the stream.
+  void OnDone() {
+    {
+      const MutexLock lock(mutex_);
+      reactor_ = nullptr;
+    }
+    Leave();
+  }
+
+  // Loop thread, before the commands of the step that let the node join are sent.
+  void Join(NodeId node, const std::shared_ptr<Session>& self) {
+    {
+      const MutexLock lock(mutex_);
+      node_ = node;
+      joined_ = true;
+    }
+    tide::v1::SchedulerMessage message;
+    tide::v1::Welcome* welcome = message.mutable_welcome();
+    welcome->set_node_id(node.value());
+    welcome->set_heartbeat_ms(static_cast<uint32_t>(link_.heartbeat.millis()));
+    welcome->set_isolation_timeout_ms(
+        static_cast<uint64_t>(link_.loop.policy().isolation_timeout.millis()));
+    Push(std::move(message));
+    link_.sessions.Attach(node, self, SystemNow());
+    link_.view.SetConnected(node, true);
+    log::Info("Agent connected", {{"NodeId", node.value()}});
+    bool gone = false;
+    {
+      const MutexLock lock(mutex_);
+      gone = reactor_ == nullptr;
+    }
+    if (gone) {
+      Leave();
+    }
+  }
+
+  // The node of this stream once it has joined.
+  [[nodiscard]] std::optional<NodeId> node() {
+    const MutexLock lock(mutex_);
+    return joined_ ? std::optional(node_) : std::nullopt;
+  }
+
+ private:
+  void Leave() {
+    const auto left = node();
+    if (left && link_.sessions.Detach(*left, this)) {
+      link_.view.SetConnected(*left, false);
+      log::Info("Agent disconnected", {{"NodeId", left->value()}});
+    }
+  }
+
+  // Starts the next write or the end. The flags are set first, so only one thread does, and the
+  // reactor cannot go away before: gRPC is done only after Finish.
+  void Continue() {
+    Reactor* reactor = nullptr;
+    const tide::v1::SchedulerMessage* message = nullptr;
+    {
+      const MutexLock lock(mutex_);
+      if (reactor_ == nullptr || writing_ || finished_) {
+        return;
+      }
+      if (!queue_.empty()) {
+        writing_ = true;
+        message = &queue_.front();
+      } else if (finish_wanted_) {
+        finished_ = true;
+      } else {
+        return;
+      }
+      reactor = reactor_;
+    }
+    if (message != nullptr) {
+      reactor->StartWrite(message);
+    } else {
+      reactor->Finish(grpc::Status::OK);
+    }
+  }
+
+  LinkContext& link_;
+  Mutex mutex_;
+  Reactor* reactor_ TIDE_GUARDED_BY(mutex_);
+  NodeId node_ TIDE_GUARDED_BY(mutex_);
+  bool joined_ TIDE_GUARDED_BY(mutex_) = false;
+  std::deque<tide::v1::SchedulerMessage> queue_ TIDE_GUARDED_BY(mutex_);  // front = in flight
+  bool writing_ TIDE_GUARDED_BY(mutex_) = false;
+  bool finish_wanted_ TIDE_GUARDED_BY(mutex_) = false;
+  bool finished_ TIDE_GUARDED_BY(mutex_) = false;
+};
+
+// Names become file names, table cells and JSON: letters, digits, '.', '_' and '-'.
+bool IsPlainName(const std::string& name) {
+  if (name.empty() || name.size() > 63) {
+    return false;
+  }
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  });
+}
+
+Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
+                                        Reply& reply,
+                                        const tide::v1::Hello& hello) {
+  const NodeIdentity identity = wire::IdentityFromProto(hello.node());
+  reply.node = batch.NodeFor(identity.name);
+  NodeJoined joined{reply.node, identity, {}};
+  for (const tide::v1::TaskReport& task : hello.tasks()) {
+    TIDE_ASSIGN(TaskReported report, wire::FromProto(task, reply.node));
+    joined.tasks.push_back(std::move(report));
+  }
+  return std::vector<EventBody>{std::move(joined)};
+}
+
+Result<std::vector<EventBody>> MakeReport(NodeId node, const tide::v1::Report& report) {
+  std::vector<EventBody> events;
+  for (const tide::v1::TaskReport& task : report.tasks()) {
+    TIDE_ASSIGN(TaskReported body, wire::FromProto(task, node));
+    events.emplace_back(std::move(body));
+  }
+  for (const tide::v1::Fault& fault : report.faults()) {
+    TIDE_ASSIGN(FaultObserved body, wire::FromProto(fault, node));
+    events.emplace_back(std::move(body));
+  }
+  if (report.has_validation()) {
+    events.emplace_back(wire::FromProto(report.validation(), node));
+  }
+  return events;
+}
+
+class AgentStream final : public Reactor {
+ public:
+  explicit AgentStream(LinkContext& link)
+      : link_(link), session_(std::make_shared<Session>(this, link)) {
+    StartRead(&incoming_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      session_->Close();
+      return;
+    }
+    if (incoming_.has_hello()) {
+      HandleHello(incoming_.hello());
+    } else if (!greeted_) {
+      session_->Refuse("the first message of a stream is Hello");
+    } else if (incoming_.has_report()) {
+      HandleReport(incoming_.report());
+    } else if (incoming_.has_heartbeat()) {
+      HandleHeartbeat(incoming_.heartbeat());
+    }
+    StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override { session_->OnWriteDone(ok); }
+  void OnCancel() override { session_->Close(); }
+  void OnDone() override {
+    session_->OnDone();
+    delete this;
+  }
+
+ private:
+  void HandleHello(const tide::v1::Hello& hello) {
+    const NodeIdentity identity = wire::IdentityFromProto(hello.node());
+    if (greeted_ || !IsPlainName(identity.name) || !IsPlainName(identity.group) ||
+        !IsPlainName(identity.zone) || !IsPlainName(identity.leaf)) {
+      session_->Refuse(
+          "a node needs a name, group, zone and leaf of letters, digits, '.', '_' and '-'");
+      return;
+    }
+    if (hello.highest_term() > link_.loop.term().value()) {
+      session_->Refuse("this scheduler has been replaced by a newer one");
+      return;
+    }
+    greeted_ = true;
+    Request request;
+    request.make = [hello](BatchContext& batch, Reply& reply) {
+      return MakeJoin(batch, reply, hello);
+    };
+    request.done = [session = session_](const Reply& reply) {
+      if (reply.status) {
+        session->Join(reply.node, session);
+      } else {
+        session->Refuse(reply.status.error().message);
+      }
+    };
+    if (!link_.loop.Enqueue(std::move(request))) {
+      session_->Refuse("the scheduler's queue is full");
+    }
+  }
+
+  void HandleReport(const tide::v1::Report& report) {
+    Request request;
+    request.make = [session = session_, report](
+                       BatchContext& /*batch*/,
+                       Reply& /*reply*/) -> Result<std::vector<EventBody>> {
+      const auto node = session->node();
+      if (!node) {
+        return Fail(ErrorCode::kConflict, "a report before its node has joined");
+      }
+      return MakeReport(*node, report);
+    };
+    request.done = [session = session_, seq = report.seq()](const Reply& reply) {
+      if (!reply.status) {
+        log::Warning("Report rejected", {{"Error", reply.status.error().message}});
+      }
+      tide::v1::SchedulerMessage message;
+      message.mutable_ack()->set_seq(seq);
+      session->Push(std::move(message));
+    };
+    if (!link_.loop.Enqueue(std::move(request))) {
+      session_->Close();  // unacknowledged: the agent sends it again on its next stream
+    }
+  }
+
+  void HandleHeartbeat(const tide::v1::Heartbeat& heartbeat) {
+    const auto node = session_->node();
+    if (!node) {
+      return;
+    }
+    link_.sessions.Touch(*node, SystemNow());
+    for (const tide::v1::Progress& each : heartbeat.progress()) {
+      link_.view.SetProgress(JobId(each.job_id()),
+                             Epoch(each.epoch()),
+                             each.task(),
+                             {each.step(), each.total_steps(), each.loss()});
+    }
+  }
+
+  LinkContext& link_;
+  const std::shared_ptr<Session> session_;
+  tide::v1::AgentMessage incoming_;
+  bool greeted_ = false;
+};
+
+class AgentLinkService final : public tide::v1::AgentLink::CallbackService {
+ public:
+  explicit AgentLinkService(LinkContext link) : link_(std::move(link)) {}
+
+  Reactor* Connect(grpc::CallbackServerContext* context) override {
+    if (!link_.token.Matches(*context)) {
+      class Refused final : public Reactor {
+       public:
+        Refused() { Finish(rpc::Unauthenticated()); }
+        void OnDone() override { delete this; }
+      };
+      return new Refused();  // gRPC reactors own themselves until OnDone
+    }
+    return new AgentStream(link_);
+  }
+
+ private:
+  LinkContext link_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
+                                                    ViewHub& view,
+                                                    SessionRegistry& sessions,
+                                                    const rpc::ClusterToken& token,
+                                                    Duration heartbeat) {
+  return std::make_unique<AgentLinkService>(LinkContext{loop, view, sessions, token, heartbeat});
+}
+
+}  // namespace tide

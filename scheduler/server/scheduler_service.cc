@@ -1,0 +1,239 @@
+#include "scheduler/server/scheduler_service.h"
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <utility>
+
+#include "proto/wire/convert.h"
+#include "scheduler/server/requests.h"
+#include "tide/v1/scheduler.grpc.pb.h"
+
+namespace tide {
+namespace {
+
+// One reader of the view. Deltas merge by themselves while a write is under way or the minimum
+// interval has not passed. Owned by itself until gRPC is done with it; the view's listener only
+// holds a weak reference, because it may still be called a moment later.
+class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
+                          public std::enable_shared_from_this<WatchStream> {
+ public:
+  WatchStream(ViewHub& view, uint32_t min_interval_ms)
+      : view_(view), min_interval_ms_(min_interval_ms) {}
+
+  void Begin() {
+    self_ = shared_from_this();
+    listener_ = view_.Subscribe([weak = weak_from_this()] {
+      if (const auto stream = weak.lock()) {
+        stream->Continue();
+      }
+    });
+    Continue();
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) {
+      OnCancel();
+    }
+    if (ok && min_interval_ms_ > 0) {
+      alarm_.Set(std::chrono::system_clock::now() + std::chrono::milliseconds(min_interval_ms_),
+                 [this](bool /*fired*/) { AllowNext(); });
+    } else {
+      AllowNext();
+    }
+  }
+
+  void OnCancel() override {
+    {
+      const MutexLock lock(mutex_);
+      cancelled_ = true;
+    }
+    Continue();
+  }
+
+  void OnDone() override {
+    view_.Unsubscribe(listener_);
+    self_.reset();
+  }
+
+ private:
+  void AllowNext() {
+    {
+      const MutexLock lock(mutex_);
+      busy_ = false;
+    }
+    Continue();
+  }
+
+  // Starts the next operation, if one is due. `busy_` is set first, so that only one thread does.
+  void Continue() {
+    bool finish = false;
+    {
+      const MutexLock lock(mutex_);
+      if (busy_) {
+        return;
+      }
+      if (cancelled_) {
+        finish = true;
+      } else {
+        delta_ = view_.Since(rev_);
+        if (delta_.rev() == rev_ && rev_ != 0) {
+          return;
+        }
+        rev_ = delta_.rev();
+      }
+      busy_ = true;
+    }
+    if (finish) {
+      Finish(grpc::Status::CANCELLED);
+    } else {
+      StartWrite(&delta_);
+    }
+  }
+
+  ViewHub& view_;
+  const uint32_t min_interval_ms_;
+  uint64_t listener_ = 0;
+  std::shared_ptr<WatchStream> self_;
+  grpc::Alarm alarm_;
+  Mutex mutex_;
+  bool busy_ TIDE_GUARDED_BY(mutex_) = false;  // a write, a pause or the end is under way
+  bool cancelled_ TIDE_GUARDED_BY(mutex_) = false;
+  uint64_t rev_ TIDE_GUARDED_BY(mutex_) = 0;
+  tide::v1::ViewDelta delta_;  // touched only by the thread that set busy_
+};
+
+class SchedulerService final : public tide::v1::Scheduler::CallbackService {
+ public:
+  SchedulerService(Loop& loop, ViewHub& view, rpc::ClusterToken token)
+      : loop_(loop), view_(view), token_(std::move(token)) {}
+
+  grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
+                                      const tide::v1::SubmitJobRequest* request,
+                                      tide::v1::SubmitJobResponse* response) override {
+    return Handle(
+        context,
+        [request](BatchContext& batch, Reply& reply) {
+          return MakeSubmit(batch,
+                            reply,
+                            wire::FromProto(request->spec()),
+                            request->user(),
+                            request->idempotency_key());
+        },
+        [response](const Reply& reply) {
+          response->set_job_id(reply.job.value());
+          response->set_existed(reply.existed);
+          response->set_rev(reply.rev);
+        });
+  }
+
+  grpc::ServerUnaryReactor* ControlJob(grpc::CallbackServerContext* context,
+                                       const tide::v1::ControlJobRequest* request,
+                                       tide::v1::MutationResponse* response) override {
+    JobOrder order;
+    order.job = JobId(request->job_id());
+    order.actor = request->actor();
+    order.reason = request->reason();
+    order.notice = Duration::Millis(static_cast<int64_t>(request->notice_ms()));
+    if (request->verb() == tide::v1::JOB_VERB_RESUME) {
+      order.verb = JobVerb::kResume;
+    } else if (request->verb() == tide::v1::JOB_VERB_CANCEL) {
+      order.verb = JobVerb::kCancel;
+    } else if (request->verb() != tide::v1::JOB_VERB_SUSPEND) {
+      return Refuse(context, {ErrorCode::kInvalidArgument, "unknown verb for a job"});
+    }
+    return Handle(
+        context,
+        [order, this](BatchContext& batch, Reply& /*reply*/) {
+          return MakeJobOrder(batch, order, loop_.policy());
+        },
+        [response](const Reply& reply) { response->set_rev(reply.rev); });
+  }
+
+  grpc::ServerUnaryReactor* ControlNode(grpc::CallbackServerContext* context,
+                                        const tide::v1::ControlNodeRequest* request,
+                                        tide::v1::MutationResponse* response) override {
+    NodeOrder order;
+    order.node = request->node();
+    order.actor = request->actor();
+    order.reason = request->reason();
+    order.request_id = "v" + std::to_string(loop_.term().value()) + "-" +
+                       std::to_string(next_validation_.fetch_add(1));
+    if (request->verb() == tide::v1::NODE_VERB_UNDRAIN) {
+      order.verb = NodeVerb::kUndrain;
+    } else if (request->verb() == tide::v1::NODE_VERB_VALIDATE) {
+      order.verb = NodeVerb::kValidate;
+    } else if (request->verb() != tide::v1::NODE_VERB_DRAIN) {
+      return Refuse(context, {ErrorCode::kInvalidArgument, "unknown verb for a node"});
+    }
+    return Handle(
+        context,
+        [order](BatchContext& batch, Reply& /*reply*/) { return MakeNodeOrder(batch, order); },
+        [response](const Reply& reply) { response->set_rev(reply.rev); });
+  }
+
+  grpc::ServerWriteReactor<tide::v1::ViewDelta>* Watch(
+      grpc::CallbackServerContext* context, const tide::v1::WatchRequest* request) override {
+    if (!token_.Matches(*context)) {
+      class Refused final : public grpc::ServerWriteReactor<tide::v1::ViewDelta> {
+       public:
+        Refused() { Finish(rpc::Unauthenticated()); }
+        void OnDone() override { delete this; }
+      };
+      return new Refused();  // gRPC reactors own themselves until OnDone
+    }
+    const auto stream = std::make_shared<WatchStream>(view_, request->min_interval_ms());
+    stream->Begin();
+    return stream.get();
+  }
+
+ private:
+  static grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context,
+                                          const Error& error) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(rpc::ToGrpc(error, context));
+    return reactor;
+  }
+
+  // The request's messages live until Finish, so the closures may point into them.
+  template <typename Make, typename Fill>
+  grpc::ServerUnaryReactor* Handle(grpc::CallbackServerContext* context, Make make, Fill fill) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (!token_.Matches(*context)) {
+      reactor->Finish(rpc::Unauthenticated());
+      return reactor;
+    }
+    Request request;
+    request.make = std::move(make);
+    request.done = [context, reactor, fill](const Reply& reply) {
+      if (reply.status) {
+        fill(reply);
+        reactor->Finish(grpc::Status::OK);
+      } else {
+        reactor->Finish(rpc::ToGrpc(reply.status.error(), context));
+      }
+    };
+    if (!loop_.Enqueue(std::move(request))) {
+      reactor->Finish(rpc::ToGrpc(
+          {ErrorCode::kExhausted, "the scheduler's queue is full; try again in a second"},
+          context));
+    }
+    return reactor;
+  }
+
+  Loop& loop_;
+  ViewHub& view_;
+  const rpc::ClusterToken token_;
+  std::atomic<uint64_t> next_validation_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeSchedulerService(Loop& loop,
+                                                    ViewHub& view,
+                                                    const rpc::ClusterToken& token) {
+  return std::make_unique<SchedulerService>(loop, view, token);
+}
+
+}  // namespace tide

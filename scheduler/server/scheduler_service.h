@@ -1,0 +1,27 @@
+#pragma once
+// The gRPC edge for tide-api: decodes, enqueues, answers after commit. Holds no state of jobs.
+
+#include <memory>
+
+#include "common/rpc/rpc.h"
+#include "scheduler/server/loop.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace tide {
+
+// `loop` and `view` must outlive the service.
+[[nodiscard]] std::unique_ptr<grpc::Service> MakeSchedulerService(Loop& loop,
+                                                                  ViewHub& view,
+                                                                  const rpc::ClusterToken& token);
+
+// The gRPC edge for agents: one stream each.
+[[nodiscard]] std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
+                                                                  ViewHub& view,
+                                                                  SessionRegistry& sessions,
+                                                                  const rpc::ClusterToken& token,
+                                                                  Duration heartbeat);
+
+}  // namespace tide

@@ -1,0 +1,51 @@
+#pragma once
+// The agents that are connected now: where commands go, and when each was last heard.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "common/base/mutex.h"
+#include "scheduler/core/commands.h"
+
+namespace tide {
+
+// One agent's stream. Implemented by the gRPC edge; calls may come from any thread.
+class AgentSession {
+ public:
+  virtual ~AgentSession() = default;
+  virtual void Send(const Command& command, const ClusterState& state) = 0;  // loop thread
+  virtual void Close() = 0;
+};
+
+class SessionRegistry {
+ public:
+  // The newest stream of a node replaces an older one, which is closed.
+  void Attach(NodeId node, std::shared_ptr<AgentSession> session, Instant now);
+  // False when another stream has taken over.
+  bool Detach(NodeId node, const AgentSession* session);
+  void Touch(NodeId node, Instant now);
+
+  // Sends unless the same command went out on this stream already. Loop thread only.
+  void Send(const Command& command, const ClusterState& state);
+  [[nodiscard]] std::map<NodeId, Instant> LastHeard();
+  void CloseAll();
+
+ private:
+  using CommandKey =
+      std::tuple<CommandKind, uint64_t, uint64_t, uint32_t, int64_t, bool, std::string>;
+  struct Entry {
+    std::shared_ptr<AgentSession> session;
+    std::set<CommandKey> sent;
+  };
+
+  Mutex mutex_;
+  std::map<NodeId, Entry> entries_ TIDE_GUARDED_BY(mutex_);
+  std::map<NodeId, Instant> last_heard_ TIDE_GUARDED_BY(mutex_);
+};
+
+}  // namespace tide

@@ -1,0 +1,223 @@
+#include "scheduler/server/view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "proto/wire/state.h"
+
+namespace tide {
+namespace {
+
+void FillReasons(const std::vector<Reason>& reasons, tide::v1::Job& job) {
+  job.clear_reasons();
+  for (const Reason& reason : reasons) {
+    tide::v1::Reason* added = job.add_reasons();
+    added->set_code(reason.code);
+    added->set_message(reason.message);
+    added->set_remedy(reason.remedy);
+  }
+}
+
+}  // namespace
+
+void ViewHub::Put(const Key& key, Entry entry) {
+  Entry& stored = entries_[key];
+  if (stored.rev != 0) {
+    by_rev_.erase(stored.rev);
+  }
+  entry.rev = ++rev_;
+  by_rev_[entry.rev] = key;
+  stored = std::move(entry);
+}
+
+void ViewHub::FillLive(tide::v1::Job& job) {
+  const auto live = progress_.find(JobId(job.id()));
+  if (live != progress_.end() && !live->second.empty()) {
+    int64_t lowest = live->second.begin()->second.step;
+    for (const auto& [task, progress] : live->second) {
+      lowest = std::min(lowest, progress.step);
+    }
+    job.set_step(lowest);
+    job.set_total_steps(live->second.begin()->second.total_steps);
+    job.set_loss(live->second.begin()->second.loss);
+  }
+}
+
+void ViewHub::PutJob(const ClusterState& state, const Job& job) {
+  auto message = std::make_shared<tide::v1::Job>(wire::ToProto(state, job));
+  if (StateOf(job) == JobState::kFinished && job.checkpoint.step >= 0) {
+    message->set_step(job.checkpoint.step);
+  }
+  FillLive(*message);
+  if (StateOf(job) == JobState::kFinished) {
+    progress_.erase(job.id);
+  }
+  const auto reasons = reasons_.find(job.id);
+  if (reasons != reasons_.end()) {
+    FillReasons(reasons->second, *message);
+  }
+  Put({Kind::kJob, job.id.value()}, {0, std::move(message), nullptr, nullptr});
+}
+
+void ViewHub::PutNode(const ClusterState& state, const Node& node) {
+  auto message = std::make_shared<tide::v1::Node>(wire::ToProto(state, node));
+  message->set_connected(connected_[node.id]);
+  Put({Kind::kNode, node.id.value()}, {0, nullptr, std::move(message), nullptr});
+}
+
+void ViewHub::PutReasons(const std::vector<Explanation>& explanations) {
+  std::map<JobId, std::vector<Reason>> next;
+  for (const Explanation& explanation : explanations) {
+    next[explanation.job] = explanation.reasons;
+  }
+  std::vector<JobId> touched;
+  for (const auto& [job, reasons] : next) {
+    const auto it = reasons_.find(job);
+    if (it == reasons_.end() || it->second != reasons) {
+      touched.push_back(job);
+    }
+  }
+  for (const auto& [job, reasons] : reasons_) {
+    if (!next.contains(job)) {
+      touched.push_back(job);
+    }
+  }
+  reasons_ = std::move(next);
+  for (const JobId job : touched) {
+    const auto it = entries_.find({Kind::kJob, job.value()});
+    if (it != entries_.end()) {
+      auto message = std::make_shared<tide::v1::Job>(*it->second.job);
+      FillReasons(reasons_[job], *message);
+      Put(it->first, {0, std::move(message), nullptr, nullptr});
+    }
+  }
+  std::erase_if(reasons_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Term term) {
+  uint64_t rev = 0;
+  {
+    const MutexLock lock(mutex_);
+    term_ = term.value();
+    for (const JobId id : step.changed.jobs) {
+      PutJob(state, state.jobs.at(id));
+    }
+    for (const NodeId id : step.changed.nodes) {
+      PutNode(state, state.nodes[id.value()]);
+    }
+    for (const IncidentId id : step.changed.incidents) {
+      Put({Kind::kIncident, id.value()},
+          {0,
+           nullptr,
+           nullptr,
+           std::make_shared<tide::v1::Incident>(wire::ToProto(state, state.incidents.at(id)))});
+    }
+    PutReasons(step.explanations);
+    rev = rev_;
+  }
+  Notify();
+  return rev;
+}
+
+uint64_t ViewHub::PublishAll(const ClusterState& state, Term term) {
+  StepResult everything;
+  for (const auto& [id, job] : state.jobs) {
+    everything.changed.jobs.insert(id);
+  }
+  for (const Node& node : state.nodes) {
+    everything.changed.nodes.insert(node.id);
+  }
+  for (const auto& [id, incident] : state.incidents) {
+    everything.changed.incidents.insert(id);
+  }
+  return Publish(state, everything, term);
+}
+
+void ViewHub::SetConnected(NodeId node, bool connected) {
+  {
+    const MutexLock lock(mutex_);
+    connected_[node] = connected;
+    const auto it = entries_.find({Kind::kNode, node.value()});
+    if (it == entries_.end() || it->second.node->connected() == connected) {
+      return;
+    }
+    auto message = std::make_shared<tide::v1::Node>(*it->second.node);
+    message->set_connected(connected);
+    Put(it->first, {0, nullptr, std::move(message), nullptr});
+  }
+  Notify();
+}
+
+void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress) {
+  {
+    const MutexLock lock(mutex_);
+    const auto it = entries_.find({Kind::kJob, job.value()});
+    if (it == entries_.end() || it->second.job->attempts_size() == 0 ||
+        it->second.job->attempts().rbegin()->epoch() != epoch.value() ||
+        it->second.job->state() == tide::v1::JOB_STATE_FINISHED) {
+      return;
+    }
+    TaskProgress& known = progress_[job][task];
+    const bool same_loss =
+        known.loss == progress.loss || (std::isnan(known.loss) && std::isnan(progress.loss));
+    if (known.step == progress.step && known.total_steps == progress.total_steps && same_loss) {
+      return;
+    }
+    known = progress;
+    auto message = std::make_shared<tide::v1::Job>(*it->second.job);
+    FillLive(*message);
+    Put(it->first, {0, std::move(message), nullptr, nullptr});
+  }
+  Notify();
+}
+
+tide::v1::ViewDelta ViewHub::Since(uint64_t rev) {
+  std::vector<Entry> changed;
+  tide::v1::ViewDelta delta;
+  {
+    const MutexLock lock(mutex_);
+    delta.set_rev(rev_);
+    delta.set_term(term_);
+    for (auto it = by_rev_.upper_bound(rev); it != by_rev_.end(); ++it) {
+      changed.push_back(entries_[it->second]);
+    }
+  }
+  delta.set_reset(rev == 0);
+  for (const Entry& entry : changed) {
+    if (entry.job) {
+      *delta.add_jobs() = *entry.job;
+    } else if (entry.node) {
+      *delta.add_nodes() = *entry.node;
+    } else {
+      *delta.add_incidents() = *entry.incident;
+    }
+  }
+  return delta;
+}
+
+uint64_t ViewHub::Subscribe(Listener listener) {
+  const MutexLock lock(mutex_);
+  listeners_[next_listener_] = std::move(listener);
+  return next_listener_++;
+}
+
+void ViewHub::Unsubscribe(uint64_t id) {
+  const MutexLock lock(mutex_);
+  listeners_.erase(id);
+}
+
+void ViewHub::Notify() {
+  std::vector<Listener> listeners;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, listener] : listeners_) {
+      listeners.push_back(listener);
+    }
+  }
+  for (const Listener& listener : listeners) {
+    listener();
+  }
+}
+
+}  // namespace tide

@@ -1,0 +1,81 @@
+#pragma once
+// What readers see: whole objects by revision. The loop thread publishes, watchers take what
+// changed since their revision. Objects are immutable once published, so the lock is only held to
+// copy pointers.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "scheduler/core/step.h"
+#include "tide/v1/scheduler.pb.h"
+
+namespace tide {
+
+// Live progress of one task, from heartbeats; never stored.
+struct TaskProgress {
+  int64_t step = -1;
+  int64_t total_steps = -1;
+  double loss = 0;  // NaN = unknown
+  bool operator==(const TaskProgress&) const = default;
+};
+
+class ViewHub {
+ public:
+  using Listener = std::function<void()>;  // called without the lock; must not block
+
+  // Loop thread only. Returns the revision that shows the step.
+  uint64_t Publish(const ClusterState& state, const StepResult& step, Term term);
+  // Everything at once, after a load.
+  uint64_t PublishAll(const ClusterState& state, Term term);
+
+  void SetConnected(NodeId node, bool connected);
+  void SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress);
+
+  // What changed after `rev`; rev = 0 gives everything with reset = true.
+  [[nodiscard]] tide::v1::ViewDelta Since(uint64_t rev);
+
+  uint64_t Subscribe(Listener listener);
+  void Unsubscribe(uint64_t id);
+
+ private:
+  enum class Kind : uint8_t {
+    kJob,
+    kNode,
+    kIncident
+  };
+  struct Key {
+    Kind kind;
+    uint64_t id;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Entry {
+    uint64_t rev = 0;
+    std::shared_ptr<const tide::v1::Job> job;
+    std::shared_ptr<const tide::v1::Node> node;
+    std::shared_ptr<const tide::v1::Incident> incident;
+  };
+
+  void Put(const Key& key, Entry entry) TIDE_REQUIRES(mutex_);
+  void PutJob(const ClusterState& state, const Job& job) TIDE_REQUIRES(mutex_);
+  void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
+  void PutReasons(const std::vector<Explanation>& explanations) TIDE_REQUIRES(mutex_);
+  void FillLive(tide::v1::Job& job) TIDE_REQUIRES(mutex_);
+  void Notify();
+
+  Mutex mutex_;
+  uint64_t rev_ TIDE_GUARDED_BY(mutex_) = 0;
+  uint64_t term_ TIDE_GUARDED_BY(mutex_) = 0;
+  std::map<Key, Entry> entries_ TIDE_GUARDED_BY(mutex_);
+  std::map<uint64_t, Key> by_rev_ TIDE_GUARDED_BY(mutex_);
+  std::map<NodeId, bool> connected_ TIDE_GUARDED_BY(mutex_);
+  std::map<JobId, std::map<uint32_t, TaskProgress>> progress_ TIDE_GUARDED_BY(mutex_);
+  std::map<JobId, std::vector<Reason>> reasons_ TIDE_GUARDED_BY(mutex_);
+  std::map<uint64_t, Listener> listeners_ TIDE_GUARDED_BY(mutex_);
+  uint64_t next_listener_ TIDE_GUARDED_BY(mutex_) = 1;
+};
+
+}  // namespace tide
