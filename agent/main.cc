@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "agent/runtime/detect.h"
+#include "agent/runtime/leftovers.h"
 #include "agent/runtime/supervised_runtime.h"
 #include "agent/server/agent_loop.h"
 #include "agent/server/peer_service.h"
@@ -29,6 +30,7 @@ struct Options {
   std::vector<std::string> env;
   std::string cluster_token_file;
   std::string log_format = "text";
+  std::string clean;
 };
 
 int Complain(const std::string& message, int code) {
@@ -178,11 +180,13 @@ int Serve(AgentConfig config, const rpc::ClusterToken& token) {
 
 void AddOptions(CLI::App& app, Options& options) {
   AgentConfig& config = options.config;
-  app.add_option("--scheduler", config.scheduler, "unix:/path or host:port")->required();
-  app.add_option("--name", config.name, "this node's name")->required();
-  app.add_option("--state", config.state_dir, "folder for journal and logs")->required();
-  app.add_option("--listen", config.listen, "unix:/path or host:port, for peers and the API")
-      ->required();
+  app.add_option("--clean",
+                 options.clean,
+                 "end every task that the agent of this state folder left running, and exit");
+  app.add_option("--scheduler", config.scheduler, "unix:/path or host:port");
+  app.add_option("--name", config.name, "this node's name");
+  app.add_option("--state", config.state_dir, "folder for journal and logs");
+  app.add_option("--listen", config.listen, "unix:/path or host:port, for peers and the API");
   app.add_option("--address", config.address, "where other nodes reach rank 0 on this node")
       ->default_val("127.0.0.1");
   app.add_option("--group", config.group, "hardware pool");
@@ -231,6 +235,16 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  if (!options.clean.empty()) {
+    const auto cleaned = CleanLeftovers(options.clean);
+    return cleaned ? kExitOk : Complain(cleaned.error().message, kExitFailed);
+  }
+  const AgentConfig& config = options.config;
+  if (config.scheduler.empty() || config.name.empty() || config.state_dir.empty() ||
+      config.listen.empty()) {
+    return Complain("--scheduler, --name, --state and --listen are required; see --help",
+                    kExitUsage);
+  }
   rpc::ClusterToken token;
   if (!options.cluster_token_file.empty()) {
     auto read = rpc::ClusterToken::FromFile(options.cluster_token_file);

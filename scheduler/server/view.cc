@@ -31,24 +31,28 @@ void ViewHub::Put(const Key& key, Entry entry) {
   stored = std::move(entry);
 }
 
+// The newest attempt's progress; before it has any, and after its end, the checkpoint's step.
 void ViewHub::FillLive(tide::v1::Job& job) {
   const auto live = progress_.find(JobId(job.id()));
-  if (live != progress_.end() && !live->second.empty()) {
-    int64_t lowest = live->second.begin()->second.step;
-    for (const auto& [task, progress] : live->second) {
+  const uint64_t epoch = job.attempts_size() == 0 ? 0 : job.attempts().rbegin()->epoch();
+  job.set_step(job.checkpoint().step());
+  if (live == progress_.end() || live->second.tasks.empty()) {
+    return;
+  }
+  const auto& tasks = live->second.tasks;
+  job.set_total_steps(tasks.begin()->second.total_steps);
+  job.set_loss(tasks.begin()->second.loss);
+  if (live->second.epoch == epoch && job.state() != tide::v1::JOB_STATE_FINISHED) {
+    int64_t lowest = tasks.begin()->second.step;
+    for (const auto& [task, progress] : tasks) {
       lowest = std::min(lowest, progress.step);
     }
-    job.set_step(lowest);
-    job.set_total_steps(live->second.begin()->second.total_steps);
-    job.set_loss(live->second.begin()->second.loss);
+    job.set_step(std::max(lowest, job.checkpoint().step()));
   }
 }
 
 void ViewHub::PutJob(const ClusterState& state, const Job& job) {
   auto message = std::make_shared<tide::v1::Job>(wire::ToProto(state, job));
-  if (StateOf(job) == JobState::kFinished && job.checkpoint.step >= 0) {
-    message->set_step(job.checkpoint.step);
-  }
   FillLive(*message);
   if (StateOf(job) == JobState::kFinished) {
     progress_.erase(job.id);
@@ -158,7 +162,12 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
         it->second.job->state() == tide::v1::JOB_STATE_FINISHED) {
       return;
     }
-    TaskProgress& known = progress_[job][task];
+    JobProgress& live = progress_[job];
+    if (live.epoch != epoch.value()) {
+      live.epoch = epoch.value();
+      live.tasks.clear();
+    }
+    TaskProgress& known = live.tasks[task];
     const bool same_loss =
         known.loss == progress.loss || (std::isnan(known.loss) && std::isnan(progress.loss));
     if (known.step == progress.step && known.total_steps == progress.total_steps && same_loss) {

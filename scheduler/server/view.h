@@ -72,7 +72,11 @@ class ViewHub {
   std::map<Key, Entry> entries_ TIDE_GUARDED_BY(mutex_);
   std::map<uint64_t, Key> by_rev_ TIDE_GUARDED_BY(mutex_);
   std::map<NodeId, bool> connected_ TIDE_GUARDED_BY(mutex_);
-  std::map<JobId, std::map<uint32_t, TaskProgress>> progress_ TIDE_GUARDED_BY(mutex_);
+  struct JobProgress {
+    uint64_t epoch = 0;
+    std::map<uint32_t, TaskProgress> tasks;
+  };
+  std::map<JobId, JobProgress> progress_ TIDE_GUARDED_BY(mutex_);  // of live jobs
   std::map<JobId, std::vector<Reason>> reasons_ TIDE_GUARDED_BY(mutex_);
   std::map<uint64_t, Listener> listeners_ TIDE_GUARDED_BY(mutex_);
   uint64_t next_listener_ TIDE_GUARDED_BY(mutex_) = 1;

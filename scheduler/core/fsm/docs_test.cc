@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -103,13 +102,14 @@ std::string_view NodeEventWords(NodeEvent event) {
   return "";
 }
 
-std::set<std::string> CodesIn(const std::string& text, const std::string& pattern) {
+// Every word between `open` and `close`.
+std::set<std::string> CodesIn(const std::string& text,
+                              const std::string& open,
+                              const std::string& close) {
   std::set<std::string> codes;
-  const std::regex regex(pattern);
-  for (auto it = std::sregex_iterator(text.begin(), text.end(), regex);
-       it != std::sregex_iterator();
-       ++it) {
-    codes.insert((*it)[1]);
+  for (size_t at = text.find(open); at != std::string::npos; at = text.find(open, at + 1)) {
+    const size_t begin = at + open.size();
+    codes.insert(text.substr(begin, text.find(close, begin) - begin));
   }
   return codes;
 }
@@ -130,10 +130,11 @@ TEST_CASE("the state machines in docs are the ones in the code") {
 }
 
 TEST_CASE("every reason code is documented, and no other") {
-  const std::set<std::string> in_code =
-      CodesIn(ReadText("scheduler/core/policy/reasons.cc"), "\\{\"([a-z]+(?:\\.[a-z_]+)?)\",");
-  const std::set<std::string> in_docs =
-      CodesIn(ReadText("docs/guide/reasons.md"), "\n\\| `([a-z._]+)` \\|");
+  const std::string code = ReadText("scheduler/core/policy/reasons.cc");
+  std::set<std::string> in_code = CodesIn(code, "{{\"", "\"");  // a list of one, or …
+  in_code.merge(CodesIn(code, "push_back({\"", "\""));
+  in_code.merge(CodesIn(code, "\n        {\"", "\""));  // … broken over lines
+  const std::set<std::string> in_docs = CodesIn(ReadText("docs/guide/reasons.md"), "\n| `", "`");
   CHECK(in_code.size() == 8);
   CHECK(in_docs == in_code);
 }

@@ -1,0 +1,72 @@
+#pragma once
+// The kernel log's grammar: one line in, one fault (or nothing) out.
+//
+// ParseKernelLine is a pure function without state, allocation-free for lines that hold no fault.
+// KernelLogParser adds the one form that spreads over three lines. Neither is shared by threads.
+//
+// Invariants:
+//   K1 any bytes are accepted; nothing is read outside the line; cost is linear in its length.
+//   K2 a fault is only seen at the start of the message, behind a known envelope: text quoted by
+//      another program in the log is not a fault.
+//   K3 every string in a KernelFault is valid UTF-8 without control characters and bounded.
+//   K4 one device has one spelling: "0000:a1:00" for a GPU (no function, since a card has one),
+//      "0000:ab:00.1" for a network port (the function tells the ports of one card apart).
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tide::health {
+
+enum class FaultKind : uint8_t {
+  kXid = 1,       // the NVIDIA driver's report about a GPU
+  kLinkDown = 2,  // a network port lost its link
+};
+
+// "xid", "link": as the API and `tide faults` spell it.
+[[nodiscard]] std::string_view FaultKindName(FaultKind kind);
+
+constexpr size_t kMaxFaultText = 512;
+constexpr size_t kMaxFaultName = 64;
+
+struct KernelFault {
+  FaultKind kind = FaultKind::kXid;
+  int32_t code = 0;    // Xid number; 0 for a link
+  std::string device;  // PCI address, see K4; a MIG fault names its parent GPU
+  std::string text;    // the message without its envelope, at most kMaxFaultText bytes
+  std::string detail;  // what the driver says after code, pid and name; part of text
+  std::optional<int32_t> gpu_instance;      // MIG
+  std::optional<int32_t> compute_instance;  // MIG
+  std::optional<int64_t> pid;               // absent when the driver does not know it
+  std::string process;                      // name of that process
+  std::string interface;                    // "mlx5_5", "enp65s0f0np0"; "" when not named
+  bool operator==(const KernelFault&) const = default;
+};
+
+// Reads one line of a kernel log in any common envelope (/dev/kmsg record, dmesg, dmesg -T and -x,
+// syslog, journal, pstore, Talos). Only the first line of a multi-line record counts, except for
+// the driver's own "fallen off the bus" record. Nothing for every other line.
+[[nodiscard]] std::optional<KernelFault> ParseKernelLine(std::string_view line);
+
+// The same, and also the form of Xid 79 that is printed as three lines.
+class KernelLogParser {
+ public:
+  [[nodiscard]] std::optional<KernelFault> Feed(std::string_view line);
+
+ private:
+  std::string pending_device_;  // from "NVRM: The NVIDIA GPU …", waiting for the rest
+  int lines_left_ = 0;          // other lines that may still come in between
+};
+
+// The message of a line: envelope removed, later lines of the record and trailing blanks cut.
+[[nodiscard]] std::string_view StripEnvelope(std::string_view line);
+
+// Undoes the \xNN escapes of /dev/kmsg.
+[[nodiscard]] std::string UnescapeKmsg(std::string_view text);
+
+// At most max_bytes of `text` as valid UTF-8: cut between characters, other bytes shown as '?'.
+[[nodiscard]] std::string PrintableUtf8(std::string_view text, size_t max_bytes);
+
+}  // namespace tide::health

@@ -1,0 +1,264 @@
+#include "agent/init/launcher.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+
+#include "agent/init/messages.h"
+#include "agent/runtime/oci_bundle.h"
+#include "agent/runtime/task_folder.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr const char* kBundle = "bundle";
+constexpr const char* kRuntimeState = "bundle/state";
+constexpr const char* kPidFile = "bundle/pid";
+constexpr const char* kOverlay = "bundle/overlay";
+constexpr const char* kRootfs = "bundle/overlay/root";
+constexpr int kPipeBytes = 1 << 20;
+
+// Everything tide-init inherits, in the order of its descriptors from kConfigFd on.
+struct Inherited {
+  std::vector<Fd> fds;
+  Fd messages;
+};
+
+Result<std::pair<Fd, Fd>> MakePipe() {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return FailErrno("cannot create a pipe", errno);
+  }
+  return std::pair(Fd(ends[0]), Fd(ends[1]));
+}
+
+Result<Fd> ConfigFile(const TaskConfig& config) {
+  TIDE_ASSIGN(const std::string text, TaskConfigToJson(config));
+  Fd fd(::memfd_create("task", MFD_CLOEXEC));
+  if (!fd.valid()) {
+    return FailErrno("cannot create the configuration of tide-init", errno);
+  }
+  TIDE_TRY(WriteAll(fd.get(), text));
+  return fd;
+}
+
+Status MakeChannels(const TaskConfig& config, Launch& launch, Inherited& inherited) {
+  TIDE_ASSIGN(Fd text, ConfigFile(config));
+  inherited.fds.push_back(std::move(text));
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return FailErrno("cannot create a socket", errno);
+  }
+  launch.socket = Fd(ends[0]);
+  inherited.fds.emplace_back(ends[1]);
+  const int on = 1;
+  ::setsockopt(launch.socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+  for (size_t i = 0; i < 2 * config.ranks.size(); ++i) {
+    TIDE_ASSIGN(auto ends_of_log, MakePipe());
+    auto& [read_end, write_end] = ends_of_log;
+    ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+    ::fcntl(read_end.get(), F_SETPIPE_SZ, kPipeBytes);
+    // A rank may open /dev/stdout again, which asks for the owner of the pipe.
+    if (::geteuid() == 0 && ::fchown(write_end.get(), config.uid, config.gid) != 0) {
+      return FailErrno("cannot give a log pipe to the job's user", errno);
+    }
+    launch.logs.push_back(std::move(read_end));
+    inherited.fds.push_back(std::move(write_end));
+  }
+  TIDE_ASSIGN(auto message_ends, MakePipe());
+  launch.messages = std::move(message_ends.first);
+  inherited.messages = std::move(message_ends.second);
+  ::fcntl(launch.messages.get(), F_SETFL, O_NONBLOCK);
+  return {};
+}
+
+Status MountRoot() {
+  if (::unshare(CLONE_NEWNS) != 0) {
+    return FailErrno("cannot make a mount namespace (containers need root)", errno);
+  }
+  // Slave: unmounts on the host still reach us, so a task never keeps a file system busy there.
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+    return FailErrno("cannot separate the mounts of the task from the host's", errno);
+  }
+  TIDE_TRY(MakeDirs(kOverlay, 0755));
+  if (::mount("tmpfs", kOverlay, "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,mode=755") != 0) {
+    return FailErrno("cannot mount a tmpfs for the container", errno);
+  }
+  const std::string top = kOverlay;
+  for (const char* name : {"/upper", "/work", "/root"}) {
+    TIDE_TRY(MakeDirs(top + name, 0755));
+  }
+  const std::string options = "lowerdir=/,upperdir=" + top + "/upper,workdir=" + top + "/work";
+  if (::mount("overlay", kRootfs, "overlay", MS_NODEV, options.c_str()) != 0) {
+    return FailErrno("cannot mount an overlay of the node's root file system", errno);
+  }
+  return {};
+}
+
+Status PrepareContainer(const TaskConfig& config) {
+  if (::geteuid() != 0) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "containers need an agent that runs as root; use the process runtime otherwise");
+  }
+  if (::access(config.runtime_path.c_str(), X_OK) != 0) {
+    return FailErrno("cannot run the OCI runtime " + config.runtime_path +
+                         " (install runc, or use the process runtime)",
+                     errno);
+  }
+  const std::vector<std::string> host_mounts = HostMounts();
+  TIDE_ASSIGN(const std::string json, OciConfig(config, std::string("overlay/root"), host_mounts));
+  TIDE_TRY(MakeDirs(kBundle, 0700));
+  TIDE_TRY(MountRoot());
+  std::ofstream(std::string(kBundle) + "/config.json") << json;
+  return {};
+}
+
+std::vector<std::string> Command(const TaskConfig& config) {
+  if (config.runtime == RuntimeKind::kProcess) {
+    return {config.init_path, "run"};
+  }
+  const size_t preserved = 2 + 2 * config.ranks.size();
+  return {config.runtime_path,
+          "--root",
+          config.folder + "/" + kRuntimeState,
+          "run",
+          "--detach",
+          "--preserve-fds",
+          std::to_string(preserved),
+          "--pid-file",
+          config.folder + "/" + kPidFile,
+          "--bundle",
+          config.folder + "/" + kBundle,
+          TaskTag(config.key, config.folder)};
+}
+
+std::vector<std::string> Environment(const TaskConfig& config) {
+  return {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+          std::string(kTagVariable) + "=" + TaskTag(config.key, config.folder)};
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) {
+    pointers.push_back(const_cast<char*>(text.c_str()));
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// RDMA needs locked memory and data loaders many files. Without CAP_SYS_RESOURCE what the agent
+// has must do.
+void RaiseLimits() {
+  const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+  ::setrlimit(RLIMIT_MEMLOCK, &unlimited);
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+}
+
+[[noreturn]] void Exec(const std::vector<std::string>& command,
+                       const std::vector<std::string>& environment,
+                       Inherited& inherited) {
+  // Above all target numbers first, so that no dup2 hits a descriptor still to be moved.
+  const int first_free = kConfigFd + static_cast<int>(inherited.fds.size()) + 1;
+  std::vector<int> sources;
+  sources.reserve(inherited.fds.size());
+  for (const Fd& fd : inherited.fds) {
+    sources.push_back(::fcntl(fd.get(), F_DUPFD_CLOEXEC, first_free));
+  }
+  const int messages = ::fcntl(inherited.messages.get(), F_DUPFD_CLOEXEC, first_free);
+  ::dup2(messages, 1);
+  ::dup2(messages, 2);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    ::dup2(sources[i], kConfigFd + static_cast<int>(i));
+  }
+  // A runtime that outlived its supervisor would go on to create a container nobody knows.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t none{};
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  RaiseLimits();
+  const std::vector<char*> argv = Pointers(command);
+  const std::vector<char*> envp = Pointers(environment);
+  ::execve(argv[0], argv.data(), envp.data());
+  const std::string text = FailErrno("cannot run " + command.front(), errno).error().message;
+  static_cast<void>(WriteAll(2, text));
+  ::_exit(127);
+}
+
+}  // namespace
+
+Result<Launch> LaunchTask(const TaskConfig& config) {
+  if (config.runtime == RuntimeKind::kOci) {
+    TIDE_TRY(PrepareContainer(config));
+  }
+  Launch launch;
+  Inherited inherited;
+  TIDE_TRY(MakeChannels(config, launch, inherited));
+  const std::vector<std::string> command = Command(config);
+  const std::vector<std::string> environment = Environment(config);
+  launch.child = ::fork();
+  if (launch.child < 0) {
+    return FailErrno("cannot create a process", errno);
+  }
+  if (launch.child == 0) {
+    Exec(command, environment, inherited);
+  }
+  return launch;
+}
+
+pid_t ContainerPid() {
+  pid_t pid = 0;
+  std::ifstream(kPidFile) >> pid;
+  return pid;
+}
+
+pid_t StartContainerDelete(const TaskConfig& config) {
+  const std::vector<std::string> command = {config.runtime_path,
+                                            "--root",
+                                            config.folder + "/" + kRuntimeState,
+                                            "delete",
+                                            "--force",
+                                            TaskTag(config.key, config.folder)};
+  const std::vector<char*> argv = Pointers(command);
+  const std::vector<std::string> environment = Environment(config);
+  const std::vector<char*> envp = Pointers(environment);
+  // The supervisor blocks signals; the runtime must not inherit that.
+  posix_spawnattr_t attributes{};
+  sigset_t none{};
+  ::sigemptyset(&none);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  pid_t pid = 0;
+  const int error = ::posix_spawn(&pid, argv[0], nullptr, &attributes, argv.data(), envp.data());
+  ::posix_spawnattr_destroy(&attributes);
+  return error == 0 ? pid : 0;
+}
+
+bool UnmountRoot() {
+  for (const char* target : {kRootfs, kOverlay}) {
+    while (::umount2(target, UMOUNT_NOFOLLOW) == 0) {
+    }
+    if (errno != EINVAL && errno != ENOENT) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tide::agent

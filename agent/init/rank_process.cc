@@ -1,0 +1,104 @@
+#include "agent/init/rank_process.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <vector>
+
+#include "agent/init/messages.h"
+#include "agent/runtime/task_folder.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr const char* kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+[[noreturn]] void GiveUp(size_t index, const std::string& text) {
+  SendReport(
+      kSocketFd,
+      {.kind = InitReport::Kind::kError, .index = static_cast<uint32_t>(index), .text = text});
+  ::_exit(kCannotStartCode);
+}
+
+std::string Reason(const std::string& what, int error) {
+  return FailErrno(what, error).error().message;
+}
+
+void ResetSignals() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    ::signal(signal, SIG_DFL);
+  }
+  sigset_t none{};
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// True when all of the new identity is in place.
+bool BecomeUser(const TaskConfig& config) {
+  return ::setgroups(0, nullptr) == 0 && ::setresgid(config.gid, config.gid, config.gid) == 0 &&
+         ::setresuid(config.uid, config.uid, config.uid) == 0;
+}
+
+void SetEnvironment(const TaskConfig& config, const RankConfig& rank) {
+  ::clearenv();
+  ::setenv("PATH", kDefaultPath, 1);
+  for (const auto& [name, value] : rank.env) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ::setenv(kTagVariable, TaskTag(config.key, config.folder).c_str(), 1);
+}
+
+[[noreturn]] void RunRank(const TaskConfig& config, size_t index, bool drop_user, pid_t init) {
+  const RankConfig& rank = config.ranks[index];
+  const std::string where =
+      config.runtime == RuntimeKind::kOci ? " in the container" : " on this node";
+  ::setsid();
+  ResetSignals();
+  ::umask(022);
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int out = kFirstLogFd + 2 * static_cast<int>(index);
+  if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out + 1, 2) < 0) {
+    GiveUp(index, Reason("cannot set up the output of rank " + std::to_string(rank.rank), errno));
+  }
+  if (drop_user && !BecomeUser(config)) {
+    GiveUp(index, Reason("cannot become user " + std::to_string(config.uid), errno));
+  }
+  // After the change of user, which clears it. If tide-init is gone already, so is the point.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != init) {
+    ::_exit(kCannotStartCode);
+  }
+  if (::chdir(config.workdir.c_str()) != 0) {
+    GiveUp(index, Reason("cannot enter the work folder " + config.workdir, errno) + where);
+  }
+  SetEnvironment(config, rank);
+  std::vector<char*> argv;
+  for (const std::string& argument : rank.argv) {
+    argv.push_back(const_cast<char*>(argument.c_str()));
+  }
+  argv.push_back(nullptr);
+  SendReport(
+      kSocketFd,
+      {.kind = InitReport::Kind::kStarted, .index = static_cast<uint32_t>(index), .text = ""});
+  ::execvp(argv[0], argv.data());
+  GiveUp(index, Reason("cannot start " + rank.argv.front(), errno) + where);
+}
+
+}  // namespace
+
+pid_t StartRank(const TaskConfig& config, size_t index, bool drop_user) {
+  const pid_t init = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    RunRank(config, index, drop_user, init);
+  }
+  return pid < 0 ? -errno : pid;
+}
+
+}  // namespace tide::agent

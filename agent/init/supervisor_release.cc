@@ -1,0 +1,127 @@
+// The end of a task: killing what should be gone, proving that it is, and saying so.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "agent/init/supervisor_loop.h"
+#include "agent/runtime/cgroup.h"
+#include "agent/runtime/processes.h"
+#include "agent/runtime/task_folder.h"
+#include "common/base/time.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr int64_t kNanosPerMilli = 1'000'000;
+constexpr int64_t kStuckMillis = 30'000;
+constexpr int64_t kSlowLookMillis = 500;
+
+int64_t After(int64_t millis) {
+  return MonotonicNanos() + millis * kNanosPerMilli;
+}
+
+}  // namespace
+
+// tide-init should have ended the task by now; do it without its help.
+void SupervisorLoop::Enforce() {
+  const int64_t now = MonotonicNanos();
+  if (now < kill_at_ || cleaning_) {
+    return;
+  }
+  KillRemains();
+  kill_at_ = now + kSlowLookMillis * kNanosPerMilli;
+  SayStuck();
+}
+
+void SupervisorLoop::Release() {
+  const bool running = runtime_pid_ != 0 || init_pid_ != 0;
+  if (running || delete_pid_ != 0 || (cleaning_ && MonotonicNanos() < look_at_)) {
+    return;
+  }
+  if (!cleaning_) {
+    cleaning_ = true;
+    ReadReports();
+    NoteUnreportedRanks(TakeOomKill());
+    look_at_ = After(0);
+    kill_at_ = kNever;
+    stuck_at_ = std::min(stuck_at_, After(kStuckMillis));
+    if (config_.runtime == RuntimeKind::kOci && !CgroupFolders(cgroup_).empty()) {
+      delete_pid_ = StartContainerDelete(config_);
+      return;
+    }
+  }
+  if (!Remains().empty()) {
+    KillRemains();
+  } else if (config_.runtime != RuntimeKind::kOci || (RemoveCgroup(cgroup_) && UnmountRoot())) {
+    done_ = true;
+    return;
+  }
+  SayStuck();
+  look_delay_ms_ = std::min(2 * look_delay_ms_, kSlowLookMillis);
+  look_at_ = After(look_delay_ms_);
+}
+
+std::vector<int32_t> SupervisorLoop::Remains() const {
+  std::vector<int32_t> remains = DescendantsOf(::getpid());
+  if (config_.runtime == RuntimeKind::kOci) {
+    const std::vector<int32_t> contained = CgroupProcesses(cgroup_);
+    remains.insert(remains.end(), contained.begin(), contained.end());
+  }
+  return remains;
+}
+
+void SupervisorLoop::KillRemains() {
+  if (config_.runtime == RuntimeKind::kOci) {
+    KillCgroup(cgroup_);
+  }
+  for (const int32_t pid : Remains()) {
+    ::kill(pid, SIGKILL);
+  }
+}
+
+void SupervisorLoop::SayStuck() {
+  if (MonotonicNanos() < stuck_at_) {
+    return;
+  }
+  stuck_at_ = After(kStuckMillis);
+  const std::vector<int32_t> remains = Remains();
+  status_.error = remains.empty() ? "a cgroup or mount of the task cannot be removed"
+                                  : DescribeProcess(remains.front()) + " does not die";
+}
+
+void SupervisorLoop::Publish() {
+  if (status_ == published_) {
+    return;
+  }
+  published_ = status_;
+  // Watchers first: the disk may be slow.
+  const std::string text = TaskStatusToJson(status_);
+  control_.Broadcast(text);
+  static_cast<void>(WriteFileDurably(kStatusFile, text));
+}
+
+void SupervisorLoop::Finish() {
+  if (logs_) {
+    logs_->Finish();
+  }
+  status_.released = true;
+  status_.error = start_error_;
+  status_.finished_at = SystemNow().unix_nanos();
+  std::string text = TaskStatusToJson(status_);
+  Status written = WriteFileDurably(kExitFile, text);
+  while (!written) {
+    // The agent may make room, and can learn the exits from us meanwhile.
+    status_.error = "cannot write exit.json: " + written.error().message;
+    Publish();
+    std::vector<pollfd> fds;
+    control_.AddTo(fds);
+    ::poll(fds.data(), fds.size(), static_cast<int>(kSlowLookMillis));
+    control_.Serve([this](const ControlRequest&) { return TaskStatusToJson(status_); });
+    written = WriteFileDurably(kExitFile, text);
+  }
+  control_.Broadcast(text);
+  ::unlink(kControlSocket);
+}
+
+}  // namespace tide::agent

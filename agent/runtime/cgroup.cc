@@ -1,0 +1,128 @@
+#include "agent/runtime/cgroup.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "agent/runtime/processes.h"
+#include "common/base/file.h"
+
+namespace tide::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> HierarchyRoots() {
+  std::vector<std::string> roots;
+  std::istringstream mounts(ReadFile("/proc/self/mounts").value_or(""));
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream fields(line);
+    std::string source;
+    std::string target;
+    std::string type;
+    fields >> source >> target >> type;
+    if ((type == "cgroup" || type == "cgroup2") &&
+        std::ranges::find(roots, target) == roots.end()) {
+      roots.push_back(target);
+    }
+  }
+  return roots;
+}
+
+// `folder` and all below it, deepest last.
+std::vector<std::string> Tree(const std::string& folder) {
+  std::vector<std::string> found{folder};
+  std::error_code ignored;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const std::string current = found[i];
+    for (auto it = fs::directory_iterator(current, ignored); it != fs::directory_iterator();
+         it.increment(ignored)) {
+      if (it->is_directory(ignored)) {
+        found.push_back(it->path().string());
+      }
+    }
+  }
+  return found;
+}
+
+std::optional<uint64_t> CounterIn(const std::string& file, std::string_view name) {
+  std::istringstream lines(ReadFile(file, 65536).value_or(""));
+  std::string key;
+  uint64_t value = 0;
+  while (lines >> key >> value) {
+    if (key == name) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> CgroupFolders(const std::string& path) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const std::string& root : HierarchyRoots()) {
+    if (fs::is_directory(root + path, ignored)) {
+      found.push_back(root + path);
+    }
+  }
+  return found;
+}
+
+std::vector<int32_t> CgroupProcesses(const std::string& path) {
+  std::set<int32_t> found;
+  for (const std::string& top : CgroupFolders(path)) {
+    for (const std::string& folder : Tree(top)) {
+      std::istringstream pids(ReadFile(folder + "/cgroup.procs").value_or(""));
+      for (int32_t pid = 0; pids >> pid;) {
+        const Result<ProcessInfo> info = ReadProcess(pid);
+        if (info && !info->dead()) {
+          found.insert(pid);
+        }
+      }
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+void KillCgroup(const std::string& path) {
+  for (const std::string& folder : CgroupFolders(path)) {
+    // cgroup v2 kills a whole tree at once, forks included.
+    if (std::error_code ignored; fs::exists(folder + "/cgroup.kill", ignored)) {
+      std::ofstream(folder + "/cgroup.kill") << "1";
+    }
+  }
+  for (const int32_t pid : CgroupProcesses(path)) {
+    ::kill(pid, SIGKILL);
+  }
+}
+
+bool RemoveCgroup(const std::string& path) {
+  bool gone = true;
+  for (const std::string& top : CgroupFolders(path)) {
+    std::vector<std::string> folders = Tree(top);
+    for (auto it = folders.rbegin(); it != folders.rend(); ++it) {
+      gone = (::rmdir(it->c_str()) == 0 || errno == ENOENT) && gone;
+    }
+  }
+  return gone;
+}
+
+std::optional<uint64_t> CgroupOomKills(const std::string& path) {
+  for (const std::string& folder : CgroupFolders(path)) {
+    for (const char* file : {"/memory.events", "/memory.oom_control"}) {
+      if (const auto count = CounterIn(folder + file, "oom_kill"); count) {
+        return count;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,23 @@
+#pragma once
+// The cgroup of a task in every hierarchy that is mounted (v1, v2, or both): who is in it, kill
+// all, remove, and how often the kernel killed for memory. `path` is relative to each hierarchy's
+// root, as "/tide/1.1.0-…". Creating it and setting limits is the OCI runtime's work.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tide::agent {
+
+// The existing folders of `path`.
+[[nodiscard]] std::vector<std::string> CgroupFolders(const std::string& path);
+// Living processes in it and below it, each once.
+[[nodiscard]] std::vector<int32_t> CgroupProcesses(const std::string& path);
+void KillCgroup(const std::string& path);
+// True when nothing of it is left. False: some process is still in it.
+[[nodiscard]] bool RemoveCgroup(const std::string& path);
+// Kills for memory so far; nothing when the cgroup does not exist or does not count.
+[[nodiscard]] std::optional<uint64_t> CgroupOomKills(const std::string& path);
+
+}  // namespace tide::agent

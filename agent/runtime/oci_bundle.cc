@@ -1,0 +1,277 @@
+#include "agent/runtime/oci_bundle.h"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+
+#include "agent/runtime/seccomp.h"
+#include "agent/runtime/task_folder.h"
+#include "common/base/file.h"
+
+namespace tide::agent {
+namespace {
+
+using Json = nlohmann::json;
+using Options = std::vector<std::string>;
+
+constexpr uint64_t kCpuPeriodMicros = 100'000;
+
+Json Mount(const std::string& target,
+           const std::string& type,
+           const std::string& source,
+           const Options& options) {
+  return {{"destination", target}, {"type", type}, {"source", source}, {"options", options}};
+}
+
+// Read-only in depth needs Linux 5.12; before that only the top mount is.
+std::string ReadOnlyOption() {
+  utsname name{};
+  int major = 0;
+  int minor = 0;
+  if (::uname(&name) != 0 || std::sscanf(name.release, "%d.%d", &major, &minor) != 2) {
+    return "ro";
+  }
+  return major > 5 || (major == 5 && minor >= 12) ? "rro" : "ro";
+}
+
+Json BindMount(const std::string& source, const std::string& target, bool read_only) {
+  return Mount(target,
+               "bind",
+               source,
+               {"rbind", read_only ? ReadOnlyOption() : "rw", "nosuid", "nodev", "rprivate"});
+}
+
+uint64_t ShmBytes(const TaskConfig& config) {
+  if (config.shm_bytes != 0) {
+    return config.shm_bytes;
+  }
+  if (config.memory_bytes != 0) {
+    return config.memory_bytes / 2;
+  }
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+}
+
+Json BaseMounts(const TaskConfig& config, const std::vector<std::string>& host_mounts) {
+  Json mounts = Json::array();
+  for (const std::string& folder : host_mounts) {
+    mounts.push_back(BindMount(folder, folder, true));
+  }
+  mounts.push_back(Mount("/proc", "proc", "proc", {"nosuid", "noexec", "nodev"}));
+  mounts.push_back(Mount("/sys", "sysfs", "sysfs", {"nosuid", "noexec", "nodev", "ro"}));
+  mounts.push_back(
+      Mount("/dev", "tmpfs", "tmpfs", {"nosuid", "strictatime", "mode=755", "size=65536k"}));
+  mounts.push_back(Mount("/dev/pts",
+                         "devpts",
+                         "devpts",
+                         {"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}));
+  mounts.push_back(Mount(
+      "/dev/shm",
+      "tmpfs",
+      "shm",
+      {"nosuid", "noexec", "nodev", "mode=1777", "size=" + std::to_string(ShmBytes(config))}));
+  mounts.push_back(Mount("/tmp", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=1777"}));
+  mounts.push_back(Mount("/var/tmp", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=1777"}));
+  mounts.push_back(Mount("/run", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=755", "size=16m"}));
+  std::error_code none;
+  // The network is the host's, so names must resolve as on the host.
+  const std::string resolver = std::filesystem::canonical("/etc/resolv.conf", none).string();
+  if (resolver.starts_with("/run/")) {
+    mounts.push_back(BindMount(resolver, resolver, true));
+  }
+  return mounts;
+}
+
+Status CheckSource(const TaskConfig& config, const std::string& source) {
+  struct stat info{};
+  if (::stat(source.c_str(), &info) != 0) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "task " + config.key + ": cannot mount " + FailErrno(source, errno).error().message);
+  }
+  return {};
+}
+
+Result<Json> TaskMounts(const TaskConfig& config, Json mounts) {
+  std::vector<MountConfig> wanted{{config.init_path, kInitInContainer, true}};
+  if (!config.run_dir.empty()) {
+    wanted.push_back({config.run_dir, "/run/tide", false});
+  }
+  if (!config.scratch.empty()) {
+    wanted.push_back({config.scratch, config.scratch, false});
+  }
+  wanted.insert(wanted.end(), config.mounts.begin(), config.mounts.end());
+  for (const MountConfig& mount : wanted) {
+    TIDE_TRY(CheckSource(config, mount.source));
+    mounts.push_back(BindMount(mount.source, mount.target, mount.read_only));
+  }
+  return mounts;
+}
+
+Json Capabilities(const TaskConfig& config) {
+  Json held = Json::array();
+  if (config.uid == 0) {
+    // A job of root may handle its users' files; it may not touch devices, modules or networks.
+    held = {"CAP_CHOWN",
+            "CAP_DAC_OVERRIDE",
+            "CAP_FOWNER",
+            "CAP_FSETID",
+            "CAP_KILL",
+            "CAP_SETGID",
+            "CAP_SETUID"};
+  }
+  Json capabilities = Json::object();
+  for (const char* set : {"bounding", "effective", "permitted"}) {
+    capabilities[set] = held;
+  }
+  for (const char* set : {"inheritable", "ambient"}) {
+    capabilities[set] = Json::array();
+  }
+  return capabilities;
+}
+
+Json Process(const TaskConfig& config) {
+  return {{"terminal", false},
+          {"user", {{"uid", config.uid}, {"gid", config.gid}}},
+          {"args", {kInitInContainer, "run"}},
+          {"env",
+           {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            std::string(kTagVariable) + "=" + TaskTag(config.key, config.folder)}},
+          {"cwd", "/"},  // the work folder is entered by each rank: only then is an error clear
+          {"capabilities", Capabilities(config)},
+          {"noNewPrivileges", true}};
+}
+
+Json Resources(const TaskConfig& config, Json device_rules) {
+  Json resources = {{"devices", std::move(device_rules)}};
+  if (config.memory_bytes != 0) {
+    resources["memory"] = {{"limit", config.memory_bytes}};
+    std::error_code ignored;
+    if (std::filesystem::exists("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", ignored) ||
+        ReadFile("/proc/swaps", 65536).value_or("").find('/') != std::string::npos) {
+      // Memory and swap together: a limit that swaps is no limit.
+      resources["memory"]["swap"] = config.memory_bytes;
+    }
+  }
+  if (config.cpu_millis != 0) {
+    resources["cpu"] = {{"period", kCpuPeriodMicros},
+                        {"quota", config.cpu_millis * kCpuPeriodMicros / 1000}};
+  }
+  if (config.pids != 0) {
+    // tide-init is one of them.
+    resources["pids"] = {{"limit", config.pids + 1}};
+  }
+  return resources;
+}
+
+Status AddDevice(const TaskConfig& config, const std::string& path, Json& devices, Json& rules) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0 || (!S_ISCHR(info.st_mode) && !S_ISBLK(info.st_mode))) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "task " + config.key + ": " + path + " is not a device of this node");
+  }
+  const char* type = S_ISCHR(info.st_mode) ? "c" : "b";
+  const unsigned major_number = major(info.st_rdev);
+  const unsigned minor_number = minor(info.st_rdev);
+  devices.push_back({{"path", path},
+                     {"type", type},
+                     {"major", major_number},
+                     {"minor", minor_number},
+                     {"fileMode", info.st_mode & 0777U},
+                     {"uid", config.uid},
+                     {"gid", config.gid}});
+  rules.push_back({{"allow", true},
+                   {"type", type},
+                   {"major", major_number},
+                   {"minor", minor_number},
+                   {"access", "rw"}});
+  return {};
+}
+
+Result<Json> Linux(const TaskConfig& config) {
+  Json devices = Json::array();
+  Json rules = Json::array({{{"allow", false}, {"access", "rwm"}}});
+  for (const std::string& path : config.devices) {
+    TIDE_TRY(AddDevice(config, path, devices, rules));
+  }
+  Json namespaces = Json::array();
+  for (const char* type : {"pid", "ipc", "uts", "mount"}) {
+    namespaces.push_back({{"type", type}});
+  }
+  return Json{
+      {"namespaces", std::move(namespaces)},
+      {"cgroupsPath", TaskCgroup(config.key, config.folder)},
+      {"devices", std::move(devices)},
+      {"resources", Resources(config, std::move(rules))},
+      {"maskedPaths",
+       {"/proc/acpi",
+        "/proc/kcore",
+        "/proc/keys",
+        "/proc/latency_stats",
+        "/proc/timer_list",
+        "/proc/timer_stats",
+        "/proc/sched_debug",
+        "/proc/scsi",
+        "/sys/firmware"}},
+      {"readonlyPaths",
+       {"/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}},
+      {"seccomp",
+       {{"defaultAction", "SCMP_ACT_ALLOW"},
+        {"syscalls",
+         Json::array({{{"names", DeniedSyscalls()},
+                       {"action", "SCMP_ACT_ERRNO"},
+                       {"errnoRet", EPERM}}})}}}};
+}
+
+}  // namespace
+
+Result<std::string> OciConfig(const TaskConfig& config,
+                              const std::string& rootfs,
+                              const std::vector<std::string>& host_mounts) {
+  TIDE_ASSIGN(Json mounts, TaskMounts(config, BaseMounts(config, host_mounts)));
+  TIDE_ASSIGN(Json linux_part, Linux(config));
+  const Json json = {{"ociVersion", "1.0.2"},
+                     {"root", {{"path", rootfs}, {"readonly", true}}},
+                     {"hostname", config.hostname.empty() ? config.key : config.hostname},
+                     {"process", Process(config)},
+                     {"mounts", std::move(mounts)},
+                     {"linux", std::move(linux_part)}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::vector<std::string> HostMounts() {
+  constexpr std::array<std::string_view, 9> kDiskTypes = {
+      "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "erofs", "squashfs"};
+  constexpr std::array<std::string_view, 6> kHidden = {
+      "/proc", "/sys", "/dev", "/run", "/tmp", "/boot"};
+  std::vector<std::string> found;
+  std::istringstream mounts(ReadFile("/proc/self/mounts").value_or(""));
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream fields(line);
+    std::string source;
+    std::string target;
+    std::string type;
+    fields >> source >> target >> type;
+    const bool hidden = target == "/" || std::ranges::any_of(kHidden, [&](std::string_view top) {
+                          return target == top || target.starts_with(std::string(top) + "/");
+                        });
+    // Network file systems are left out: one whose server is away would hang every start. A path
+    // with a blank is written with an escape and is left out as well.
+    if (!hidden && std::ranges::find(kDiskTypes, type) != kDiskTypes.end() &&
+        target.find('\\') == std::string::npos && std::ranges::find(found, target) == found.end()) {
+      found.push_back(target);
+    }
+  }
+  return found;
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,223 @@
+// What only a container gives: limits, a closed file system, no privileges.
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <sstream>
+
+#include "agent/runtime/cgroup.h"
+#include "agent/runtime/detect.h"
+#include "agent/runtime/task_testing.h"
+
+namespace tide::agent {
+namespace {
+
+bool Skipped() {
+  if (const std::string why = WhyNoContainers(); !why.empty()) {
+    WARN("skipped: " << why);
+    return true;
+  }
+  return false;
+}
+
+std::string MountsWith(const std::string& text) {
+  std::istringstream lines(ReadFile("/proc/self/mounts").value_or(""));
+  std::string found;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(text) != std::string::npos) {
+      found += line + "\n";
+    }
+  }
+  return found;
+}
+
+TEST_CASE("oci: a rank runs as its user without any privilege") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  const TaskStatus end = task.Run(
+      task.Task(RuntimeKind::kOci,
+                {"id -u; id -g; grep -E '^(Groups|Cap|NoNewPrivs|Seccomp):' /proc/self/status; "
+                 "grep -E '^Cap...:' /proc/self/status; echo pid $PPID; hostname"}));
+  CHECK(end.error.empty());
+  const std::string log = task.Log(8);
+  INFO(log);
+  CHECK(log.starts_with("65534\n65534\n"));
+  CHECK(log.find("NoNewPrivs:\t1") != std::string::npos);
+  CHECK(log.find("Seccomp:\t2") != std::string::npos);
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) {
+    CHECK(log.find(std::string(set) + ":\t0000000000000000\n") != std::string::npos);
+  }
+  CHECK(log.find("pid 1\n7.1.0\n") != std::string::npos);
+}
+
+TEST_CASE("oci: only the basic devices and those asked for are there") {
+  if (Skipped()) {
+    return;
+  }
+  const std::vector<std::string> basic = {"/dev/full",
+                                          "/dev/null",
+                                          "/dev/pts/ptmx",
+                                          "/dev/random",
+                                          "/dev/tty",
+                                          "/dev/urandom",
+                                          "/dev/zero"};
+  TaskFixture task;
+  TaskConfig config =
+      task.Task(RuntimeKind::kOci,
+                {"find /dev -type b -o -type c | sort; echo x >/dev/shm/x && echo shm ok"});
+  task.Run(config);
+  std::string expected;
+  for (const std::string& device : basic) {
+    expected += device + "\n";
+  }
+  CHECK(task.Log(8) == expected + "shm ok\n");
+  if (::access("/dev/fuse", F_OK) != 0) {
+    return;
+  }
+  config.key = "7.2.0";
+  config.devices = {"/dev/fuse"};
+  task.Run(config);
+  CHECK(task.Log(8, "7.2.0").starts_with("/dev/full\n/dev/fuse\n"));
+}
+
+TEST_CASE("oci: the host is seen but not written") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  const std::string writable = task.state_dir() + "/out";
+  REQUIRE(::mkdir(writable.c_str(), 0777) == 0);
+  REQUIRE(::chmod(writable.c_str(), 0777) == 0);
+  const std::string run_dir = task.state_dir() + "/run-7";
+  REQUIRE(MakeDirs(run_dir, 0755));
+  REQUIRE(WriteFileDurably(run_dir + "/page-0", "page", 0644));
+  TaskConfig config =
+      task.Task(RuntimeKind::kOci,
+                {"ls /usr/bin/env; for f in /usr/x /etc/x /x /var/x /in/x /sys/x /proc/sys/x; do "
+                 "(: >$f) 2>/dev/null && echo wrote $f; done; : >/tmp/x && : >/out/y && cat "
+                 "/run/tide/page-0; "
+                 "ls /run; ls /tmp"});
+  config.uid = 0;  // not even root may
+  config.gid = 0;
+  config.mounts = {{writable, "/out", false}, {"/usr/share", "/in", true}};
+  config.run_dir = run_dir;
+  const TaskStatus end = task.Run(config);
+  CHECK(end.error.empty());
+  CHECK(task.Log(8) == "/usr/bin/env\npagetide\ntide-init\nx\n");
+  CHECK(std::filesystem::exists(writable + "/y"));
+  CHECK_FALSE(std::filesystem::exists("/out"));
+  CHECK_FALSE(std::filesystem::exists("/run/tide-init"));
+  CHECK(MountsWith(task.state_dir()).empty());
+}
+
+TEST_CASE("oci: forbidden system calls fail") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  TaskConfig config =
+      task.Task(RuntimeKind::kOci,
+                {"unshare -U true 2>&1; mount -t tmpfs x /tmp 2>&1; chroot / true 2>&1; echo end"});
+  config.uid = 0;
+  config.gid = 0;
+  task.Run(config);
+  const std::string log = task.Log(8);
+  INFO(log);
+  CHECK(log.find("unshare failed: Operation not permitted") != std::string::npos);
+  CHECK(log.find("chroot: cannot change root directory") != std::string::npos);
+  CHECK(log.ends_with("end\n"));
+}
+
+TEST_CASE("oci: the memory limit kills, and the exit says why") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kOci, {"exec tail /dev/zero", "exit 0"});
+  config.memory_bytes = 64U << 20U;
+  const TaskStatus end = task.Run(config);
+  CHECK(end.ranks[0].signal == SIGKILL);
+  CHECK(end.ranks[0].oom);
+  CHECK_FALSE(end.ranks[1].oom);
+}
+
+TEST_CASE("oci: no more processes than allowed") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  TaskConfig config =
+      task.Task(RuntimeKind::kOci, {"for i in $(seq 40); do sleep 20 & done; echo all started"});
+  config.pids = 12;
+  const TaskStatus end = task.Run(config);
+  CHECK(end.ranks[0].failed());
+  CHECK(task.Log(8).find("Cannot fork") != std::string::npos);
+  CHECK(task.Log(8).find("all started") == std::string::npos);
+}
+
+TEST_CASE("oci: the cpu limit is set and nothing is left in the cgroups") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kOci, {"echo up; while :; do sleep 0.02; done"});
+  config.cpu_millis = 500;
+  REQUIRE(task.runtime().Start(config));
+  REQUIRE(task.WaitLog(8, "up"));
+  const std::string cgroup = TaskCgroup("7.1.0", task.Folder());
+  CHECK(CgroupProcesses(cgroup).size() >= 2);
+  bool found = false;
+  for (const std::string& folder : CgroupFolders(cgroup)) {
+    found = found || ReadFile(folder + "/cpu.cfs_quota_us").value_or("") == "50000\n" ||
+            ReadFile(folder + "/cpu.max").value_or("") == "50000 100000\n";
+  }
+  CHECK(found);
+  REQUIRE(task.runtime().Kill("7.1.0"));
+  task.WaitEnd();
+  CHECK(CgroupFolders(cgroup).empty());
+}
+
+TEST_CASE("oci: what the runtime refuses is the task's error") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kOci, {"true"});
+  config.mounts = {{"/no/such/source", "/in", true}};
+  TaskStatus end = task.Run(config);
+  CHECK_THAT(end.error, Catch::Contains("cannot mount /no/such/source: No such file"));
+  CHECK_FALSE(end.started);
+  CHECK(end.ranks.size() == 1);
+  CHECK_FALSE(end.ranks[0].exited);
+  config = task.Task(RuntimeKind::kOci, {"true"});
+  config.key = "7.2.0";
+  config.runtime_path = "/usr/bin/no-runc";
+  end = task.Run(config);
+  CHECK_THAT(end.error, Catch::Contains("cannot run the OCI runtime /usr/bin/no-runc"));
+  config.key = "7.3.0";
+  config.runtime_path = "/usr/sbin/runc";
+  config.mounts = {{"/usr/share", "/proc/in", true}};
+  end = task.Run(config);
+  CHECK_THAT(end.error, Catch::StartsWith("cannot create the container: "));
+  CHECK(MountsWith(task.state_dir()).empty());
+}
+
+TEST_CASE("oci: the runtime of this node is found and tried") {
+  TaskFixture task;
+  const Detection found = DetectRuntime(task.state_dir(), TIDE_INIT_PATH);
+  const std::string text = Describe(found);
+  INFO(text);
+  if (WhyNoContainers().empty()) {
+    CHECK(found.best == RuntimeKind::kOci);
+    CHECK_THAT(text, Catch::StartsWith("containers by runc version 1."));
+    WARN(text);
+  } else {
+    CHECK(found.best == RuntimeKind::kProcess);
+    CHECK_FALSE(found.why_not_oci.empty());
+  }
+}
+
+}  // namespace
+}  // namespace tide::agent

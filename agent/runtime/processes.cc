@@ -1,0 +1,112 @@
+#include "agent/runtime/processes.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+
+#include "agent/runtime/task_folder.h"
+#include "common/base/file.h"
+
+namespace tide::agent {
+
+Result<ProcessInfo> ReadProcess(int32_t pid) {
+  TIDE_ASSIGN(const std::string text, ReadFile("/proc/" + std::to_string(pid) + "/stat", 65536));
+  // The name may hold spaces and brackets; the last ')' ends it.
+  const size_t open = text.find('(');
+  const size_t close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos) {
+    return Fail(ErrorCode::kCorrupt, "cannot read the state of pid " + std::to_string(pid));
+  }
+  ProcessInfo info;
+  info.pid = pid;
+  info.name = text.substr(open + 1, close - open - 1);
+  std::istringstream rest(text.substr(close + 1));
+  rest >> info.state >> info.parent;
+  std::string skipped;
+  for (int field = 5; field < 22; ++field) {
+    rest >> skipped;
+  }
+  rest >> info.start_ticks;
+  if (!rest) {
+    return Fail(ErrorCode::kCorrupt, "cannot read the state of pid " + std::to_string(pid));
+  }
+  return info;
+}
+
+std::vector<ProcessInfo> AllProcesses() {
+  std::vector<ProcessInfo> found;
+  std::error_code ignored;
+  for (auto it = std::filesystem::directory_iterator("/proc", ignored);
+       it != std::filesystem::directory_iterator();
+       it.increment(ignored)) {
+    const std::string name = it->path().filename().string();
+    int32_t pid = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) {
+      continue;
+    }
+    if (Result<ProcessInfo> info = ReadProcess(pid); info) {
+      found.push_back(*std::move(info));
+    }
+  }
+  return found;
+}
+
+std::vector<int32_t> DescendantsOf(int32_t ancestor) {
+  const std::vector<ProcessInfo> all = AllProcesses();
+  std::vector<int32_t> family{ancestor};
+  // A child may have a smaller pid than its parent, so go on until nothing is added.
+  for (size_t before = 0; before != family.size();) {
+    before = family.size();
+    for (const ProcessInfo& info : all) {
+      if (std::ranges::find(family, info.parent) != family.end() &&
+          std::ranges::find(family, info.pid) == family.end()) {
+        family.push_back(info.pid);
+      }
+    }
+  }
+  std::vector<int32_t> living;
+  for (const ProcessInfo& info : all) {
+    if (info.pid != ancestor && !info.dead() &&
+        std::ranges::find(family, info.pid) != family.end()) {
+      living.push_back(info.pid);
+    }
+  }
+  return living;
+}
+
+std::vector<int32_t> ProcessesWithTag(std::string_view tag) {
+  const std::string wanted = std::string(kTagVariable) + "=" + std::string(tag);
+  std::vector<int32_t> found;
+  for (const ProcessInfo& info : AllProcesses()) {
+    if (info.dead() || info.pid == ::getpid()) {
+      continue;
+    }
+    const Result<std::string> environment =
+        ReadFile("/proc/" + std::to_string(info.pid) + "/environ", 16U << 20U);
+    if (!environment) {
+      continue;
+    }
+    std::istringstream entries(*environment);
+    for (std::string entry; std::getline(entries, entry, '\0');) {
+      if (entry == wanted) {
+        found.push_back(info.pid);
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+std::string DescribeProcess(int32_t pid) {
+  const Result<ProcessInfo> info = ReadProcess(pid);
+  if (!info) {
+    return "pid " + std::to_string(pid);
+  }
+  return "pid " + std::to_string(pid) + " (" + info->name + ", state " + info->state + ")";
+}
+
+}  // namespace tide::agent

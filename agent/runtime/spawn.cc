@@ -1,0 +1,101 @@
+#include "agent/runtime/spawn.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "common/base/file.h"
+#include "common/base/time.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr Duration kStartTimeout = Duration::Seconds(10);
+
+// Everything written to `fd` until its end. False when that does not come in time.
+bool ReadAnswer(int fd, std::string& text) {
+  const int64_t deadline = MonotonicNanos() + kStartTimeout.nanos();
+  std::array<char, 1024> part{};
+  while (true) {
+    const int64_t left = deadline - MonotonicNanos();
+    pollfd wanted{fd, POLLIN, 0};
+    if (left <= 0 || ::poll(&wanted, 1, static_cast<int>(left / 1'000'000 + 1)) == 0) {
+      return false;
+    }
+    const ssize_t n = ::read(fd, part.data(), part.size());
+    if (n == 0) {
+      return true;
+    }
+    text.append(part.data(), n > 0 ? static_cast<size_t>(n) : 0);
+  }
+}
+
+// posix_spawn, as a fork would copy locks other threads hold.
+Result<pid_t> Spawn(const std::string& init_path, const std::string& folder, int answer) {
+  posix_spawn_file_actions_t actions{};
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, answer, 2);
+  posix_spawnattr_t attributes{};
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none{};
+  sigset_t all{};
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::string program = init_path;
+  std::string mode = "supervise";
+  std::string where = folder;
+  std::array<char*, 4> argv{program.data(), mode.data(), where.data(), nullptr};
+  std::string path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  std::array<char*, 2> envp{path.data(), nullptr};
+  pid_t pid = 0;
+  const int error =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), envp.data());
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    return FailErrno("cannot run " + init_path, error);
+  }
+  return pid;
+}
+
+}  // namespace
+
+Status SpawnSupervisor(const std::string& init_path, const std::string& folder) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return FailErrno("cannot create a pipe", errno);
+  }
+  const Fd answer(ends[0]);
+  Fd write_end(ends[1]);
+  TIDE_ASSIGN(const pid_t pid, Spawn(init_path, folder, write_end.get()));
+  write_end.Close();
+  std::string text;
+  const bool in_time = ReadAnswer(answer.get(), text);
+  if (!in_time) {
+    ::kill(pid, SIGKILL);
+  }
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!in_time) {
+    return Fail(ErrorCode::kDeadlineExceeded, "its supervisor did not start within 10 s");
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    return Fail(ErrorCode::kSystem,
+                "its supervisor did not start: " + text.substr(0, text.find_last_not_of('\n') + 1));
+  }
+  return {};
+}
+
+}  // namespace tide::agent

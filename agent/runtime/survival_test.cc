@@ -1,0 +1,199 @@
+// Who dies with whom: the agent, the supervisor, tide-init, the ranks.
+#include <sys/wait.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "agent/runtime/cgroup.h"
+#include "agent/runtime/leftovers.h"
+#include "agent/runtime/spawn.h"
+#include "agent/runtime/task_testing.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr const char* kFamily =
+    "setsid -f sleep 1000; sh -c 'trap \"\" TERM HUP; sleep 1001 & sleep 1002' & "
+    "echo up; while :; do sleep 0.02; done";
+
+bool AllDead(const std::vector<int32_t>& pids) {
+  return std::ranges::all_of(pids, [](int32_t pid) {
+    const auto info = ReadProcess(pid);
+    return !info || info->dead();
+  });
+}
+
+std::vector<int32_t> Family(const TaskFixture& task) {
+  std::vector<int32_t> family;
+  CHECK(WaitUntil([&] {
+    const auto supervisor = ReadSupervisor(task.Folder());
+    return supervisor && (family = DescendantsOf(supervisor->pid)).size() >= 6;
+  }));
+  return family;
+}
+
+int32_t InitAmong(const std::vector<int32_t>& family, int32_t supervisor) {
+  for (const int32_t pid : family) {
+    const auto info = ReadProcess(pid);
+    if (info && info->parent == supervisor && info->name == "tide-init") {
+      return pid;
+    }
+  }
+  return 0;
+}
+
+TEST_CASE("survival: a task outlives the agent that started it") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    const TaskConfig config = task.Task(kind, {"echo up; while :; do sleep 0.02; done", "exit 0"});
+    const pid_t agent = ::fork();
+    if (agent == 0) {
+      auto runtime = SupervisedRuntime::Open(task.state_dir());
+      static_cast<void>((*runtime)->Start(config));
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ::waitpid(agent, &status, 0);
+    REQUIRE(WIFSIGNALED(status));
+    task.Reopen();
+    REQUIRE(task.WaitLog(8, "up"));
+    const TaskStatus now = task.runtime().Query("7.1.0").value();
+    CHECK(now.supervisor_alive);
+    CHECK_FALSE(now.ranks[0].exited);
+    REQUIRE(task.runtime().Signal("7.1.0", SIGTERM));
+    const TaskStatus end = task.WaitEnd();
+    CHECK(end.ranks[0].signal == SIGTERM);
+    CHECK(end.ranks[1].code == 0);
+    task.Reopen();
+    CHECK(task.runtime().Query("7.1.0").value() == end);
+  }
+}
+
+TEST_CASE("survival: nothing outlives a killed supervisor") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    REQUIRE(task.runtime().Start(task.Task(kind, {kFamily, "exit 0"})));
+    REQUIRE(task.WaitLog(8, "up"));
+    const std::vector<int32_t> family = Family(task);
+    ::kill(ReadSupervisor(task.Folder()).value().pid, SIGKILL);
+    // Nobody has asked yet: the task goes by itself.
+    CHECK(WaitUntil([&] { return AllDead(family); }));
+    const TaskStatus end = task.WaitEnd();
+    CHECK(end.lost);
+    CHECK_FALSE(end.finished);
+    CHECK_FALSE(end.supervisor_alive);
+    CHECK_THAT(end.error, Catch::Contains("supervisor of task 7.1.0 died"));
+    CHECK(CgroupFolders(TaskCgroup("7.1.0", task.Folder())).empty());
+    REQUIRE(task.runtime().Remove("7.1.0", true));
+  }
+}
+
+TEST_CASE("survival: what a killed supervisor leaves is killed by the agent") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    REQUIRE(task.runtime().Start(task.Task(kind, {kFamily})));
+    REQUIRE(task.WaitLog(8, "up"));
+    const std::vector<int32_t> family = Family(task);
+    // The whole chain above the ranks, so that nobody is left to clean up.
+    const int32_t supervisor = ReadSupervisor(task.Folder()).value().pid;
+    int32_t init = 0;
+    REQUIRE(WaitUntil([&] { return (init = InitAmong(family, supervisor)) != 0; }));
+    ::kill(init, SIGSTOP);
+    ::kill(supervisor, SIGKILL);
+    const TaskStatus end = task.WaitEnd();
+    CHECK(end.lost);
+    CHECK(AllDead(family));
+  }
+}
+
+TEST_CASE("survival: a task of a dead tide-init ends with an error") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    REQUIRE(task.runtime().Start(task.Task(kind, {kFamily})));
+    REQUIRE(task.WaitLog(8, "up"));
+    const std::vector<int32_t> family = Family(task);
+    const int32_t supervisor = ReadSupervisor(task.Folder()).value().pid;
+    int32_t init = 0;
+    REQUIRE(WaitUntil([&] { return (init = InitAmong(family, supervisor)) != 0; }));
+    ::kill(init, SIGKILL);
+    const TaskStatus end = task.WaitEnd();
+    CHECK(end.finished);
+    CHECK(end.ranks[0].signal == SIGKILL);
+    CHECK_THAT(end.error, Catch::Contains("tide-init ended unexpectedly with signal 9"));
+    CHECK(AllDead(family));
+  }
+}
+
+TEST_CASE("survival: a silent supervisor is reported as such, and its death is noticed") {
+  TaskFixture task;
+  REQUIRE(task.runtime().Start(task.Task(RuntimeKind::kProcess, {"echo up; exec sleep 1000"})));
+  REQUIRE(task.WaitLog(8, "up"));
+  const int32_t supervisor = ReadSupervisor(task.Folder()).value().pid;
+  ::kill(supervisor, SIGSTOP);
+  const TaskStatus silent = task.runtime().Query("7.1.0").value();
+  CHECK(silent.supervisor_alive);
+  CHECK_THAT(silent.error, Catch::Contains("does not answer"));
+  ::kill(supervisor, SIGKILL);
+  CHECK(task.WaitEnd().lost);
+}
+
+TEST_CASE("survival: a task whose start was interrupted is settled as lost") {
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kProcess, {"echo never"});
+  config.folder = task.Folder();
+  REQUIRE(MakeDirs(config.folder));
+  REQUIRE(WriteFileDurably(config.folder + "/task.json", TaskConfigToJson(config).value()));
+  const TaskStatus status = task.runtime().Query("7.1.0").value();
+  CHECK(status.lost);
+  CHECK(status.released);
+  CHECK(status.ranks.size() == 1);
+  // A supervisor that comes only now must not run it any more.
+  const Status late = SpawnSupervisor(TIDE_INIT_PATH, config.folder);
+  REQUIRE_FALSE(late);
+  CHECK_THAT(late.error().message, Catch::Contains("given this task up"));
+  CHECK(task.Log(8) == "(no log)");
+}
+
+TEST_CASE("survival: a supervisor of before a reboot is not taken for a living one") {
+  ProcessIdentity self = OwnIdentity().value();
+  CHECK(IsAlive(self));
+  ProcessIdentity other = self;
+  other.start_ticks += 1;
+  CHECK_FALSE(IsAlive(other));
+  other = self;
+  other.boot_id = "00000000-0000-0000-0000-000000000000";
+  CHECK_FALSE(IsAlive(other));
+}
+
+TEST_CASE("survival: leftovers of a killed agent are cleaned") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    TaskConfig second = task.Task(kind, {"echo done"});
+    second.key = "9.1.0";
+    task.Run(second);
+    REQUIRE(task.runtime().Start(task.Task(kind, {kFamily})));
+    REQUIRE(task.WaitLog(8, "up"));
+    const std::vector<int32_t> family = Family(task);
+    CHECK(CleanLeftovers(task.state_dir()).value() == 2);
+    CHECK(AllDead(family));
+    CHECK(task.runtime().List().value().empty());
+    CHECK(task.Log(8, "9.1.0") == "done\n");
+    CHECK(CgroupFolders(TaskCgroup("7.1.0", task.Folder())).empty());
+    CHECK(CleanLeftovers(task.state_dir()).value() == 0);
+  }
+}
+
+TEST_CASE("survival: a start without tide-init says so and leaves nothing") {
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kProcess, {"true"});
+  config.init_path = "/no/such/tide-init";
+  const Status started = task.runtime().Start(config);
+  REQUIRE_FALSE(started);
+  CHECK_THAT(started.error().message, Catch::Contains("cannot run /no/such/tide-init"));
+  CHECK(task.runtime().List().value().empty());
+  config.init_path = TIDE_INIT_PATH;
+  CHECK(task.Run(config).ranks[0].code == 0);
+}
+
+}  // namespace
+}  // namespace tide::agent

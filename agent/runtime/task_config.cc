@@ -1,0 +1,192 @@
+#include "agent/runtime/task_config.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "agent/runtime/task_folder.h"
+#include "common/base/file.h"
+
+namespace tide::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+Status Invalid(const TaskConfig& config, const std::string& what) {
+  return Fail(ErrorCode::kInvalidArgument, "task " + config.key + ": " + what);
+}
+
+bool IsKey(std::string_view key) {
+  // Also a file name, a container id and a cgroup name, so nothing else may be in it.
+  return !key.empty() && key.size() <= 64 && key.front() != '.' &&
+         std::ranges::all_of(key, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '.' || c == '-' || c == '_';
+         });
+}
+
+bool IsAbsolute(std::string_view path) {
+  return path.starts_with('/');
+}
+
+Json ToJson(const RankConfig& rank) {
+  return {
+      {"rank", rank.rank}, {"local_rank", rank.local_rank}, {"env", rank.env}, {"argv", rank.argv}};
+}
+
+Json ToJson(const MountConfig& mount) {
+  return {{"source", mount.source}, {"target", mount.target}, {"read_only", mount.read_only}};
+}
+
+RankConfig RankFromJson(const Json& json) {
+  RankConfig rank;
+  json.at("rank").get_to(rank.rank);
+  json.at("local_rank").get_to(rank.local_rank);
+  json.at("env").get_to(rank.env);
+  json.at("argv").get_to(rank.argv);
+  return rank;
+}
+
+MountConfig MountFromJson(const Json& json) {
+  MountConfig mount;
+  json.at("source").get_to(mount.source);
+  json.at("target").get_to(mount.target);
+  json.at("read_only").get_to(mount.read_only);
+  return mount;
+}
+
+TaskConfig FromJson(const Json& json) {
+  TaskConfig config;
+  json.at("key").get_to(config.key);
+  json.at("folder").get_to(config.folder);
+  config.runtime =
+      json.at("runtime").get<std::string>() == "oci" ? RuntimeKind::kOci : RuntimeKind::kProcess;
+  json.at("image").get_to(config.image);
+  for (const Json& rank : json.at("ranks")) {
+    config.ranks.push_back(RankFromJson(rank));
+  }
+  json.at("workdir").get_to(config.workdir);
+  json.at("uid").get_to(config.uid);
+  json.at("gid").get_to(config.gid);
+  for (const Json& mount : json.at("mounts")) {
+    config.mounts.push_back(MountFromJson(mount));
+  }
+  json.at("devices").get_to(config.devices);
+  json.at("run_dir").get_to(config.run_dir);
+  json.at("scratch").get_to(config.scratch);
+  json.at("memory_bytes").get_to(config.memory_bytes);
+  json.at("shm_bytes").get_to(config.shm_bytes);
+  json.at("cpu_millis").get_to(config.cpu_millis);
+  json.at("pids").get_to(config.pids);
+  json.at("init_path").get_to(config.init_path);
+  json.at("runtime_path").get_to(config.runtime_path);
+  json.at("hostname").get_to(config.hostname);
+  json.at("failure_grace_ms").get_to(config.failure_grace_ms);
+  json.at("term_grace_ms").get_to(config.term_grace_ms);
+  return config;
+}
+
+}  // namespace
+
+std::string_view RuntimeKindName(RuntimeKind kind) {
+  return kind == RuntimeKind::kOci ? "oci" : "process";
+}
+
+Result<RuntimeKind> ParseRuntimeKind(std::string_view name) {
+  if (name == "oci") {
+    return RuntimeKind::kOci;
+  }
+  if (name == "process") {
+    return RuntimeKind::kProcess;
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "unknown runtime '" + std::string(name) + "'; use oci or process");
+}
+
+Status Validate(const TaskConfig& config) {
+  if (!IsKey(config.key)) {
+    return Invalid(config, "the key must be letters, digits, '.', '-', '_' (at most 64)");
+  }
+  if (config.ranks.empty()) {
+    return Invalid(config, "no ranks");
+  }
+  for (const RankConfig& rank : config.ranks) {
+    if (rank.argv.empty() || rank.argv.front().empty()) {
+      return Invalid(config, "rank " + std::to_string(rank.rank) + " has no command");
+    }
+  }
+  if (!IsAbsolute(config.init_path)) {
+    return Invalid(config, "init_path must be the full path of tide-init");
+  }
+  if (!IsAbsolute(config.workdir)) {
+    return Invalid(config, "the work folder '" + config.workdir + "' is not an absolute path");
+  }
+  if (config.runtime == RuntimeKind::kProcess) {
+    return {};
+  }
+  if (config.image != "host") {
+    return Invalid(config, "image '" + config.image + "' is not supported; use host");
+  }
+  if (!IsAbsolute(config.runtime_path)) {
+    return Invalid(config, "no OCI runtime: install runc (or crun), or use the process runtime");
+  }
+  for (const MountConfig& mount : config.mounts) {
+    if (!IsAbsolute(mount.source) || !IsAbsolute(mount.target)) {
+      return Invalid(config,
+                     "mount '" + mount.source + "' on '" + mount.target + "' is not absolute");
+    }
+  }
+  return {};
+}
+
+Result<std::string> TaskConfigToJson(const TaskConfig& config) {
+  Json ranks = Json::array();
+  for (const RankConfig& rank : config.ranks) {
+    ranks.push_back(ToJson(rank));
+  }
+  Json mounts = Json::array();
+  for (const MountConfig& mount : config.mounts) {
+    mounts.push_back(ToJson(mount));
+  }
+  const Json json = {{"key", config.key},
+                     {"folder", config.folder},
+                     {"runtime", RuntimeKindName(config.runtime)},
+                     {"image", config.image},
+                     {"ranks", std::move(ranks)},
+                     {"workdir", config.workdir},
+                     {"uid", config.uid},
+                     {"gid", config.gid},
+                     {"mounts", std::move(mounts)},
+                     {"devices", config.devices},
+                     {"run_dir", config.run_dir},
+                     {"scratch", config.scratch},
+                     {"memory_bytes", config.memory_bytes},
+                     {"shm_bytes", config.shm_bytes},
+                     {"cpu_millis", config.cpu_millis},
+                     {"pids", config.pids},
+                     {"init_path", config.init_path},
+                     {"runtime_path", config.runtime_path},
+                     {"hostname", config.hostname},
+                     {"failure_grace_ms", config.failure_grace_ms},
+                     {"term_grace_ms", config.term_grace_ms}};
+  try {
+    return json.dump(1);
+  } catch (const Json::exception&) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "task " + config.key + ": a path, argument or variable is not UTF-8 text");
+  }
+}
+
+Result<TaskConfig> TaskConfigFromJson(std::string_view text) {
+  try {
+    return FromJson(Json::parse(text));
+  } catch (const Json::exception& e) {
+    return Fail(ErrorCode::kCorrupt, std::string("not a task configuration: ") + e.what());
+  }
+}
+
+Result<TaskConfig> ReadTaskConfig(const std::string& folder) {
+  TIDE_ASSIGN(const std::string text, ReadFile(folder + "/" + kTaskFile));
+  return TaskConfigFromJson(text);
+}
+
+}  // namespace tide::agent

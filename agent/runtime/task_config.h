@@ -1,0 +1,70 @@
+#pragma once
+// What a task needs to run, as the agent decided it. Written once as task.json before the task
+// starts and never changed: the supervisor and tide-init read nothing else.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace tide::agent {
+
+enum class RuntimeKind {
+  kOci,      // a container made by runc; needs root
+  kProcess,  // plain processes: nothing is isolated and no limit is enforced
+};
+
+struct RankConfig {
+  uint32_t rank = 0;                       // in the job
+  uint32_t local_rank = 0;                 // in the task
+  std::map<std::string, std::string> env;  // complete: nothing is inherited but a default PATH
+  std::vector<std::string> argv;           // argv[0] is looked up in the rank's own PATH
+};
+
+struct MountConfig {
+  std::string source;
+  std::string target;
+  bool read_only = false;
+};
+
+struct TaskConfig {
+  std::string key;     // "<job>.<epoch>.<task>"
+  std::string folder;  // <agent state>/tasks/<key>; empty: Runtime::Start fills it in
+  RuntimeKind runtime = RuntimeKind::kProcess;
+  std::string image = "host";  // a read-only view of the node's own root file system
+  std::vector<RankConfig> ranks;
+  std::string workdir = "/";
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  std::vector<MountConfig> mounts;   // oci only
+  std::vector<std::string> devices;  // oci only: device files to allow, as "/dev/nvidia0"
+  std::string run_dir;  // tmpfs folder with pages and agent.sock; at /run/tide in a container
+  std::string scratch;  // bind-mounted writable under its own path in a container; empty: none
+  // Limits: enforced by the oci runtime; 0 = none.
+  uint64_t memory_bytes = 0;
+  uint64_t shm_bytes = 0;  // 0 = half of memory_bytes, or of the machine's memory
+  uint64_t cpu_millis = 0;
+  uint64_t pids = 0;
+  std::string init_path;            // tide-init, statically linked
+  std::string runtime_path;         // runc or crun; oci only
+  std::string hostname;             // oci only; empty: the key
+  int64_t failure_grace_ms = 5000;  // from the first failed rank to SIGTERM of the others
+  int64_t term_grace_ms = 5000;     // from that SIGTERM to SIGKILL
+};
+
+[[nodiscard]] std::string_view RuntimeKindName(RuntimeKind kind);
+[[nodiscard]] Result<RuntimeKind> ParseRuntimeKind(std::string_view name);
+
+// What is wrong with `config`, or nothing. Start refuses what this refuses.
+[[nodiscard]] Status Validate(const TaskConfig& config);
+
+// Errors: kInvalidArgument when a text is not UTF-8.
+[[nodiscard]] Result<std::string> TaskConfigToJson(const TaskConfig& config);
+// Errors: kCorrupt, naming the field.
+[[nodiscard]] Result<TaskConfig> TaskConfigFromJson(std::string_view text);
+[[nodiscard]] Result<TaskConfig> ReadTaskConfig(const std::string& folder);
+
+}  // namespace tide::agent

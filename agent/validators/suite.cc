@@ -1,0 +1,192 @@
+#include "agent/validators/suite.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "agent/validators/child.h"
+
+extern char** environ;
+
+namespace tide::validators {
+namespace {
+
+// posix_spawn's two objects, released on every path.
+class SpawnPlan {
+ public:
+  SpawnPlan() {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawnattr_init(&attributes_);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+  ~SpawnPlan() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+
+  // Own process group, default signals, standard output into `output`, no other descriptor.
+  void Prepare(int output) {
+    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+    ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
+    sigset_t none;
+    sigset_t all;
+    ::sigemptyset(&none);
+    ::sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    ::posix_spawnattr_setpgroup(&attributes_, 0);
+    ::posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+
+  [[nodiscard]] int Spawn(pid_t& pid,
+                          const std::string& path,
+                          std::vector<std::string> args) const {
+    std::string name = path;
+    std::vector<char*> argv{name.data()};
+    for (std::string& arg : args) {
+      argv.push_back(arg.data());
+    }
+    argv.push_back(nullptr);
+    return ::posix_spawn(&pid, path.c_str(), &actions_, &attributes_, argv.data(), environ);
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+std::string NameOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  constexpr std::string_view kPrefix = "tide-validator-";
+  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+}
+
+Result<Verdict> Interpret(const std::string& path, const ChildResult& child) {
+  if (child.too_much) {
+    return Fail(ErrorCode::kCorrupt,
+                path + " wrote more than " + std::to_string(kMaxOutput) + " bytes");
+  }
+  if (WIFSIGNALED(child.status)) {
+    return Fail(ErrorCode::kInternal, path + " " + DescribeStatus(child.status));
+  }
+  auto verdict = VerdictFromJson(child.output);
+  if (!verdict) {
+    return Fail(ErrorCode::kCorrupt,
+                path + " " + DescribeStatus(child.status) + ": " + verdict.error().message);
+  }
+  if (WEXITSTATUS(child.status) != ExitCode(verdict->outcome)) {
+    return Fail(ErrorCode::kCorrupt,
+                path + " says " + std::string(OutcomeName(verdict->outcome)) + " but " +
+                    DescribeStatus(child.status));
+  }
+  return verdict;
+}
+
+}  // namespace
+
+Result<Verdict> RunValidator(const std::string& path,
+                             const std::vector<std::string>& args,
+                             Duration timeout) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return FailErrno("cannot make a pipe for " + path, errno);
+  }
+  Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  SpawnPlan plan;
+  plan.Prepare(write_end.get());
+  const int64_t start = MonotonicNanos();
+  pid_t pid = -1;
+  const int error = plan.Spawn(pid, path, args);
+  if (error == ENOENT) {
+    return Fail(ErrorCode::kNotFound, path + ": there is no such validator; is it installed?");
+  }
+  if (error != 0) {
+    return FailErrno("cannot run " + path, error);
+  }
+  write_end.Close();
+  TIDE_ASSIGN(const ChildResult child,
+              CollectChild(pid, std::move(read_end), timeout, KillScope::kGroup));
+  if (child.timed_out) {
+    Verdict verdict;
+    verdict.validator = NameOf(path);
+    verdict.outcome = Outcome::kFail;
+    verdict.evidence = "did not answer in " + FormatDuration(timeout) +
+                       (child.abandoned ? " and cannot be killed: stuck in the kernel" : "");
+    verdict.seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
+    return verdict;
+  }
+  if (child.abandoned) {
+    return Fail(ErrorCode::kSystem, path + " cannot be killed: stuck in the kernel");
+  }
+  return Interpret(path, child);
+}
+
+Result<std::vector<SuiteEntry>> SuiteFor(std::string_view name,
+                                         const std::string& bin_dir,
+                                         const std::string& storage_dir) {
+  const bool full = name == "full";
+  if (!full && name != "quick") {
+    return Fail(ErrorCode::kInvalidArgument,
+                "there is no suite \"" + std::string(name) + "\"; use quick or full");
+  }
+  std::vector<SuiteEntry> suite;
+  suite.push_back({"cpu",
+                   bin_dir + "/tide-validator-cpu",
+                   {"--seconds", full ? "60" : "5"},
+                   Duration::Seconds(full ? 90 : 15)});
+  if (!storage_dir.empty()) {
+    suite.push_back({"storage",
+                     bin_dir + "/tide-validator-storage",
+                     {"--dir",
+                      storage_dir,
+                      "--bytes",
+                      full ? "1073741824" : "67108864",
+                      "--timeout",
+                      full ? "180" : "20"},
+                     Duration::Seconds(full ? 190 : 25)});
+  }
+  return suite;
+}
+
+std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite) {
+  std::vector<Verdict> verdicts;
+  for (const SuiteEntry& entry : suite) {
+    auto verdict = RunValidator(entry.path, entry.args, entry.timeout);
+    if (!verdict) {
+      Verdict skipped;
+      skipped.evidence = "could not be run: " + verdict.error().message;
+      verdict = std::move(skipped);
+    }
+    verdict->validator = entry.validator;
+    verdicts.push_back(std::move(*verdict));
+  }
+  return verdicts;
+}
+
+Outcome Overall(const std::vector<Verdict>& verdicts) {
+  const auto any = [&verdicts](Outcome outcome) {
+    return std::ranges::any_of(verdicts,
+                               [outcome](const Verdict& v) { return v.outcome == outcome; });
+  };
+  for (const Outcome outcome : {Outcome::kFail, Outcome::kWarn, Outcome::kPass}) {
+    if (any(outcome)) {
+      return outcome;
+    }
+  }
+  return Outcome::kSkipped;
+}
+
+}  // namespace tide::validators

@@ -1,0 +1,46 @@
+#pragma once
+// Runs validators as programs of their own and collects their verdicts.
+//
+// Everything here blocks and belongs on a worker thread; the functions share nothing, so several
+// threads may call them. No shell is involved, output is bounded, time is bounded: a program that
+// hangs, even in the kernel, costs its timeout and two seconds.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/validators/verdict.h"
+#include "common/base/result.h"
+#include "common/base/time.h"
+
+namespace tide::validators {
+
+struct SuiteEntry {
+  std::string validator;
+  std::string path;
+  std::vector<std::string> args;
+  Duration timeout;
+};
+
+// Runs one validator. Past `timeout` the verdict is fail ("did not answer in N s").
+//   Errors: kNotFound (no such program), kCorrupt (no verdict, or one that contradicts the exit
+//   status), kInternal (died of a signal), kSystem.
+[[nodiscard]] Result<Verdict> RunValidator(const std::string& path,
+                                           const std::vector<std::string>& args,
+                                           Duration timeout);
+
+// The validators of "quick" (at most 45 s, before a job restarts on a suspect node) or "full"
+// (minutes, after a repair). Storage is left out when `storage_dir` is empty.
+//   Errors: kInvalidArgument for another name.
+[[nodiscard]] Result<std::vector<SuiteEntry>> SuiteFor(std::string_view name,
+                                                       const std::string& bin_dir,
+                                                       const std::string& storage_dir);
+
+// Runs all, one after the other. One that cannot be run counts as skipped, with the error as
+// evidence: a broken installation is no broken hardware.
+[[nodiscard]] std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite);
+
+// The worst of all: fail, else warn, else skipped when nothing passed, else pass.
+[[nodiscard]] Outcome Overall(const std::vector<Verdict>& verdicts);
+
+}  // namespace tide::validators

@@ -1,0 +1,221 @@
+// Jobs, nodes and faults over HTTP, with a scheduler that the test plays.
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "api/testing/harness.h"
+
+namespace tide::api {
+namespace {
+
+using nlohmann::json;
+using testing::Answer;
+using testing::Harness;
+using testing::RunningJob;
+
+constexpr const char* kSpec = R"({"version": 1, "name": "train", "command": ["true"]})";
+
+TEST_CASE("a job is submitted once for one Idempotency-Key", "[api][jobs]") {
+  Harness api;
+  const Answer first = api.Post("/v1/jobs", kSpec, {{"Idempotency-Key", "k1"}});
+  REQUIRE(first.status == 201);
+  CHECK(first.headers.at("location") == "/v1/jobs/j-1");
+  CHECK(json::parse(first.body)["state"] == "queued");
+  CHECK(json::parse(first.body)["user"] == "alice");
+  CHECK(api.upstream.scheduler.submits()[0].idempotency_key() == "k1");
+  // A read after the write sees it.
+  CHECK(json::parse(api.Get("/v1/jobs").body)["total_estimate"] == 1);
+  const Answer again = api.Post("/v1/jobs", kSpec, {{"Idempotency-Key", "k1"}});
+  CHECK(again.status == 200);
+  CHECK(json::parse(again.body)["id"] == "j-1");
+  CHECK(json::parse(api.Get("/v1/jobs").body)["total_estimate"] == 1);
+}
+
+TEST_CASE("a wrong spec is refused with its findings and never sent on", "[api][jobs]") {
+  Harness api;
+  const Answer refused = api.Post("/v1/jobs", "{}");
+  CHECK(refused.status == 422);
+  const json body = json::parse(refused.body);
+  CHECK(body["code"] == "invalid_argument");
+  REQUIRE_FALSE(body["errors"].empty());
+  CHECK(body["errors"][0].contains("pointer"));
+  CHECK(api.upstream.scheduler.submits().empty());
+  const Answer large = api.Post("/v1/jobs", std::string((1U << 20U) + 1, ' '));
+  CHECK(large.status == 413);
+  CHECK(api.Post("/v1/jobs", kSpec, {{"Content-Type", "text/html"}}).status == 415);
+}
+
+TEST_CASE("what the scheduler refuses keeps its code and message", "[api][jobs]") {
+  Harness api;
+  api.upstream.scheduler.FailNext(105, "wants 99 nodes, the largest zone has 8");
+  const Answer refused = api.Post("/v1/jobs", kSpec);
+  CHECK(refused.status == 422);
+  CHECK(json::parse(refused.body)["code"] == "never_fits");
+  CHECK_THAT(refused.body, Catch::Contains("the largest zone has 8"));
+}
+
+TEST_CASE("lists are newest first, in pages, filtered, and unchanged ones cost nothing",
+          "[api][jobs]") {
+  Harness api;
+  std::vector<v1::Job> jobs;
+  for (uint64_t id = 1; id <= 5; ++id) {
+    jobs.push_back(RunningJob(id, "n", "alice"));
+  }
+  jobs[4].set_state(v1::JOB_STATE_FINISHED);
+  jobs[4].set_outcome(v1::OUTCOME_FAILED);
+  jobs[1].set_state(v1::JOB_STATE_QUEUED);
+  api.Show(jobs);
+  const auto ids = [&api](const std::string& query) {
+    std::string out;
+    const json list = json::parse(api.Get("/v1/jobs" + query).body);
+    for (const json& job : list["items"]) {
+      out += job["id"].get<std::string>() + " ";
+    }
+    return out + list["next_cursor"].dump();
+  };
+  CHECK(ids("") == "j-4 j-3 j-2 j-1 null");
+  CHECK(ids("?all=true") == "j-5 j-4 j-3 j-2 j-1 null");
+  CHECK(ids("?all=true&limit=2") == "j-5 j-4 \"j-4\"");
+  CHECK(ids("?all=true&limit=2&cursor=j-4") == "j-3 j-2 \"j-2\"");
+  CHECK(ids("?state=queued,failed") == "j-5 j-2 null");
+  CHECK(api.Get("/v1/jobs?state=bogus").status == 422);
+  CHECK(api.Get("/v1/jobs?limit=0").status == 422);
+
+  const Answer list = api.Get("/v1/jobs");
+  const std::string etag = list.headers.at("etag");
+  const Answer same = api.Get("/v1/jobs", {{"If-None-Match", etag}});
+  CHECK(same.status == 304);
+  CHECK(same.body.empty());
+  api.Show({RunningJob(9, "n", "alice")});
+  CHECK(api.Get("/v1/jobs", {{"If-None-Match", etag}}).status == 200);
+}
+
+TEST_CASE("a job is found by id or by name, where the newest wins", "[api][jobs]") {
+  Harness api;
+  api.Show({RunningJob(1, "train", "a"), RunningJob(2, "train", "a")});
+  CHECK(json::parse(api.Get("/v1/jobs/train").body)["id"] == "j-2");
+  CHECK(json::parse(api.Get("/v1/jobs/j-1").body)["id"] == "j-1");
+  CHECK(json::parse(api.Get("/v1/jobs/j-77").body)["code"] == "not_found");
+  api.upstream.scheduler.Remove(2);
+  api.Show({});
+  CHECK(json::parse(api.Get("/v1/jobs/train").body)["id"] == "j-1");
+}
+
+TEST_CASE("why gives reasons and what would help", "[api][jobs]") {
+  Harness api;
+  v1::Job job = RunningJob(1, "big", "a");
+  job.set_state(v1::JOB_STATE_QUEUED);
+  v1::Reason& reason = *job.add_reasons();
+  reason.set_code("not_enough_nodes");
+  reason.set_message("wants 12 nodes");
+  reason.set_remedy("ask for 3");
+  api.Show({job});
+  const json why = json::parse(api.Get("/v1/jobs/big/why").body);
+  CHECK(why["job"] == "j-1");
+  CHECK(why["summary"] == "wants 12 nodes");
+  CHECK(why["reasons"][0]["remedy"] == "ask for 3");
+}
+
+TEST_CASE("suspend passes the notice on, and the next read shows the result", "[api][jobs]") {
+  Harness api;
+  api.Show({RunningJob(1, "a", "alice")});
+  const Answer done = api.Post("/v1/jobs/a/suspend", R"({"reason": "lunch", "notice_s": 30})");
+  CHECK(done.status == 200);
+  CHECK(json::parse(done.body)["state"] == "held");
+  const auto controls = api.upstream.scheduler.job_controls();
+  REQUIRE(controls.size() == 1);
+  CHECK(controls[0].verb() == v1::JOB_VERB_SUSPEND);
+  CHECK(controls[0].notice_ms() == 30'000);
+  CHECK(controls[0].reason() == "lunch");
+  CHECK(api.Post("/v1/jobs/a/resume", "").status == 200);
+  CHECK(api.Post("/v1/jobs/a/cancel", R"({"reason": 5})").status == 422);
+}
+
+TEST_CASE("before the first snapshot reads are refused as retryable", "[api][stale]") {
+  Harness api({.stale_after = std::chrono::milliseconds(0), .start_scheduler = false});
+  const Answer early = api.Get("/v1/jobs");
+  CHECK(early.status == 503);
+  CHECK(early.headers.at("retry-after") == "1");
+  CHECK(json::parse(early.body)["retryable"] == true);
+  CHECK(api.Get("/readyz").status == 503);
+  CHECK(api.Get("/healthz").status == 200);
+}
+
+TEST_CASE("when the scheduler dies reads go on and say how old they are", "[api][stale]") {
+  Harness api({.stale_after = std::chrono::milliseconds(0)});
+  api.Show({RunningJob(1, "a", "alice")});
+  CHECK_FALSE(api.Get("/v1/jobs").headers.contains("tide-stale"));
+  const auto events = api.Open("/v1/stream");
+  events->WaitFor("event: snapshot");
+  api.upstream.scheduler.BreakStreams(true);
+  api.upstream.KillScheduler();
+  CHECK_THAT(events->WaitFor("\"stale\":true"), Catch::Contains("event: status"));
+  const Answer old = api.Get("/v1/jobs");
+  CHECK(old.status == 200);
+  CHECK(old.headers.contains("tide-stale"));
+  CHECK(json::parse(old.body)["total_estimate"] == 1);
+  CHECK(api.Get("/readyz").status == 503);
+  const Answer write = api.Post("/v1/jobs", kSpec);
+  CHECK(write.status == 503);
+  CHECK(json::parse(write.body)["retryable"] == true);
+  CHECK_THAT(write.body, Catch::Contains("running jobs continue"));
+
+  api.upstream.scheduler.BreakStreams(false);
+  api.upstream.StartScheduler();
+  CHECK_THAT(events->WaitFor("\"stale\":false"), Catch::Contains("\"stale\":false"));
+  CHECK_FALSE(api.Get("/v1/jobs").headers.contains("tide-stale"));
+}
+
+TEST_CASE("nodes, faults and metrics are served from the view", "[api][nodes]") {
+  Harness api;
+  v1::Incident incident;
+  incident.set_id(4);
+  incident.set_node("n1");
+  incident.set_kind(v1::FAULT_KIND_XID);
+  incident.set_code(79);
+  api.Show({RunningJob(1, "a", "b")},
+           {testing::ReadyNode("n1", ""), testing::ReadyNode("n2", "")},
+           {incident});
+  const json nodes = json::parse(api.Get("/v1/nodes?limit=1").body);
+  CHECK(nodes["items"][0]["name"] == "n1");
+  CHECK(nodes["next_cursor"] == "n1");
+  CHECK(json::parse(api.Get("/v1/nodes?cursor=n1").body)["items"][0]["name"] == "n2");
+  CHECK(json::parse(api.Get("/v1/nodes/n2").body)["zone"] == "A");
+  CHECK(api.Get("/v1/nodes/n3").status == 404);
+  CHECK(json::parse(api.Get("/v1/faults").body)["items"][0]["code"] == 79);
+  const std::string metrics = api.Get("/metrics").body;
+  CHECK_THAT(metrics, Catch::Contains("tide_jobs{state=\"running\"} 1\n"));
+  CHECK_THAT(metrics, Catch::Contains("tide_nodes{zone=\"A\",state=\"ready\"} 2\n"));
+}
+
+// The paths of openapi.yaml with their methods, read by its indentation.
+std::set<std::string> DocumentedRoutes() {
+  std::ifstream file(TIDE_OPENAPI);
+  std::set<std::string> out;
+  std::string path;
+  bool in_paths = false;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line[0] != ' ' && line[0] != '#') {
+      in_paths = line == "paths:";
+    } else if (in_paths && line.starts_with("  /")) {
+      path = line.substr(2, line.find(':') - 2);
+    } else if (in_paths && (line == "    get:" || line == "    post:")) {
+      out.insert((line == "    get:" ? "GET " : "POST ") + path);
+    }
+  }
+  return out;
+}
+
+TEST_CASE("openapi.yaml and the table of routes name the same routes", "[api][openapi]") {
+  Harness api;
+  std::set<std::string> registered;
+  for (const Route& route : api.routes()) {
+    registered.insert(route.method + " " + route.pattern);
+  }
+  CHECK(DocumentedRoutes() == registered);
+}
+
+}  // namespace
+}  // namespace tide::api

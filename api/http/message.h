@@ -1,0 +1,58 @@
+#pragma once
+// What a route sees of HTTP: plain values, so that handlers need no HTTP library and tests can
+// call them directly.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/http/auth.h"
+#include "api/http/problem.h"
+
+namespace tide::api {
+
+struct Call {
+  std::string request_id;
+  Identity who;  // empty user on open routes
+  std::string body;
+  std::map<std::string, std::string> path;     // "ref" → "j-12"
+  std::map<std::string, std::string> query;    // first value of each key
+  std::map<std::string, std::string> headers;  // lower-case names, first value of each
+
+  [[nodiscard]] std::string Query(const std::string& key) const { return Find(query, key); }
+  [[nodiscard]] std::string Header(const std::string& key) const { return Find(headers, key); }
+  [[nodiscard]] std::string Path(const std::string& key) const { return Find(path, key); }
+
+ private:
+  static std::string Find(const std::map<std::string, std::string>& in, const std::string& key) {
+    const auto it = in.find(key);
+    return it == in.end() ? std::string() : it->second;
+  }
+};
+
+// Where a streamed body goes. Both say false once the client is gone or the server stops.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+  virtual bool Write(std::string_view data) = 0;
+  virtual bool Alive() = 0;
+};
+
+inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
+inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
+
+struct Reply {
+  int status = 200;
+  std::string content_type = std::string(kJsonType);
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::function<void(BodySink&)> stream;  // set = the body, sent in chunks, instead of `body`
+};
+
+using Outcome = std::expected<Reply, Problem>;
+using Handler = std::function<Outcome(const Call&)>;
+
+}  // namespace tide::api

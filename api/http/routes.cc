@@ -1,0 +1,163 @@
+#include "api/http/routes.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "api/view/json.h"
+
+namespace tide::api {
+namespace {
+
+constexpr auto kReadAfterWrite = std::chrono::seconds(2);
+constexpr size_t kMaxLimit = 1000;
+
+std::expected<nlohmann::json, Problem> ParseBody(const Call& call) {
+  if (call.body.empty()) {
+    return nlohmann::json::object();
+  }
+  auto body = nlohmann::json::parse(call.body, nullptr, /*allow_exceptions=*/false);
+  if (!body.is_object()) {
+    return Refuse(ErrorCode::kInvalidArgument, "the body is not a JSON object");
+  }
+  return body;
+}
+
+}  // namespace
+
+std::shared_ptr<void> StreamSlots::Take() {
+  if (open_.fetch_add(1) >= limit_) {
+    open_.fetch_sub(1);
+    return nullptr;
+  }
+  return {this, [this](void*) { open_.fetch_sub(1); }};
+}
+
+Routes AllRoutes(App& app) {
+  Routes all;
+  for (Routes part : {JobRoutes(app),
+                      LogRoutes(app),
+                      NodeRoutes(app),
+                      StreamRoutes(app),
+                      SessionRoutes(app),
+                      SystemRoutes(app)}) {
+    std::ranges::move(part, std::back_inserter(all));
+  }
+  return all;
+}
+
+std::expected<ViewPtr, Problem> NeedView(const App& app) {
+  ViewPtr view = app.store.Get();
+  if (view == nullptr) {
+    return Refuse(ErrorCode::kUnavailable,
+                  "the scheduler has not answered yet; running jobs continue; try again soon");
+  }
+  return view;
+}
+
+std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app, const Call& call) {
+  const auto view = NeedView(app);
+  if (!view) {
+    return std::unexpected(view.error());
+  }
+  auto job = FindJob(**view, call.Path("ref"));
+  if (job == nullptr) {
+    return Refuse(ErrorCode::kNotFound,
+                  "there is no job " + call.Path("ref") + "; `tide ps --all` lists what there is");
+  }
+  return job;
+}
+
+void AwaitRev(const App& app, uint64_t rev) {
+  static_cast<void>(app.store.WaitForRev(rev, kReadAfterWrite));
+}
+
+std::expected<int64_t, Problem> ParseNumber(const Call& call,
+                                            const std::string& key,
+                                            int64_t fallback) {
+  const std::string text = call.Query(key);
+  if (text.empty()) {
+    return fallback;
+  }
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    return Refuse(ErrorCode::kInvalidArgument,
+                  "`" + key + "=" + text + "` is not a whole number from 0 on");
+  }
+  return value;
+}
+
+std::expected<Page, Problem> ParsePage(const Call& call, size_t default_limit) {
+  const auto limit = ParseNumber(call, "limit", static_cast<int64_t>(default_limit));
+  if (!limit) {
+    return std::unexpected(limit.error());
+  }
+  if (*limit < 1 || *limit > static_cast<int64_t>(kMaxLimit)) {
+    return Refuse(ErrorCode::kInvalidArgument, "`limit` must be from 1 to 1000");
+  }
+  return Page{static_cast<size_t>(*limit), call.Query("cursor")};
+}
+
+void ListWriter::Add(const std::string& json, const std::string& cursor, bool before_page) {
+  ++total_;
+  if (before_page) {
+    return;
+  }
+  if (count_ == limit_) {
+    more_ = true;
+    return;
+  }
+  if (count_ > 0) {
+    items_ += ',';
+  }
+  items_ += json;
+  last_ = cursor;
+  ++count_;
+}
+
+Outcome ListWriter::Finish(const App& app, const View& view, const Call& call) const {
+  const std::string etag = "\"" + app.store.boot() + "-" + std::to_string(view.seq) + "\"";
+  Reply reply;
+  reply.headers.emplace_back("ETag", etag);
+  if (call.Header("if-none-match") == etag) {
+    reply.status = 304;
+    return reply;
+  }
+  reply.body = "{\"items\":[" + items_ +
+               "],\"next_cursor\":" + (more_ ? Quoted(last_) : std::string("null")) +
+               ",\"rev\":" + std::to_string(view.rev) +
+               ",\"total_estimate\":" + std::to_string(total_) + "}";
+  return reply;
+}
+
+std::expected<std::string, Problem> BodyText(const Call& call, const std::string& key) {
+  const auto body = ParseBody(call);
+  if (!body) {
+    return std::unexpected(body.error());
+  }
+  const auto it = body->find(key);
+  if (it == body->end() || it->is_null()) {
+    return std::string();
+  }
+  if (!it->is_string()) {
+    return Refuse(ErrorCode::kInvalidArgument, "`" + key + "` must be a text");
+  }
+  return it->get<std::string>();
+}
+
+std::expected<int64_t, Problem> BodyNumber(const Call& call, const std::string& key) {
+  const auto body = ParseBody(call);
+  if (!body) {
+    return std::unexpected(body.error());
+  }
+  const auto it = body->find(key);
+  if (it == body->end() || it->is_null()) {
+    return 0;
+  }
+  if (!it->is_number_unsigned() || it->get<uint64_t>() > UINT32_MAX) {
+    return Refuse(ErrorCode::kInvalidArgument, "`" + key + "` must be a whole number from 0 on");
+  }
+  return it->get<int64_t>();
+}
+
+}  // namespace tide::api

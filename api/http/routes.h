@@ -1,0 +1,105 @@
+#pragma once
+// The table of routes. Each function below gives the rows of one file.
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/http/message.h"
+#include "api/upstream/upstream.h"
+#include "api/view/view.h"
+
+namespace tide::api {
+
+enum class Access {
+  kOpen,  // no sign-in
+  kViewer,
+  kUser,
+  kOperator
+};
+
+struct Route {
+  std::string method;   // GET, POST
+  std::string pattern;  // "/v1/jobs/{ref}"
+  Access access = Access::kViewer;
+  Handler handler;
+};
+using Routes = std::vector<Route>;
+
+// Counts open streams: each holds a thread of the server.
+class StreamSlots {
+ public:
+  explicit StreamSlots(int limit) : limit_(limit) {}
+  // Null when all are taken; the slot is free again when the last copy is gone.
+  [[nodiscard]] std::shared_ptr<void> Take();
+  [[nodiscard]] int open() const { return open_; }
+
+ private:
+  const int limit_;
+  std::atomic<int> open_ = 0;
+};
+
+// What the routes work with. Everything outlives the server.
+struct App {
+  ViewStore& store;
+  Scheduler& scheduler;
+  Agents& agents;
+  Authenticator& auth;
+  StreamSlots& streams;
+  std::chrono::milliseconds stream_merge = std::chrono::milliseconds(250);
+  std::chrono::milliseconds stream_heartbeat = std::chrono::seconds(15);
+};
+
+[[nodiscard]] Routes JobRoutes(App& app);
+[[nodiscard]] Routes LogRoutes(App& app);
+[[nodiscard]] Routes NodeRoutes(App& app);
+[[nodiscard]] Routes StreamRoutes(App& app);
+[[nodiscard]] Routes SessionRoutes(App& app);
+[[nodiscard]] Routes SystemRoutes(App& app);
+[[nodiscard]] Routes AllRoutes(App& app);
+
+// Shared by the files of routes.
+
+// The view, or 503 until the scheduler has sent one.
+[[nodiscard]] std::expected<ViewPtr, Problem> NeedView(const App& app);
+[[nodiscard]] std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app,
+                                                                            const Call& call);
+// Waits a little for the change just made, so that the caller's next read shows it.
+void AwaitRev(const App& app, uint64_t rev);
+
+// One page of a list: `limit` and `cursor` of the query.
+struct Page {
+  size_t limit = 100;
+  std::string cursor;
+};
+[[nodiscard]] std::expected<Page, Problem> ParsePage(const Call& call, size_t default_limit);
+// A whole number of the query; `fallback` when it is not there.
+[[nodiscard]] std::expected<int64_t, Problem> ParseNumber(const Call& call,
+                                                          const std::string& key,
+                                                          int64_t fallback);
+
+// Gathers the items of a page and writes the list's document.
+class ListWriter {
+ public:
+  explicit ListWriter(const Page& page) : limit_(page.limit) {}
+  // Call for every item that matches, in order; items from `cursor` on are kept.
+  void Add(const std::string& json, const std::string& cursor, bool before_page);
+  [[nodiscard]] Outcome Finish(const App& app, const View& view, const Call& call) const;
+
+ private:
+  const size_t limit_;
+  size_t count_ = 0;
+  size_t total_ = 0;
+  std::string items_;
+  std::string last_;
+  bool more_ = false;
+};
+
+// Text field `key` of a JSON object body; "" when absent. An empty body is an empty object.
+[[nodiscard]] std::expected<std::string, Problem> BodyText(const Call& call,
+                                                           const std::string& key);
+[[nodiscard]] std::expected<int64_t, Problem> BodyNumber(const Call& call, const std::string& key);
+
+}  // namespace tide::api

@@ -1,0 +1,219 @@
+// Jobs: submit, list, show, explain, suspend, resume, cancel.
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "api/http/routes.h"
+#include "api/view/json.h"
+#include "common/spec/spec_text.h"
+#include "proto/wire/convert.h"
+
+namespace tide::api {
+namespace {
+
+constexpr size_t kMaxSpecBytes = 1U << 20U;
+constexpr size_t kMaxKeyLength = 256;
+
+bool IsSpecType(const std::string& header) {
+  static constexpr std::array<std::string_view, 5> kTypes = {
+      "", "application/yaml", "application/json", "application/x-yaml", "text/yaml"};
+  const std::string type = header.substr(0, header.find(';'));
+  return std::ranges::find(kTypes, type) != kTypes.end();
+}
+
+// The job as the view has it, or only its id when the view is late.
+std::string JobOrId(const App& app, uint64_t id) {
+  const ViewPtr view = app.store.Get();
+  if (view != nullptr) {
+    const auto it = view->jobs.find(id);
+    if (it != view->jobs.end()) {
+      return it->second->json;
+    }
+  }
+  return "{\"id\":\"" + FormatJobName(id) + "\"}";
+}
+
+Outcome Submit(App& app, const Call& call) {
+  if (!IsSpecType(call.Header("content-type"))) {
+    return RefuseStatus(415,
+                        "unsupported_media_type",
+                        "send the job spec as application/yaml or application/json, not " +
+                            call.Header("content-type"));
+  }
+  if (call.body.size() > kMaxSpecBytes) {
+    return RefuseStatus(413, "too_large", "a job spec may have up to 1 MiB");
+  }
+  const std::string key = call.Header("idempotency-key");
+  if (key.size() > kMaxKeyLength) {
+    return Refuse(ErrorCode::kInvalidArgument, "Idempotency-Key may have up to 256 characters");
+  }
+  ParsedSpec parsed = ParseJobSpec(call.body);
+  if (!parsed.findings.empty()) {
+    return RefuseSpec(std::move(parsed.findings));
+  }
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = wire::ToProto(parsed.spec);
+  request.set_user(call.who.user);
+  request.set_idempotency_key(key);
+  const auto response = app.scheduler.Submit(request);
+  if (!response) {
+    return std::unexpected(ToProblem(response.error()));
+  }
+  AwaitRev(app, response->rev());
+  Reply reply;
+  reply.status = response->existed() ? 200 : 201;
+  reply.body = JobOrId(app, response->job_id());
+  reply.headers.emplace_back("Location", "/v1/jobs/" + FormatJobName(response->job_id()));
+  return reply;
+}
+
+// Which jobs a list shows: words of states, or outcomes of finished jobs.
+class JobFilter {
+ public:
+  static std::expected<JobFilter, Problem> Parse(const Call& call) {
+    JobFilter filter;
+    const std::string all = call.Query("all");
+    filter.all_ = all == "true" || all == "1";
+    std::string words = call.Query("state");
+    while (!words.empty()) {
+      const size_t end = std::min(words.find(','), words.size());
+      const std::string word = words.substr(0, end);
+      words.erase(0, end + 1);
+      if (!IsKnown(word)) {
+        return Refuse(ErrorCode::kInvalidArgument,
+                      "`" + word +
+                          "` is no state; there are queued, held, starting, running, saving, "
+                          "stopping, finished, succeeded, failed, cancelled");
+      }
+      filter.words_.insert(word);
+    }
+    return filter;
+  }
+
+  [[nodiscard]] bool Matches(const v1::Job& job) const {
+    if (!words_.empty()) {
+      return words_.contains(StateWord(job.state())) ||
+             (job.outcome() != v1::OUTCOME_UNSPECIFIED &&
+              words_.contains(OutcomeWord(job.outcome())));
+    }
+    return all_ || job.state() != v1::JOB_STATE_FINISHED;
+  }
+
+ private:
+  static bool IsKnown(const std::string& word) {
+    for (int i = v1::JOB_STATE_QUEUED; i <= v1::JobState_MAX; ++i) {
+      if (word == StateWord(static_cast<v1::JobState>(i))) {
+        return true;
+      }
+    }
+    for (int i = v1::OUTCOME_SUCCEEDED; i <= v1::Outcome_MAX; ++i) {
+      if (word == OutcomeWord(static_cast<v1::Outcome>(i))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool all_ = false;
+  std::set<std::string> words_;
+};
+
+Outcome List(const App& app, const Call& call) {
+  const auto view = NeedView(app);
+  const auto page = ParsePage(call, 100);
+  const auto filter = JobFilter::Parse(call);
+  if (!view || !page || !filter) {
+    return std::unexpected(!view ? view.error() : !page ? page.error() : filter.error());
+  }
+  uint64_t below = UINT64_MAX;
+  if (!page->cursor.empty()) {
+    const auto id = ParseJobName(page->cursor);
+    if (!id) {
+      return Refuse(ErrorCode::kInvalidArgument, "`cursor` must be the next_cursor of a list");
+    }
+    below = *id;
+  }
+  ListWriter list(*page);
+  for (auto it = (*view)->jobs.rbegin(); it != (*view)->jobs.rend(); ++it) {
+    if (filter->Matches(it->second->message)) {
+      list.Add(it->second->json, FormatJobName(it->first), it->first >= below);
+    }
+  }
+  return list.Finish(app, **view, call);
+}
+
+Outcome Show(const App& app, const Call& call) {
+  const auto job = NeedJob(app, call);
+  if (!job) {
+    return std::unexpected(job.error());
+  }
+  Reply reply;
+  reply.body = (*job)->json;
+  return reply;
+}
+
+Outcome Why(const App& app, const Call& call) {
+  const auto view = NeedView(app);
+  const auto job = NeedJob(app, call);
+  if (!view || !job) {
+    return std::unexpected(!view ? view.error() : job.error());
+  }
+  Reply reply;
+  reply.body = WhyJson((*job)->message, (*view)->rev);
+  return reply;
+}
+
+Outcome Control(App& app, const Call& call, v1::JobVerb verb) {
+  const auto job = NeedJob(app, call);
+  const auto reason = BodyText(call, "reason");
+  const auto notice_s = BodyNumber(call, "notice_s");
+  if (!job || !reason || !notice_s) {
+    return std::unexpected(!job ? job.error() : !reason ? reason.error() : notice_s.error());
+  }
+  const v1::Job& target = (*job)->message;
+  if (target.user() != call.who.user && call.who.role < Role::kOperator) {
+    return Refuse(
+        ErrorCode::kPermissionDenied,
+        FormatJobName(target.id()) + " belongs to " + target.user() + "; ask them or an operator");
+  }
+  v1::ControlJobRequest request;
+  request.set_job_id(target.id());
+  request.set_verb(verb);
+  request.set_actor(call.who.user);
+  request.set_reason(*reason);
+  request.set_notice_ms(static_cast<uint64_t>(*notice_s) * 1000);
+  const auto rev = app.scheduler.Control(request);
+  if (!rev) {
+    return std::unexpected(ToProblem(rev.error()));
+  }
+  AwaitRev(app, *rev);
+  Reply reply;
+  reply.body = JobOrId(app, target.id());
+  return reply;
+}
+
+}  // namespace
+
+Routes JobRoutes(App& app) {
+  const auto control = [&app](v1::JobVerb verb) {
+    return [&app, verb](const Call& call) { return Control(app, call, verb); };
+  };
+  return {
+      {"POST", "/v1/jobs", Access::kUser, [&app](const Call& call) { return Submit(app, call); }},
+      {"GET", "/v1/jobs", Access::kViewer, [&app](const Call& call) { return List(app, call); }},
+      {"GET",
+       "/v1/jobs/{ref}",
+       Access::kViewer,
+       [&app](const Call& call) { return Show(app, call); }},
+      {"GET",
+       "/v1/jobs/{ref}/why",
+       Access::kViewer,
+       [&app](const Call& call) { return Why(app, call); }},
+      {"POST", "/v1/jobs/{ref}/suspend", Access::kUser, control(v1::JOB_VERB_SUSPEND)},
+      {"POST", "/v1/jobs/{ref}/resume", Access::kUser, control(v1::JOB_VERB_RESUME)},
+      {"POST", "/v1/jobs/{ref}/cancel", Access::kUser, control(v1::JOB_VERB_CANCEL)},
+  };
+}
+
+}  // namespace tide::api

@@ -1,0 +1,99 @@
+// Nodes and faults.
+
+#include "api/http/routes.h"
+
+namespace tide::api {
+namespace {
+
+Outcome ListNodes(const App& app, const Call& call) {
+  const auto view = NeedView(app);
+  const auto page = ParsePage(call, 1000);
+  if (!view || !page) {
+    return std::unexpected(!view ? view.error() : page.error());
+  }
+  ListWriter list(*page);
+  for (const auto& [name, row] : (*view)->nodes) {
+    list.Add(row->json, name, !page->cursor.empty() && name <= page->cursor);
+  }
+  return list.Finish(app, **view, call);
+}
+
+std::string NoSuchNode(const std::string& name) {
+  return "there is no node " + name + "; `tide nodes` lists what there is";
+}
+
+Outcome ShowNode(const App& app, const Call& call) {
+  const auto view = NeedView(app);
+  if (!view) {
+    return std::unexpected(view.error());
+  }
+  const auto it = (*view)->nodes.find(call.Path("name"));
+  if (it == (*view)->nodes.end()) {
+    return Refuse(ErrorCode::kNotFound, NoSuchNode(call.Path("name")));
+  }
+  Reply reply;
+  reply.body = it->second->json;
+  return reply;
+}
+
+Outcome ControlNode(App& app, const Call& call, v1::NodeVerb verb) {
+  const auto view = NeedView(app);
+  const auto reason = BodyText(call, "reason");
+  if (!view || !reason) {
+    return std::unexpected(!view ? view.error() : reason.error());
+  }
+  const std::string name = call.Path("name");
+  if (!(*view)->nodes.contains(name)) {
+    return Refuse(ErrorCode::kNotFound, NoSuchNode(name));
+  }
+  v1::ControlNodeRequest request;
+  request.set_node(name);
+  request.set_verb(verb);
+  request.set_actor(call.who.user);
+  request.set_reason(*reason);
+  const auto rev = app.scheduler.Control(request);
+  if (!rev) {
+    return std::unexpected(ToProblem(rev.error()));
+  }
+  AwaitRev(app, *rev);
+  return ShowNode(app, call);
+}
+
+Outcome ListFaults(const App& app, const Call& call) {
+  const auto view = NeedView(app);
+  const auto page = ParsePage(call, 100);
+  if (!view || !page) {
+    return std::unexpected(!view ? view.error() : page.error());
+  }
+  const auto below = ParseNumber(call, "cursor", INT64_MAX);
+  if (!below) {
+    return std::unexpected(below.error());
+  }
+  ListWriter list(*page);
+  for (auto it = (*view)->incidents.rbegin(); it != (*view)->incidents.rend(); ++it) {
+    list.Add(
+        it->second->json, std::to_string(it->first), it->first >= static_cast<uint64_t>(*below));
+  }
+  return list.Finish(app, **view, call);
+}
+
+}  // namespace
+
+Routes NodeRoutes(App& app) {
+  const auto control = [&app](v1::NodeVerb verb) {
+    return [&app, verb](const Call& call) { return ControlNode(app, call, verb); };
+  };
+  return {
+      {"GET", "/v1/nodes", Access::kViewer, [&app](const Call& c) { return ListNodes(app, c); }},
+      {"GET",
+       "/v1/nodes/{name}",
+       Access::kViewer,
+       [&app](const Call& c) { return ShowNode(app, c); }},
+      {"POST", "/v1/nodes/{name}/drain", Access::kOperator, control(v1::NODE_VERB_DRAIN)},
+      {"POST", "/v1/nodes/{name}/undrain", Access::kOperator, control(v1::NODE_VERB_UNDRAIN)},
+      {"POST", "/v1/nodes/{name}/validate", Access::kOperator, control(v1::NODE_VERB_VALIDATE)},
+      {"GET", "/v1/faults", Access::kViewer, [&app](const Call& c) { return ListFaults(app, c); }},
+  };
+}
+
+}  // namespace tide::api

@@ -1,0 +1,121 @@
+// Sign-in, health and metrics.
+
+#include "api/http/routes.h"
+#include "api/view/json.h"
+
+namespace tide::api {
+namespace {
+
+std::string SessionJson(const Identity& who) {
+  return "{\"user\":" + Quoted(who.user) + ",\"role\":" + Quoted(RoleName(who.role)) + "}";
+}
+
+Outcome Login(App& app, const Call& call) {
+  const auto code = BodyText(call, "code");
+  if (!code) {
+    return std::unexpected(code.error());
+  }
+  const auto session = app.auth.Login(*code);
+  if (!session) {
+    return std::unexpected(ToProblem(session.error()));
+  }
+  Reply reply;
+  reply.headers.emplace_back("Set-Cookie",
+                             "tide_session=" + session->cookie +
+                                 "; Path=/; HttpOnly; SameSite=Strict; Max-Age=" +
+                                 std::to_string(Authenticator::kSessionSeconds));
+  reply.body = SessionJson(session->who);
+  return reply;
+}
+
+Outcome Ready(const App& app) {
+  const auto stale = app.store.StaleSeconds();
+  if (app.store.Get() == nullptr || stale) {
+    return Refuse(ErrorCode::kUnavailable, "no connection to the scheduler; running jobs continue");
+  }
+  Reply reply;
+  reply.content_type = std::string(kTextType);
+  reply.body = "ready\n";
+  return reply;
+}
+
+std::string Sample(const std::string& name, const std::string& labels, size_t value) {
+  return name + (labels.empty() ? "" : "{" + labels + "}") + " " + std::to_string(value) + "\n";
+}
+
+// A value of a label, with the characters that would end it escaped.
+std::string Label(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    out += c == '\n' ? ' ' : c;
+  }
+  return "\"" + out + "\"";
+}
+
+Outcome Metrics(const App& app) {
+  std::map<std::string, size_t> jobs;
+  std::map<std::string, size_t> nodes;
+  const ViewPtr view = app.store.Get();
+  if (view != nullptr) {
+    for (const auto& [id, row] : view->jobs) {
+      ++jobs["state=" + Label(StateWord(row->message.state()))];
+    }
+    for (const auto& [name, row] : view->nodes) {
+      ++nodes["zone=" + Label(row->message.zone()) +
+              ",state=" + Label(StateWord(row->message.state()))];
+    }
+  }
+  std::string text =
+      "# HELP tide_build_info Version of this program.\n"
+      "# TYPE tide_build_info gauge\n" +
+      Sample("tide_build_info", "version=" + Label(TIDE_VERSION), 1) +
+      "# HELP tide_jobs Jobs by state.\n# TYPE tide_jobs gauge\n";
+  for (const auto& [labels, count] : jobs) {
+    text += Sample("tide_jobs", labels, count);
+  }
+  text += "# HELP tide_nodes Nodes by zone and state.\n# TYPE tide_nodes gauge\n";
+  for (const auto& [labels, count] : nodes) {
+    text += Sample("tide_nodes", labels, count);
+  }
+  text +=
+      "# HELP tide_streams Open live streams and log readers.\n# TYPE tide_streams gauge\n" +
+      Sample("tide_streams", "", static_cast<size_t>(app.streams.open())) +
+      "# HELP tide_view_stale_seconds Age of the data since the scheduler was lost.\n"
+      "# TYPE tide_view_stale_seconds gauge\n" +
+      Sample(
+          "tide_view_stale_seconds", "", static_cast<size_t>(app.store.StaleSeconds().value_or(0)));
+  Reply reply;
+  reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  reply.body = std::move(text);
+  return reply;
+}
+
+}  // namespace
+
+Routes SessionRoutes(App& app) {
+  return {{"POST", "/v1/login", Access::kOpen, [&app](const Call& c) { return Login(app, c); }},
+          {"GET", "/v1/session", Access::kViewer, [](const Call& call) -> Outcome {
+             Reply reply;
+             reply.body = SessionJson(call.who);
+             return reply;
+           }}};
+}
+
+Routes SystemRoutes(App& app) {
+  return {{"GET",
+           "/healthz",
+           Access::kOpen,
+           [](const Call&) -> Outcome {
+             Reply reply;
+             reply.content_type = std::string(kTextType);
+             reply.body = "ok\n";
+             return reply;
+           }},
+          {"GET", "/readyz", Access::kOpen, [&app](const Call&) { return Ready(app); }},
+          {"GET", "/metrics", Access::kOpen, [&app](const Call&) { return Metrics(app); }}};
+}
+
+}  // namespace tide::api

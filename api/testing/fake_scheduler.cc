@@ -1,0 +1,293 @@
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "api/testing/fake_upstream.h"
+#include "tide/v1/scheduler.grpc.pb.h"
+
+namespace tide::api::testing {
+namespace {
+
+// How often a waiting call looks whether its client has gone.
+constexpr auto kLook = std::chrono::milliseconds(20);
+
+}  // namespace
+
+class FakeScheduler::Service final : public v1::Scheduler::Service {
+ public:
+  uint64_t Publish(const std::vector<v1::Job>& jobs,
+                   const std::vector<v1::Node>& nodes = {},
+                   const std::vector<v1::Incident>& incidents = {});
+  uint64_t Remove(uint64_t job_id);
+  void BreakStreams(bool refuse);
+  void FailNext(int error_number, const std::string& message);
+
+  [[nodiscard]] std::vector<v1::SubmitJobRequest> submits() const;
+  [[nodiscard]] std::vector<v1::ControlJobRequest> job_controls() const;
+  [[nodiscard]] std::vector<v1::ControlNodeRequest> node_controls() const;
+  [[nodiscard]] std::string last_cluster_token() const;
+
+  grpc::Status SubmitJob(grpc::ServerContext* context,
+                         const v1::SubmitJobRequest* request,
+                         v1::SubmitJobResponse* response) override;
+  grpc::Status ControlJob(grpc::ServerContext* context,
+                          const v1::ControlJobRequest* request,
+                          v1::MutationResponse* response) override;
+  grpc::Status ControlNode(grpc::ServerContext* context,
+                           const v1::ControlNodeRequest* request,
+                           v1::MutationResponse* response) override;
+  grpc::Status Watch(grpc::ServerContext* context,
+                     const v1::WatchRequest* request,
+                     grpc::ServerWriter<v1::ViewDelta>* writer) override;
+
+ private:
+  [[nodiscard]] v1::ViewDelta SnapshotLocked() const;
+  std::optional<grpc::Status> TakeFailure(grpc::ServerContext* context);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t rev_ = 0;
+  uint64_t breaks_ = 0;
+  bool refuse_ = false;
+  std::map<uint64_t, v1::Job> jobs_;
+  std::map<std::string, v1::Node> nodes_;
+  std::map<uint64_t, v1::Incident> incidents_;
+  std::vector<v1::ViewDelta> log_;
+  std::map<std::string, uint64_t> keys_;
+  std::optional<std::pair<int, std::string>> failure_;
+  std::vector<v1::SubmitJobRequest> submits_;
+  std::vector<v1::ControlJobRequest> job_controls_;
+  std::vector<v1::ControlNodeRequest> node_controls_;
+  std::string last_token_;
+};
+
+uint64_t FakeScheduler::Service::Publish(const std::vector<v1::Job>& jobs,
+                                         const std::vector<v1::Node>& nodes,
+                                         const std::vector<v1::Incident>& incidents) {
+  const std::scoped_lock lock(mutex_);
+  v1::ViewDelta delta;
+  delta.set_rev(++rev_);
+  for (const v1::Job& job : jobs) {
+    jobs_[job.id()] = job;
+    *delta.add_jobs() = job;
+  }
+  for (const v1::Node& node : nodes) {
+    nodes_[node.name()] = node;
+    *delta.add_nodes() = node;
+  }
+  for (const v1::Incident& incident : incidents) {
+    incidents_[incident.id()] = incident;
+    *delta.add_incidents() = incident;
+  }
+  log_.push_back(std::move(delta));
+  changed_.notify_all();
+  return rev_;
+}
+
+uint64_t FakeScheduler::Service::Remove(uint64_t job_id) {
+  const std::scoped_lock lock(mutex_);
+  jobs_.erase(job_id);
+  v1::ViewDelta delta;
+  delta.set_rev(++rev_);
+  delta.add_removed_jobs(job_id);
+  log_.push_back(std::move(delta));
+  changed_.notify_all();
+  return rev_;
+}
+
+void FakeScheduler::Service::BreakStreams(bool refuse) {
+  const std::scoped_lock lock(mutex_);
+  ++breaks_;
+  refuse_ = refuse;
+  changed_.notify_all();
+}
+
+void FakeScheduler::Service::FailNext(int error_number, const std::string& message) {
+  const std::scoped_lock lock(mutex_);
+  failure_ = {error_number, message};
+}
+
+std::vector<v1::SubmitJobRequest> FakeScheduler::Service::submits() const {
+  const std::scoped_lock lock(mutex_);
+  return submits_;
+}
+std::vector<v1::ControlJobRequest> FakeScheduler::Service::job_controls() const {
+  const std::scoped_lock lock(mutex_);
+  return job_controls_;
+}
+std::vector<v1::ControlNodeRequest> FakeScheduler::Service::node_controls() const {
+  const std::scoped_lock lock(mutex_);
+  return node_controls_;
+}
+std::string FakeScheduler::Service::last_cluster_token() const {
+  const std::scoped_lock lock(mutex_);
+  return last_token_;
+}
+
+std::optional<grpc::Status> FakeScheduler::Service::TakeFailure(grpc::ServerContext* context) {
+  const std::scoped_lock lock(mutex_);
+  const auto token = context->client_metadata().find("x-tide-cluster-token");
+  last_token_ = token == context->client_metadata().end()
+                    ? ""
+                    : std::string(token->second.data(), token->second.size());
+  if (!failure_) {
+    return std::nullopt;
+  }
+  context->AddTrailingMetadata("x-tide-error-code", std::to_string(failure_->first));
+  grpc::Status status(grpc::StatusCode::FAILED_PRECONDITION, failure_->second);
+  failure_.reset();
+  return status;
+}
+
+grpc::Status FakeScheduler::Service::SubmitJob(grpc::ServerContext* context,
+                                               const v1::SubmitJobRequest* request,
+                                               v1::SubmitJobResponse* response) {
+  if (const auto failure = TakeFailure(context)) {
+    return *failure;
+  }
+  v1::Job job;
+  {
+    const std::scoped_lock lock(mutex_);
+    submits_.push_back(*request);
+    const auto known = keys_.find(request->idempotency_key());
+    if (!request->idempotency_key().empty() && known != keys_.end()) {
+      response->set_job_id(known->second);
+      response->set_rev(rev_);
+      response->set_existed(true);
+      return grpc::Status::OK;
+    }
+    job.set_id(jobs_.empty() ? 1 : jobs_.rbegin()->first + 1);
+    keys_[request->idempotency_key()] = job.id();
+  }
+  *job.mutable_spec() = request->spec();
+  job.set_user(request->user());
+  job.set_state(v1::JOB_STATE_QUEUED);
+  job.set_step(-1);
+  job.set_total_steps(-1);
+  response->set_job_id(job.id());
+  response->set_rev(Publish({job}));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeScheduler::Service::ControlJob(grpc::ServerContext* context,
+                                                const v1::ControlJobRequest* request,
+                                                v1::MutationResponse* response) {
+  if (const auto failure = TakeFailure(context)) {
+    return *failure;
+  }
+  v1::Job job;
+  {
+    const std::scoped_lock lock(mutex_);
+    job_controls_.push_back(*request);
+    job = jobs_[request->job_id()];
+  }
+  if (request->verb() == v1::JOB_VERB_SUSPEND) {
+    job.set_state(v1::JOB_STATE_HELD);
+    job.set_detail("suspended by " + request->actor());
+  } else if (request->verb() == v1::JOB_VERB_RESUME) {
+    job.set_state(v1::JOB_STATE_QUEUED);
+    job.set_detail("resumed by " + request->actor());
+  } else {
+    job.set_state(v1::JOB_STATE_FINISHED);
+    job.set_outcome(v1::OUTCOME_CANCELLED);
+    job.set_detail("cancelled by " + request->actor());
+  }
+  response->set_rev(Publish({job}));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeScheduler::Service::ControlNode(grpc::ServerContext* context,
+                                                 const v1::ControlNodeRequest* request,
+                                                 v1::MutationResponse* response) {
+  if (const auto failure = TakeFailure(context)) {
+    return *failure;
+  }
+  v1::Node node;
+  {
+    const std::scoped_lock lock(mutex_);
+    node_controls_.push_back(*request);
+    node = nodes_[request->node()];
+  }
+  node.set_state(request->verb() == v1::NODE_VERB_DRAIN ? v1::NODE_STATE_DRAINED
+                                                        : v1::NODE_STATE_READY);
+  node.set_reason(request->reason());
+  node.set_actor(request->actor());
+  response->set_rev(Publish({}, {node}));
+  return grpc::Status::OK;
+}
+
+v1::ViewDelta FakeScheduler::Service::SnapshotLocked() const {
+  v1::ViewDelta snapshot;
+  snapshot.set_reset(true);
+  snapshot.set_rev(rev_);
+  for (const auto& [id, job] : jobs_) {
+    *snapshot.add_jobs() = job;
+  }
+  for (const auto& [name, node] : nodes_) {
+    *snapshot.add_nodes() = node;
+  }
+  for (const auto& [id, incident] : incidents_) {
+    *snapshot.add_incidents() = incident;
+  }
+  return snapshot;
+}
+
+grpc::Status FakeScheduler::Service::Watch(grpc::ServerContext* context,
+                                           const v1::WatchRequest*,
+                                           grpc::ServerWriter<v1::ViewDelta>* writer) {
+  std::unique_lock lock(mutex_);
+  const uint64_t breaks = breaks_;
+  size_t next = log_.size();
+  v1::ViewDelta message = SnapshotLocked();
+  while (!refuse_ && breaks == breaks_ && !context->IsCancelled()) {
+    lock.unlock();
+    if (!writer->Write(message)) {
+      return grpc::Status::CANCELLED;
+    }
+    lock.lock();
+    while (next == log_.size() && breaks == breaks_ && !context->IsCancelled()) {
+      changed_.wait_for(lock, kLook);
+    }
+    if (next < log_.size()) {
+      message = log_[next++];
+    }
+  }
+  return {grpc::StatusCode::UNAVAILABLE, "stream broken by the test"};
+}
+
+FakeScheduler::FakeScheduler() : service_(std::make_unique<Service>()) {}
+FakeScheduler::~FakeScheduler() = default;
+uint64_t FakeScheduler::Publish(const std::vector<v1::Job>& jobs,
+                                const std::vector<v1::Node>& nodes,
+                                const std::vector<v1::Incident>& incidents) {
+  return service_->Publish(jobs, nodes, incidents);
+}
+uint64_t FakeScheduler::Remove(uint64_t job_id) {
+  return service_->Remove(job_id);
+}
+void FakeScheduler::BreakStreams(bool refuse) {
+  service_->BreakStreams(refuse);
+}
+void FakeScheduler::FailNext(int error_number, const std::string& message) {
+  service_->FailNext(error_number, message);
+}
+std::vector<v1::SubmitJobRequest> FakeScheduler::submits() const {
+  return service_->submits();
+}
+std::vector<v1::ControlJobRequest> FakeScheduler::job_controls() const {
+  return service_->job_controls();
+}
+std::vector<v1::ControlNodeRequest> FakeScheduler::node_controls() const {
+  return service_->node_controls();
+}
+std::string FakeScheduler::last_cluster_token() const {
+  return service_->last_cluster_token();
+}
+grpc::Service& FakeScheduler::service() {
+  return *service_;
+}
+
+}  // namespace tide::api::testing

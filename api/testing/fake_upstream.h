@@ -1,0 +1,97 @@
+#pragma once
+// A scheduler and an agent that say what a test tells them, over unix sockets in a temporary
+// folder. Used by api_test and by the browser test's program.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tide/v1/agent.pb.h"
+#include "tide/v1/scheduler.pb.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace tide::api::testing {
+
+// Keeps what it was told, hands it to every watcher, and answers calls from it.
+class FakeScheduler {
+ public:
+  FakeScheduler();
+  ~FakeScheduler();
+  FakeScheduler(const FakeScheduler&) = delete;
+  FakeScheduler& operator=(const FakeScheduler&) = delete;
+
+  // Changes the view and tells the watchers. Returns the new revision.
+  uint64_t Publish(const std::vector<v1::Job>& jobs,
+                   const std::vector<v1::Node>& nodes = {},
+                   const std::vector<v1::Incident>& incidents = {});
+  uint64_t Remove(uint64_t job_id);
+  // Ends the open streams; with `refuse` new ones fail too.
+  void BreakStreams(bool refuse);
+  // The next call that changes something fails with this.
+  void FailNext(int error_number, const std::string& message);
+
+  [[nodiscard]] std::vector<v1::SubmitJobRequest> submits() const;
+  [[nodiscard]] std::vector<v1::ControlJobRequest> job_controls() const;
+  [[nodiscard]] std::vector<v1::ControlNodeRequest> node_controls() const;
+  [[nodiscard]] std::string last_cluster_token() const;
+
+  [[nodiscard]] grpc::Service& service();
+
+ private:
+  class Service;
+  const std::unique_ptr<Service> service_;
+};
+
+// Logs by (job, epoch, task, rank); a follower stays until the log is closed.
+class FakeAgent {
+ public:
+  struct Key {
+    uint64_t job_id = 0;
+    uint64_t epoch = 0;
+    uint32_t task = 0;
+    uint32_t rank = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  FakeAgent();
+  ~FakeAgent();
+  FakeAgent(const FakeAgent&) = delete;
+  FakeAgent& operator=(const FakeAgent&) = delete;
+  void Append(const Key& key, const std::string& text);
+  void Close(const Key& key);
+
+  [[nodiscard]] grpc::Service& service();
+
+ private:
+  class Service;
+  const std::unique_ptr<Service> service_;
+};
+
+// Both behind sockets of their own below `folder`.
+class FakeUpstream {
+ public:
+  explicit FakeUpstream(const std::string& folder);
+  ~FakeUpstream();
+  FakeUpstream(const FakeUpstream&) = delete;
+  FakeUpstream& operator=(const FakeUpstream&) = delete;
+
+  [[nodiscard]] const std::string& scheduler_address() const { return scheduler_address_; }
+  [[nodiscard]] const std::string& agent_address() const { return agent_address_; }
+  // The scheduler's process dies: the socket is gone.
+  void KillScheduler();
+  void StartScheduler();
+
+  FakeScheduler scheduler;
+  FakeAgent agent;
+
+ private:
+  struct Servers;
+  const std::string scheduler_address_;
+  const std::string agent_address_;
+  const std::unique_ptr<Servers> servers_;
+};
+
+}  // namespace tide::api::testing

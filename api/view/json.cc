@@ -1,0 +1,244 @@
+#include "api/view/json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/base/time.h"
+#include "common/spec/job_spec.h"
+#include "common/spec/spec_text.h"
+#include "proto/wire/convert.h"
+
+namespace tide::api {
+namespace {
+
+using nlohmann::json;
+
+std::string Dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// "JOB_STATE_RUNNING" without "JOB_STATE_" in lower case.
+std::string Word(std::string_view name, std::string_view prefix) {
+  name.remove_prefix(std::min(prefix.size(), name.size()));
+  if (name == "UNSPECIFIED") {
+    return {};
+  }
+  std::string word(name);
+  for (char& c : word) {
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return word;
+}
+
+json TextOrNull(const std::string& text) {
+  return text.empty() ? json(nullptr) : json(text);
+}
+
+json TimeOrNull(int64_t unix_nanos) {
+  return TextOrNull(FormatRfc3339(Instant::FromUnixNanos(unix_nanos)));
+}
+
+// Tide uses -1 for "not known" where 0 is a value.
+json NumberOrNull(int64_t value) {
+  return value < 0 ? json(nullptr) : json(value);
+}
+
+json PositiveOrNull(int64_t value) {
+  return value <= 0 ? json(nullptr) : json(value);
+}
+
+json RealOrNull(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
+}
+
+json JobNameOrNull(uint64_t id) {
+  return id == 0 ? json(nullptr) : json(FormatJobName(id));
+}
+
+json ExitObject(const v1::TaskExit& exit) {
+  return {{"reason", TextOrNull(Word(v1::ExitReason_Name(exit.reason()), "EXIT_REASON_"))},
+          {"code", NumberOrNull(exit.code())},
+          {"signal", PositiveOrNull(exit.signal())},
+          {"rank", NumberOrNull(exit.rank())},
+          {"message", TextOrNull(exit.message())}};
+}
+
+json TaskObject(const v1::Task& task) {
+  return {{"index", task.index()},
+          {"node", task.node()},
+          {"state", TextOrNull(Word(v1::TaskState_Name(task.state()), "TASK_STATE_"))},
+          {"exit", task.has_exit() ? ExitObject(task.exit()) : json(nullptr)},
+          {"started_at", TimeOrNull(task.started_at())},
+          {"exited_at", TimeOrNull(task.exited_at())}};
+}
+
+json AttemptObject(const v1::Attempt& attempt) {
+  auto tasks = json::array();
+  for (const v1::Task& task : attempt.tasks()) {
+    tasks.push_back(TaskObject(task));
+  }
+  return {{"epoch", attempt.epoch()},
+          {"tasks", std::move(tasks)},
+          {"placed_at", TimeOrNull(attempt.placed_at())},
+          {"running_at", TimeOrNull(attempt.running_at())},
+          {"notice_at", TimeOrNull(attempt.notice_at())},
+          {"parked_at", TimeOrNull(attempt.parked_at())},
+          {"saved_at", TimeOrNull(attempt.saved_at())},
+          {"released_at", TimeOrNull(attempt.released_at())},
+          {"stop_step", NumberOrNull(attempt.stop_step())},
+          {"start_reason", TextOrNull(attempt.start_reason())},
+          {"end_reason", TextOrNull(attempt.end_reason())},
+          {"end_detail", TextOrNull(attempt.end_detail())},
+          {"master_port", PositiveOrNull(attempt.master_port())}};
+}
+
+json CheckpointObject(const v1::Job& job) {
+  if (!job.has_checkpoint() || job.checkpoint().step() < 0 || job.checkpoint().at() == 0) {
+    return nullptr;
+  }
+  const v1::Checkpoint& checkpoint = job.checkpoint();
+  return {{"step", checkpoint.step()},
+          {"id", TextOrNull(checkpoint.id())},
+          {"at", TimeOrNull(checkpoint.at())},
+          {"epoch", checkpoint.epoch()}};
+}
+
+json ReasonList(const v1::Job& job) {
+  auto reasons = json::array();
+  for (const v1::Reason& reason : job.reasons()) {
+    reasons.push_back({{"code", reason.code()},
+                       {"message", reason.message()},
+                       {"remedy", TextOrNull(reason.remedy())}});
+  }
+  return reasons;
+}
+
+json VerdictList(const v1::Node& node) {
+  auto verdicts = json::array();
+  for (const v1::Verdict& verdict : node.verdicts()) {
+    verdicts.push_back({{"validator", verdict.validator()},
+                        {"verdict", verdict.verdict()},
+                        {"value", RealOrNull(verdict.value())},
+                        {"unit", TextOrNull(verdict.unit())},
+                        {"evidence", TextOrNull(verdict.evidence())},
+                        {"seconds", RealOrNull(verdict.seconds())},
+                        {"at", TimeOrNull(verdict.at())}});
+  }
+  return verdicts;
+}
+
+// One sentence for people, when the scheduler gave none.
+std::string Summary(const v1::Job& job) {
+  if (!job.detail().empty()) {
+    return job.detail();
+  }
+  if (job.reasons_size() > 0) {
+    return job.reasons(0).message();
+  }
+  const std::string state =
+      job.state() == v1::JOB_STATE_FINISHED ? OutcomeWord(job.outcome()) : StateWord(job.state());
+  return FormatJobName(job.id()) + " is " + state;
+}
+
+}  // namespace
+
+std::string StateWord(v1::JobState state) {
+  return Word(v1::JobState_Name(state), "JOB_STATE_");
+}
+std::string StateWord(v1::NodeState state) {
+  return Word(v1::NodeState_Name(state), "NODE_STATE_");
+}
+std::string OutcomeWord(v1::Outcome outcome) {
+  return Word(v1::Outcome_Name(outcome), "OUTCOME_");
+}
+
+std::string Quoted(std::string_view text) {
+  return Dump(json(std::string(text)));
+}
+
+std::string JobJson(const v1::Job& job) {
+  auto attempts = json::array();
+  for (const v1::Attempt& attempt : job.attempts()) {
+    attempts.push_back(AttemptObject(attempt));
+  }
+  const bool finished = job.state() == v1::JOB_STATE_FINISHED;
+  const std::string spec_text = FormatJobSpecJson(wire::FromProto(job.spec()));
+  json spec = json::parse(spec_text, nullptr, /*allow_exceptions=*/false);
+  return Dump({{"id", FormatJobName(job.id())},
+               {"spec", spec.is_discarded() ? json(nullptr) : std::move(spec)},
+               {"user", job.user()},
+               {"state", TextOrNull(StateWord(job.state()))},
+               {"submitted_at", TimeOrNull(job.submitted_at())},
+               {"state_since", TimeOrNull(job.state_since())},
+               {"finished_at", TimeOrNull(job.finished_at())},
+               {"outcome", TextOrNull(OutcomeWord(job.outcome()))},
+               {"exit_code", finished ? json(job.exit_code()) : json(nullptr)},
+               {"detail", TextOrNull(job.detail())},
+               {"attempts", std::move(attempts)},
+               {"checkpoint", CheckpointObject(job)},
+               {"suspensions", job.suspensions()},
+               {"hardware_restarts", job.hardware_restarts()},
+               {"failure_restarts", job.failure_restarts()},
+               {"reasons", ReasonList(job)},
+               {"step", NumberOrNull(job.step())},
+               {"total_steps", PositiveOrNull(job.total_steps())},
+               {"loss", RealOrNull(job.loss())},
+               {"run_s", job.run_ms() / 1000}});
+}
+
+std::string NodeJson(const v1::Node& node) {
+  return Dump({{"id", node.id()},
+               {"name", node.name()},
+               {"group", node.group()},
+               {"zone", node.zone()},
+               {"leaf", node.leaf()},
+               {"state", TextOrNull(StateWord(node.state()))},
+               {"capacity",
+                {{"cpus", node.capacity().cpus()},
+                 {"memory_bytes", node.capacity().memory_bytes()},
+                 {"gpus", node.capacity().gpus()},
+                 {"gpu_model", TextOrNull(node.capacity().gpu_model())}}},
+               {"reason", TextOrNull(node.reason())},
+               {"actor", TextOrNull(node.actor())},
+               {"state_since", TimeOrNull(node.state_since())},
+               {"job", JobNameOrNull(node.job())},
+               {"task", node.job() == 0 ? json(nullptr) : json(node.task())},
+               {"connected", node.connected()},
+               {"endpoint", TextOrNull(node.endpoint())},
+               {"address", TextOrNull(node.address())},
+               {"boot_id", TextOrNull(node.boot_id())},
+               {"faults", node.faults()},
+               {"verdicts", VerdictList(node)},
+               {"runtime", TextOrNull(node.runtime())},
+               {"agent_version", TextOrNull(node.agent_version())},
+               {"port_low", node.port_low()},
+               {"port_high", node.port_high()}});
+}
+
+std::string IncidentJson(const v1::Incident& incident) {
+  return Dump({{"id", incident.id()},
+               {"node", incident.node()},
+               {"kind", TextOrNull(Word(v1::FaultKind_Name(incident.kind()), "FAULT_KIND_"))},
+               {"code", incident.kind() == v1::FAULT_KIND_XID ? json(incident.code()) : json()},
+               {"device", TextOrNull(incident.device())},
+               {"text", TextOrNull(incident.text())},
+               {"action", TextOrNull(incident.action())},
+               {"job", JobNameOrNull(incident.job())},
+               {"first_seen_at", TimeOrNull(incident.first_seen_at())},
+               {"last_seen_at", TimeOrNull(incident.last_seen_at())},
+               {"recorded_at", TimeOrNull(incident.recorded_at())},
+               {"count", incident.count()},
+               {"cleared_at", TimeOrNull(incident.cleared_at())},
+               {"meaning", TextOrNull(incident.meaning())}});
+}
+
+std::string WhyJson(const v1::Job& job, uint64_t rev) {
+  return Dump({{"job", FormatJobName(job.id())},
+               {"state", TextOrNull(StateWord(job.state()))},
+               {"outcome", TextOrNull(OutcomeWord(job.outcome()))},
+               {"summary", Summary(job)},
+               {"reasons", ReasonList(job)},
+               {"rev", rev}});
+}
+
+}  // namespace tide::api

@@ -1,0 +1,26 @@
+#pragma once
+// Tide's nouns as the API's JSON objects: the field names of types.proto, enum words in lower
+// case, times in RFC 3339, durations in seconds, null for what is not set or not known.
+
+#include <string>
+#include <string_view>
+
+#include "tide/v1/types.pb.h"
+
+namespace tide::api {
+
+[[nodiscard]] std::string JobJson(const tide::v1::Job& job);
+[[nodiscard]] std::string NodeJson(const tide::v1::Node& node);
+[[nodiscard]] std::string IncidentJson(const tide::v1::Incident& incident);
+// {job, state, outcome, summary, reasons, rev}
+[[nodiscard]] std::string WhyJson(const tide::v1::Job& job, uint64_t rev);
+
+// "running", "link_down"; "" for the unspecified value.
+[[nodiscard]] std::string StateWord(tide::v1::JobState state);
+[[nodiscard]] std::string StateWord(tide::v1::NodeState state);
+[[nodiscard]] std::string OutcomeWord(tide::v1::Outcome outcome);
+
+// A JSON string literal, with quotes. Bytes that are not UTF-8 are replaced.
+[[nodiscard]] std::string Quoted(std::string_view text);
+
+}  // namespace tide::api

@@ -1,0 +1,183 @@
+#include "api/view/view.h"
+
+#include <algorithm>
+
+#include "api/http/auth.h"
+#include "api/view/json.h"
+#include "common/base/time.h"
+#include "common/spec/job_spec.h"
+
+namespace tide::api {
+namespace {
+
+// Puts `message` under `key` unless it is there already, word for word.
+template <typename Key, typename T>
+void Put(std::map<Key, std::shared_ptr<const Row<T>>>& rows,
+         const Key& key,
+         const T& message,
+         std::string json,
+         std::set<Key>& changed) {
+  auto& row = rows[key];
+  if (row == nullptr || row->json != json) {
+    row = std::make_shared<const Row<T>>(Row<T>{message, std::move(json)});
+    changed.insert(key);
+  }
+}
+
+// Drops what a full snapshot no longer has.
+template <typename Rows, typename Key>
+void KeepOnly(Rows& rows, const std::set<Key>& kept, std::set<Key>& changed) {
+  for (auto it = rows.begin(); it != rows.end();) {
+    if (kept.contains(it->first)) {
+      ++it;
+    } else {
+      changed.insert(it->first);
+      it = rows.erase(it);
+    }
+  }
+}
+
+// A new snapshot is compared with what was there, so that a broken and mended stream costs the
+// browsers nothing.
+void DropMissing(View& view, const v1::ViewDelta& snapshot, Changes& changes) {
+  Changes kept;
+  for (const v1::Job& job : snapshot.jobs()) {
+    kept.jobs.insert(job.id());
+  }
+  for (const v1::Node& node : snapshot.nodes()) {
+    kept.nodes.insert(node.name());
+  }
+  for (const v1::Incident& incident : snapshot.incidents()) {
+    kept.incidents.insert(incident.id());
+  }
+  KeepOnly(view.jobs, kept.jobs, changes.jobs);
+  KeepOnly(view.nodes, kept.nodes, changes.nodes);
+  KeepOnly(view.incidents, kept.incidents, changes.incidents);
+}
+
+}  // namespace
+
+std::shared_ptr<const JobRow> FindJob(const View& view, const std::string& ref) {
+  if (const auto id = ParseJobName(ref)) {
+    const auto it = view.jobs.find(*id);
+    return it == view.jobs.end() ? nullptr : it->second;
+  }
+  for (auto it = view.jobs.rbegin(); it != view.jobs.rend(); ++it) {
+    if (it->second->message.spec().name() == ref) {
+      return it->second;
+    }
+  }
+  return nullptr;
+}
+
+void Changes::Merge(const Changes& other) {
+  jobs.insert(other.jobs.begin(), other.jobs.end());
+  nodes.insert(other.nodes.begin(), other.nodes.end());
+  incidents.insert(other.incidents.begin(), other.incidents.end());
+}
+
+ViewStore::ViewStore(std::chrono::milliseconds stale_after)
+    : stale_after_(stale_after), boot_(RandomHex(4)), broken_since_(MonotonicNanos()) {}
+
+void ViewStore::Apply(const v1::ViewDelta& delta) {
+  const ViewPtr before = Get();
+  if (before == nullptr && !delta.reset()) {
+    return;  // nothing to add to; the first message of a stream is a snapshot
+  }
+  auto next = before == nullptr ? std::make_shared<View>() : std::make_shared<View>(*before);
+  Changes changes;
+  if (delta.reset()) {
+    DropMissing(*next, delta, changes);
+  }
+  for (const v1::Job& job : delta.jobs()) {
+    Put(next->jobs, job.id(), job, JobJson(job), changes.jobs);
+  }
+  for (const v1::Node& node : delta.nodes()) {
+    Put(next->nodes, node.name(), node, NodeJson(node), changes.nodes);
+  }
+  for (const v1::Incident& incident : delta.incidents()) {
+    Put(next->incidents, incident.id(), incident, IncidentJson(incident), changes.incidents);
+  }
+  for (const uint64_t id : delta.removed_jobs()) {
+    next->jobs.erase(id);
+    changes.jobs.insert(id);
+  }
+  next->rev = delta.rev();
+  next->seq += 1;
+  const std::scoped_lock lock(mutex_);
+  view_ = std::move(next);
+  log_.push_back(std::move(changes));
+  if (log_.size() > kRemembered) {
+    log_.pop_front();
+  }
+  changed_.notify_all();
+}
+
+void ViewStore::MarkConnected() {
+  const std::scoped_lock lock(mutex_);
+  broken_since_.reset();
+  changed_.notify_all();
+}
+
+void ViewStore::MarkBroken() {
+  const std::scoped_lock lock(mutex_);
+  if (!broken_since_) {
+    broken_since_ = MonotonicNanos();
+  }
+  changed_.notify_all();
+}
+
+void ViewStore::Stop() {
+  const std::scoped_lock lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+ViewPtr ViewStore::Get() const {
+  const std::scoped_lock lock(mutex_);
+  return view_;
+}
+
+std::optional<int64_t> ViewStore::StaleSeconds() const {
+  const std::scoped_lock lock(mutex_);
+  if (!broken_since_) {
+    return std::nullopt;
+  }
+  const int64_t age = MonotonicNanos() - *broken_since_;
+  if (age < std::chrono::nanoseconds(stale_after_).count()) {
+    return std::nullopt;
+  }
+  return age / 1'000'000'000;
+}
+
+bool ViewStore::WaitForRev(uint64_t rev, std::chrono::milliseconds timeout) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(
+      lock, timeout, [&] { return stopped_ || (view_ != nullptr && view_->rev >= rev); });
+}
+
+ViewPtr ViewStore::WaitBeyond(uint64_t seq, std::chrono::milliseconds timeout) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(
+      lock, timeout, [&] { return stopped_ || (view_ != nullptr && view_->seq > seq); });
+  return view_;
+}
+
+std::pair<ViewPtr, std::optional<Changes>> ViewStore::Since(uint64_t seq) const {
+  const std::scoped_lock lock(mutex_);
+  if (view_ == nullptr || seq > view_->seq || view_->seq - seq > log_.size()) {
+    return {view_, std::nullopt};
+  }
+  Changes merged;
+  for (size_t i = log_.size() - (view_->seq - seq); i < log_.size(); ++i) {
+    merged.Merge(log_[i]);
+  }
+  return {view_, std::move(merged)};
+}
+
+bool ViewStore::Pause(std::chrono::milliseconds time) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [this] { return stopped_.load(); });
+}
+
+}  // namespace tide::api

@@ -1,0 +1,94 @@
+#pragma once
+// The cluster as the scheduler last told it: an immutable copy that readers share, and the place
+// where it is replaced.
+// Thread rule: one thread applies deltas; any thread reads and waits. A View never changes.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "tide/v1/scheduler.pb.h"
+
+namespace tide::api {
+
+// An object with its JSON, encoded once for all readers.
+template <typename T>
+struct Row {
+  T message;
+  std::string json;
+};
+using JobRow = Row<tide::v1::Job>;
+using NodeRow = Row<tide::v1::Node>;
+using IncidentRow = Row<tide::v1::Incident>;
+
+struct View {
+  uint64_t rev = 0;  // the scheduler's revision
+  uint64_t seq = 0;  // counts the views of this process: never goes back, unlike `rev`
+  std::map<uint64_t, std::shared_ptr<const JobRow>> jobs;
+  std::map<std::string, std::shared_ptr<const NodeRow>> nodes;
+  std::map<uint64_t, std::shared_ptr<const IncidentRow>> incidents;
+};
+using ViewPtr = std::shared_ptr<const View>;
+
+// "j-12", or a name: the newest job that has it. Null when there is none.
+[[nodiscard]] std::shared_ptr<const JobRow> FindJob(const View& view, const std::string& ref);
+
+// Names of what differs between two views.
+struct Changes {
+  std::set<uint64_t> jobs;
+  std::set<std::string> nodes;
+  std::set<uint64_t> incidents;
+  void Merge(const Changes& other);
+};
+
+class ViewStore {
+ public:
+  explicit ViewStore(std::chrono::milliseconds stale_after = std::chrono::seconds(3));
+
+  void Apply(const tide::v1::ViewDelta& delta);
+  void MarkConnected();
+  void MarkBroken();
+  // Wakes every waiter for good: the server stops.
+  void Stop();
+  [[nodiscard]] bool stopped() const { return stopped_; }
+
+  // Null until the first snapshot.
+  [[nodiscard]] ViewPtr Get() const;
+  // Seconds since the stream broke, once that is longer than `stale_after`.
+  [[nodiscard]] std::optional<int64_t> StaleSeconds() const;
+
+  // Waits until the view has `rev`, but not longer than `timeout`.
+  bool WaitForRev(uint64_t rev, std::chrono::milliseconds timeout) const;
+  // Waits until the view is newer than `seq`, the server stops or `timeout` has passed.
+  ViewPtr WaitBeyond(uint64_t seq, std::chrono::milliseconds timeout) const;
+  // The view now and what changed in it after `seq`; no changes if that is longer ago than the
+  // store remembers.
+  [[nodiscard]] std::pair<ViewPtr, std::optional<Changes>> Since(uint64_t seq) const;
+  // Waits out `time`; true when the server stops meanwhile.
+  [[nodiscard]] bool Pause(std::chrono::milliseconds time) const;
+  // Differs from process to process: a `seq` means something only together with it.
+  [[nodiscard]] const std::string& boot() const { return boot_; }
+
+ private:
+  static constexpr size_t kRemembered = 10'000;
+
+  const std::chrono::milliseconds stale_after_;
+  const std::string boot_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  ViewPtr view_;
+  std::deque<Changes> log_;  // log_.back() led to view_->seq
+  std::optional<int64_t> broken_since_;
+  std::atomic<bool> stopped_ = false;
+};
+
+}  // namespace tide::api

@@ -1,0 +1,182 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ApiError, getJson, post } from './api';
+import { LogPane } from './log_pane';
+import { clock, jobs, session, show } from './store';
+import { StateWord } from './state_word';
+import type { Attempt, Job } from './types';
+import { age, count, jobLook, span } from './words';
+
+type Verb = 'suspend' | 'resume' | 'cancel';
+
+function verbsOf(job: Job): Verb[] {
+  if (job.state === 'finished' || job.state === 'stopping') return [];
+  if (job.state === 'held') return ['resume', 'cancel'];
+  return job.state === 'saving' ? ['cancel'] : ['suspend', 'cancel'];
+}
+
+function mayControl(job: Job): boolean {
+  const who = session.value;
+  if (!who || who.role === 'viewer') return false;
+  return who.role !== 'user' || who.user === job.user;
+}
+
+function Actions({ job }: { job: Job }) {
+  const [busy, setBusy] = useState<Verb | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [confirm, setConfirm] = useState(false);
+  const run = async (verb: Verb) => {
+    setBusy(verb);
+    setError(null);
+    setConfirm(false);
+    try {
+      await post(`/v1/jobs/${job.id}/${verb}`);
+    } catch (failure) {
+      const id = failure instanceof ApiError && failure.requestId ? ` (request ${failure.requestId})` : '';
+      setError(`Could not ${verb} ${job.id}: ${(failure as Error).message}${id}. The job is as it was.`);
+    }
+    setBusy(null);
+  };
+  if (!mayControl(job)) return null;
+  return (
+    <div class="actions">
+      {verbsOf(job).map((verb) => (
+        <button
+          key={verb}
+          type="button"
+          disabled={busy !== null}
+          onClick={() => (verb === 'cancel' && !confirm ? setConfirm(true) : void run(verb))}
+        >
+          {verb === 'cancel' && confirm ? 'Really cancel? It cannot be resumed' : verb}
+        </button>
+      ))}
+      <p role="alert" class="error" hidden={error === null}>
+        {error}
+      </p>
+    </div>
+  );
+}
+
+/** From one moment of the protocol to the next: notice → parked → saved → released. */
+function Handover({ attempt }: { attempt: Attempt }) {
+  const moments: [string, string | null][] = [
+    ['notice', attempt.notice_at],
+    ['parked', attempt.parked_at],
+    ['saved', attempt.saved_at],
+    ['released', attempt.released_at],
+  ];
+  const begin = attempt.notice_at;
+  if (begin === null) return null;
+  return (
+    <ol class="handover" aria-label={`How attempt ${attempt.epoch} gave its nodes back`}>
+      {moments.map(([name, at]) => (
+        <li key={name} class={at ? 'reached' : undefined}>
+          <span aria-hidden="true">{at ? '●' : '○'}</span> {name}{' '}
+          <span class="detail">
+            {at ? (at === begin ? new Date(at).toLocaleTimeString() : `+${((Date.parse(at) - Date.parse(begin)) / 1000).toFixed(1)} s`) : 'not yet'}
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function AttemptItem({ attempt, now }: { attempt: Attempt; now: number }) {
+  const end = attempt.released_at ? Date.parse(attempt.released_at) : now;
+  const ran = attempt.running_at ? `ran ${span(end - Date.parse(attempt.running_at))}` : 'starting';
+  const nodes = attempt.tasks.map((task) => task.node);
+  return (
+    <li>
+      <b>Attempt {attempt.epoch}</b> <span class="detail">({attempt.start_reason ?? 'started'})</span> on{' '}
+      {nodes.slice(0, 4).join(', ')}
+      {nodes.length > 4 && ` and ${nodes.length - 4} more`}, {ran}
+      {attempt.stop_step !== null && <>, stopped at step {count(attempt.stop_step)}</>}
+      {attempt.end_reason && (
+        <>
+          : {attempt.end_reason}
+          {attempt.end_detail && ` (${attempt.end_detail})`}
+        </>
+      )}
+      <Handover attempt={attempt} />
+    </li>
+  );
+}
+
+function Facts({ job }: { job: Job }) {
+  const facts: [string, string][] = [
+    ['User', job.user],
+    ['In this state', age(job.state_since, clock.value)],
+    ['Submitted', job.submitted_at ? new Date(job.submitted_at).toLocaleString() : '–'],
+    ['Progress', job.step === null ? '–' : `step ${count(job.step)}${job.total_steps ? ` of ${count(job.total_steps)}` : ''}`],
+    ['Last checkpoint', job.checkpoint ? `step ${count(job.checkpoint.step)}, ${age(job.checkpoint.at, clock.value)} ago` : 'none yet'],
+    ['Restarts', `${job.hardware_restarts} for hardware, ${job.failure_restarts} after a failure`],
+  ];
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function JobPanel({ id }: { id: string }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const [fetched, setFetched] = useState<Job | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const job = jobs.value.get(id) ?? fetched;
+  useEffect(() => {
+    heading.current?.focus();
+    // Old finished jobs are not in the stream.
+    if (!jobs.peek().has(id)) {
+      getJson<Job>(`/v1/jobs/${encodeURIComponent(id)}`).then(setFetched, (failure: Error) => setError(failure.message));
+    }
+  }, [id]);
+  return (
+    <section class="card panel" aria-labelledby="job-heading">
+      <div class="panel-head">
+        <h2 id="job-heading" tabIndex={-1} ref={heading}>
+          {id} {job?.spec?.name}
+        </h2>
+        {job && <StateWord look={jobLook(job)} />}
+        <button type="button" class="close" onClick={() => show(null)} aria-label={`Close ${id}`}>
+          ✕
+        </button>
+      </div>
+      {error && <p class="error">Cannot show {id}: {error}.</p>}
+      {job && (
+        <>
+          {job.detail && <p>{job.detail}</p>}
+          <Actions job={job} />
+          <Facts job={job} />
+          {job.reasons.length > 0 && (
+            <>
+              <h3>Why it waits</h3>
+              <ol class="reasons">
+                {job.reasons.map((reason) => (
+                  <li key={reason.code}>
+                    {reason.message}
+                    {reason.remedy && <span class="remedy">What would help: {reason.remedy}</span>}
+                  </li>
+                ))}
+              </ol>
+            </>
+          )}
+          {job.attempts.length > 0 && (
+            <>
+              <h3>Attempts</h3>
+              <ol class="attempts">
+                {job.attempts.map((attempt) => (
+                  <AttemptItem key={attempt.epoch} attempt={attempt} now={clock.value} />
+                ))}
+              </ol>
+              <LogPane job={job} />
+            </>
+          )}
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,7 @@
+import { render } from 'preact';
+import { App } from './app';
+import { begin } from './store';
+
+const root = document.getElementById('app');
+if (root) render(<App />, root);
+void begin();

@@ -1,0 +1,104 @@
+// The objects of the API, as far as this page reads them (api/openapi.yaml is the source).
+
+export interface Task {
+  index: number;
+  node: string;
+  state: string | null;
+  exit: { reason: string | null; code: number | null; message: string | null } | null;
+}
+
+export interface Attempt {
+  epoch: number;
+  tasks: Task[];
+  placed_at: string | null;
+  running_at: string | null;
+  notice_at: string | null;
+  parked_at: string | null;
+  saved_at: string | null;
+  released_at: string | null;
+  stop_step: number | null;
+  start_reason: string | null;
+  end_reason: string | null;
+  end_detail: string | null;
+}
+
+export interface Reason {
+  code: string;
+  message: string;
+  remedy: string | null;
+}
+
+export interface Spec {
+  name: string;
+  command?: string[];
+  priority?: string | number;
+  resources?: { nodes?: number; gpus_per_node?: number; ranks_per_node?: number };
+}
+
+export interface Job {
+  id: string;
+  spec: Spec | null;
+  user: string;
+  state: string;
+  submitted_at: string | null;
+  state_since: string | null;
+  finished_at: string | null;
+  outcome: string | null;
+  exit_code: number | null;
+  detail: string | null;
+  attempts: Attempt[];
+  checkpoint: { step: number; at: string | null } | null;
+  suspensions: number;
+  hardware_restarts: number;
+  failure_restarts: number;
+  reasons: Reason[];
+  step: number | null;
+  total_steps: number | null;
+  loss: number | null;
+}
+
+export interface Node {
+  id: number;
+  name: string;
+  zone: string;
+  leaf: string;
+  state: string;
+  reason: string | null;
+  actor: string | null;
+  job: string | null;
+  faults: number;
+}
+
+export interface Fault {
+  id: number;
+  node: string;
+  kind: string;
+  code: number | null;
+  device: string | null;
+  text: string | null;
+  meaning: string | null;
+  action: string | null;
+  job: string | null;
+  first_seen_at: string | null;
+  last_seen_at: string | null;
+  count: number;
+  cleared_at: string | null;
+}
+
+export interface Session {
+  user: string;
+  role: string;
+}
+
+export interface Snapshot {
+  rev: number;
+  jobs: Job[];
+  nodes: Node[];
+  faults: Fault[];
+}
+
+export interface Delta {
+  rev: number;
+  changed: { jobs: Job[]; nodes: Node[]; faults: Fault[] };
+  removed: { jobs: string[]; nodes: string[]; faults: number[] };
+}
