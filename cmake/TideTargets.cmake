@@ -15,9 +15,10 @@ function(tide_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_options)
 endfunction()
 
-# tide_test(NAME SOURCES a_test.cc … DEPS …): a Catch2 program registered with ctest under NAME.
+# tide_test(NAME [TSAN] SOURCES a_test.cc … DEPS …): a Catch2 program registered with ctest under
+# NAME. TSAN: it has threads of ours and also runs under the thread sanitizer.
 function(tide_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TSAN" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_catch_main tide_options)
   set_target_properties(${name} PROPERTIES
@@ -25,5 +26,11 @@ function(tide_test name)
     UNITY_BUILD OFF)
   target_precompile_headers(${name} REUSE_FROM tide_catch_pch)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120)
+  set(labels unit)
+  set_property(GLOBAL APPEND PROPERTY TIDE_UNIT_TESTS ${name})
+  if(ARG_TSAN)
+    list(APPEND labels tsan)
+    set_property(GLOBAL APPEND PROPERTY TIDE_TSAN_TESTS ${name})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300)
 endfunction()

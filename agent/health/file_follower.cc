@@ -18,7 +18,7 @@
 #include <optional>
 #include <utility>
 
-#include "agent/health/cursor.h"
+#include "common/health/cursor.h"
 #include "agent/health/sources.h"
 
 namespace tide::health {

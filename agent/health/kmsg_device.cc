@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "agent/health/cursor.h"
-#include "agent/health/kernel_log.h"
+#include "common/health/cursor.h"
+#include "common/health/kernel_log.h"
 #include "agent/health/sources.h"
 
 namespace tide::health {

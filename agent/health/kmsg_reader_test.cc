@@ -14,7 +14,7 @@
 #include <fstream>
 #include <random>
 
-#include "agent/health/kernel_log.h"
+#include "common/health/kernel_log.h"
 #include "agent/health/sources.h"
 
 namespace tide::health {

@@ -34,7 +34,7 @@ std::string PointerStep(std::string_view key) {
   return step;
 }
 
-std::string Shown(const yaml::Node& node) {
+std::string Shown(const yaml::TreeNode& node) {
   switch (node.kind) {
     case yaml::Kind::kNothing:
       return "nothing";

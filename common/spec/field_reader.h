@@ -17,7 +17,7 @@
 namespace tide {
 
 struct Value {
-  const yaml::Node* node = nullptr;
+  const yaml::TreeNode* node = nullptr;
   std::string pointer;  // JSON pointer, "" for the whole document
 };
 

@@ -36,7 +36,7 @@ const FieldReader::Elsewhere& Sections() {
 
 class SpecReader {
  public:
-  ParsedSpec Read(const yaml::Node& root) {
+  ParsedSpec Read(const yaml::TreeNode& root) {
     reader_.Map({&root, ""}, TopFields(), Sections());
     if (root.kind != yaml::Kind::kMap) {
       return {{}, reader_.Take()};

@@ -126,12 +126,12 @@ class TreeBuilder : public YAML::EventHandler {
 
  private:
   struct Frame {
-    std::shared_ptr<Node> node;
+    std::shared_ptr<TreeNode> node;
     NodePtr key;  // of the entry whose value comes next
     YAML::anchor_t anchor = 0;
   };
 
-  static size_t Weight(const Node& node) {
+  static size_t Weight(const TreeNode& node) {
     size_t sum = node.text.size() + 1;
     for (const NodePtr& item : node.items) {
       sum += Weight(*item);
@@ -155,8 +155,8 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  std::shared_ptr<Node> Make(Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    auto node = std::make_shared<Node>();
+  std::shared_ptr<TreeNode> Make(Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    auto node = std::make_shared<TreeNode>();
     node->kind = kind;
     std::tie(node->line, node->column) = Place(mark);
     if (anchor != 0 && ++anchors_seen_ > kAnchorsMax) {

@@ -12,8 +12,8 @@
 
 namespace tide::yaml {
 
-struct Node;
-using NodePtr = std::shared_ptr<const Node>;
+struct TreeNode;
+using NodePtr = std::shared_ptr<const TreeNode>;
 
 enum class Kind {
   kNothing,  // no value at all: `key:`
@@ -23,7 +23,7 @@ enum class Kind {
   kMap,
 };
 
-struct Node {
+struct TreeNode {
   Kind kind = Kind::kNothing;
   std::string text;     // of a scalar
   bool quoted = false;  // "…", '…' or a block: never a number or a boolean

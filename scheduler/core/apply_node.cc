@@ -244,7 +244,7 @@ ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
     state.changed.incidents.insert(open->id);
     return Applied::kChanged;
   }
-  const FaultJudgement judgement = JudgeFault(event.kind, event.code);
+  const FaultJudgement judgement = JudgeFault(event.kind, event.code, event.text);
   Incident incident;
   incident.id = IncidentId(state.next_incident_id++);
   incident.node = event.node;
@@ -300,10 +300,10 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kValidationRequested));
   TIDE_TRY(CheckIdle(state, *node));
   switch (node->state) {
-    case NodeState::kQuarantined:
     case NodeState::kProbation:
       node->after_validation = NodeState::kProbation;
       break;
+    case NodeState::kQuarantined:
     case NodeState::kDrained:
       node->after_validation =
           node->actor == kTideActor ? NodeState::kProbation : NodeState::kDrained;
@@ -341,7 +341,9 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
     node->reason = failed != event.verdicts.end()
                        ? "validator " + failed->validator + " failed: " + failed->evidence
                        : "no validator could run";
-    node->actor = kTideActor;
+    if (node->after_validation != NodeState::kDrained) {
+      node->actor = kTideActor;  // an operator's hold stays the operator's
+    }
     SetNodeState(state, *node, *NextNodeState(node->state, NodeEvent::kValidationFailed), at);
     return Applied::kChanged;
   }

@@ -133,6 +133,22 @@ TEST_CASE("one cause on one device is one incident, with its repeats counted") {
   CHECK(world.state.incidents.size() == 4);
 }
 
+TEST_CASE("an operator's drain of a broken node neither frees it nor gets lost") {
+  World world(Cluster().Leaf(1));
+  world.Xid(0, 79);
+  world.Drain(0);
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  CHECK(world.Apply(UndrainRequested{NodeId(0), "op"}).error().code == ErrorCode::kConflict);
+  world.agents.verdict = "fail";
+  world.Validate(0);
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  world.agents.verdict = "pass";
+  world.Validate(0);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  world.Undrain(0);
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+}
+
 TEST_CASE("a broken node comes back through validation and probation") {
   World world(Cluster().Leaf(1));
   world.Xid(0, 79);

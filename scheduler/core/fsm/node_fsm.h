@@ -64,7 +64,8 @@ inline constexpr auto kNodeTransitions = std::to_array<NodeTransition>({
     // Broken nodes come back through a validation only.
     {NodeState::kQuarantined, NodeEvent::kValidationRequested, NodeState::kValidating},
     {NodeState::kQuarantined, NodeEvent::kBroken, NodeState::kQuarantined},
-    {NodeState::kQuarantined, NodeEvent::kDrainRequested, NodeState::kDrained},
+    // An operator's hold on top: a passed validation leads to Drained, not back to work.
+    {NodeState::kQuarantined, NodeEvent::kDrainRequested, NodeState::kQuarantined},
 
     {NodeState::kValidating, NodeEvent::kValidationPassed, NodeState::kReady},
     {NodeState::kValidating, NodeEvent::kValidationPassedAfterFault, NodeState::kProbation},

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, kNodeStateCount> kExpected = {
     ".R..D..Q......",  // lost
     ".....XRQ......",  // draining
     "......RQV.....",  // drained
-    "....X..QV.....",  // quarantined
+    "....Q..QV.....",  // quarantined
     "..S.D..QV....R",  // probation
 };
 

@@ -12,6 +12,7 @@ struct FaultJudgement {
   std::string meaning;
 };
 
-[[nodiscard]] FaultJudgement JudgeFault(FaultKind kind, int32_t code);
+// text: the kernel's line without its envelope; some codes say in words how bad it is.
+[[nodiscard]] FaultJudgement JudgeFault(FaultKind kind, int32_t code, const std::string& text);
 
 }  // namespace tide

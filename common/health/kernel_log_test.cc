@@ -1,4 +1,4 @@
-#include "agent/health/kernel_log.h"
+#include "common/health/kernel_log.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

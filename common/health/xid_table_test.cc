@@ -1,4 +1,4 @@
-#include "agent/health/xid_table.h"
+#include "common/health/xid_table.h"
 
 #include <catch2/catch.hpp>
 

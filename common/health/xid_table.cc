@@ -1,4 +1,4 @@
-#include "agent/health/xid_table.h"
+#include "common/health/xid_table.h"
 
 #include <algorithm>
 #include <array>

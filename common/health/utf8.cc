@@ -1,6 +1,6 @@
 // Text from the kernel made fit for JSON and for protobuf strings.
 
-#include "agent/health/kernel_log.h"
+#include "common/health/kernel_log.h"
 
 namespace tide::health {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "agent/health/kernel_log.h"
+#include "common/health/kernel_log.h"
 
 namespace tide::health {
 

@@ -1,7 +1,7 @@
 // What log writers put before a kernel message, and how to take it off again.
 
-#include "agent/health/cursor.h"
-#include "agent/health/kernel_log.h"
+#include "common/health/cursor.h"
+#include "common/health/kernel_log.h"
 
 namespace tide::health {
 namespace {

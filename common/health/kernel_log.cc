@@ -1,9 +1,9 @@
-#include "agent/health/kernel_log.h"
+#include "common/health/kernel_log.h"
 
 #include <array>
 #include <cstdio>
 
-#include "agent/health/cursor.h"
+#include "common/health/cursor.h"
 
 namespace tide::health {
 namespace {

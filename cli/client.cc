@@ -1,0 +1,193 @@
+#include "cli/client.h"
+
+#include <httplib.h>
+#include <netinet/tcp.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <thread>
+
+namespace tide::cli {
+namespace {
+
+constexpr int kTries = 5;
+constexpr Duration kFirstPause = Duration::Millis(200);  // doubles from try to try
+constexpr auto kSilence = std::chrono::hours(24 * 30);   // a job may print nothing for long
+constexpr int kProbeAfterS = 15;                         // of silence, by TCP keep-alive
+
+std::string Hex(const unsigned char* bytes, size_t count) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (size_t i = 0; i < count; ++i) {
+    out += kDigits[bytes[i] >> 4U];
+    out += kDigits[bytes[i] & 0xFU];
+  }
+  return out;
+}
+
+void ProbeSilentPeer(int socket) {
+  const int on = 1;
+  const int after = kProbeAfterS;
+  const int probes = 4;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &after, sizeof after);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &after, sizeof after);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+void SetTimeout(httplib::Client& http, Duration timeout) {
+  const auto span = std::chrono::milliseconds(std::max<int64_t>(timeout.millis(), 1));
+  http.set_connection_timeout(span);
+  http.set_read_timeout(span);
+  http.set_write_timeout(span);
+}
+
+httplib::Headers HeadersFor(const Server& server) {
+  // Compressed answers would be held back until a block is full.
+  httplib::Headers headers = {{"Accept-Encoding", "identity"}};
+  if (!server.token.empty()) {
+    headers.emplace("Authorization", "Bearer " + server.token);
+  }
+  return headers;
+}
+
+bool NeverSent(httplib::Error error) {
+  return error == httplib::Error::Connection || error == httplib::Error::ConnectionTimeout;
+}
+
+// Only what another try may change: not certificates, not a bad address.
+bool MayPass(httplib::Error error) {
+  return NeverSent(error) || error == httplib::Error::Read || error == httplib::Error::Write;
+}
+
+std::string Explain(httplib::Error error) {
+  if (error == httplib::Error::Connection) {
+    return "no server answers at this address";
+  }
+  if (error == httplib::Error::Read || error == httplib::Error::ConnectionTimeout) {
+    return "no complete answer in time";
+  }
+  if (error == httplib::Error::SSLServerVerification) {
+    return "its certificate cannot be verified";
+  }
+  return httplib::to_string(error);
+}
+
+}  // namespace
+
+std::string UrlStep(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || std::string_view("-._~").find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      out += "%" + Hex(&byte, 1);
+    }
+  }
+  return out;
+}
+
+std::string NewIdempotencyKey() {
+  std::array<unsigned char, 16> bytes{};
+  size_t have = 0;
+  while (have < bytes.size()) {
+    const ssize_t got = ::getrandom(bytes.data() + have, bytes.size() - have, 0);
+    have += got > 0 ? static_cast<size_t>(got) : 0;
+  }
+  return Hex(bytes.data(), bytes.size());
+}
+
+Client::Client(Server server, Duration timeout) : server_(std::move(server)), timeout_(timeout) {}
+
+Failure Client::Unreachable(const std::string& why) const {
+  return {kExitUnreachable,
+          "cannot reach " + server_.url + " (from " + server_.origin + "): " + why +
+              "; start a server with `tide dev`, or name another with --server or TIDE_SERVER",
+          {},
+          true};
+}
+
+Client::Attempt Client::Try(const std::string& path, const PostBody* body, Duration left) const {
+  httplib::Client http(server_.url);
+  http.set_url_encode(false);
+  SetTimeout(http, left);
+  httplib::Headers headers = HeadersFor(server_);
+  const bool safe = body == nullptr || !body->idempotency_key.empty();
+  if (body != nullptr && !body->idempotency_key.empty()) {
+    headers.emplace("Idempotency-Key", body->idempotency_key);
+  }
+  auto result =
+      body == nullptr ? http.Get(path, headers) : http.Post(path, headers, body->text, body->type);
+  if (!result) {
+    const bool again = MayPass(result.error()) && (safe || NeverSent(result.error()));
+    return {std::unexpected(Unreachable(Explain(result.error()))), again};
+  }
+  if (result->status >= 200 && result->status < 300) {
+    return {std::move(result->body), false};
+  }
+  const bool again = result->status == 503 || result->status == 429;
+  return {std::unexpected(FailureFromReply(result->status, result->body)), again};
+}
+
+Answer<std::string> Client::Call(const std::string& path, const PostBody* body) const {
+  const int64_t deadline = MonotonicNanos() + timeout_.nanos();
+  Duration pause = kFirstPause;
+  for (int i = 1;; ++i) {
+    Attempt attempt = Try(path, body, Duration::Nanos(deadline - MonotonicNanos()));
+    const bool last = i == kTries || MonotonicNanos() + pause.nanos() >= deadline;
+    if (attempt.answer || !attempt.again || last) {
+      return std::move(attempt.answer);
+    }
+    std::this_thread::sleep_for(std::chrono::nanoseconds(pause.nanos()));
+    pause = pause * 2;
+  }
+}
+
+Answer<std::string> Client::Get(const std::string& path) const {
+  return Call(path, nullptr);
+}
+
+Answer<std::string> Client::Post(const std::string& path, const PostBody& body) const {
+  return Call(path, &body);
+}
+
+Answer<Client::StreamEnd> Client::Stream(const std::string& path, const Sink& sink) const {
+  httplib::Client http(server_.url);
+  http.set_url_encode(false);
+  SetTimeout(http, timeout_);
+  http.set_read_timeout(kSilence);
+  http.set_socket_options(ProbeSilentPeer);
+  int status = 0;
+  std::string refusal;
+  const auto result = http.Get(
+      path,
+      HeadersFor(server_),
+      [&](const httplib::Response& response) {
+        status = response.status;
+        return true;
+      },
+      [&](const char* data, size_t size) {
+        if (status == 200) {
+          sink({data, size});
+        } else {
+          refusal.append(data, size);
+        }
+        return true;
+      });
+  if (status == 503 || (!result && MayPass(result.error()))) {
+    return StreamEnd::kBroken;
+  }
+  if (!result) {
+    return std::unexpected(Unreachable(Explain(result.error())));
+  }
+  if (status != 200) {
+    return std::unexpected(FailureFromReply(status, refusal));
+  }
+  return StreamEnd::kComplete;
+}
+
+}  // namespace tide::cli

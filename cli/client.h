@@ -1,0 +1,60 @@
+#pragma once
+// HTTP to the API server: the only user of httplib here. Retries what is safe to retry.
+// Belongs to one thread.
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "cli/failure.h"
+#include "cli/profile.h"
+#include "common/base/time.h"
+
+namespace tide::cli {
+
+// "a b/c" as one step of a path: "a%20b%2Fc".
+[[nodiscard]] std::string UrlStep(std::string_view text);
+// 128 random bits in hex, for the Idempotency-Key header.
+[[nodiscard]] std::string NewIdempotencyKey();
+
+struct PostBody {
+  std::string text;
+  std::string type = "application/json";
+  std::string idempotency_key;  // "" = none
+};
+
+class Client {
+ public:
+  // `timeout` bounds a call with all its retries.
+  Client(Server server, Duration timeout);
+
+  // Body of the answer if its status is 2xx. A refused connection and 503 are tried again; so is
+  // an answer that broke off, unless it is to a POST without a key.
+  [[nodiscard]] Answer<std::string> Get(const std::string& path) const;
+  [[nodiscard]] Answer<std::string> Post(const std::string& path, const PostBody& body) const;
+
+  enum class StreamEnd {
+    kComplete,
+    kBroken,  // the connection broke, perhaps before the first byte
+  };
+  using Sink = std::function<void(std::string_view)>;
+  // One GET whose body goes to `sink` as it arrives, for as long as the server sends. No retries.
+  [[nodiscard]] Answer<StreamEnd> Stream(const std::string& path, const Sink& sink) const;
+
+  [[nodiscard]] const Server& server() const { return server_; }
+  [[nodiscard]] Duration timeout() const { return timeout_; }
+  [[nodiscard]] Failure Unreachable(const std::string& why) const;
+
+ private:
+  struct Attempt {
+    Answer<std::string> answer;
+    bool again = false;  // worth another try, and safe
+  };
+  [[nodiscard]] Attempt Try(const std::string& path, const PostBody* body, Duration left) const;
+  [[nodiscard]] Answer<std::string> Call(const std::string& path, const PostBody* body) const;
+
+  const Server server_;
+  const Duration timeout_;
+};
+
+}  // namespace tide::cli

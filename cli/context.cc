@@ -1,0 +1,149 @@
+#include "cli/context.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "common/spec/span_text.h"
+
+namespace tide::cli {
+namespace {
+
+constexpr size_t kPageMax = 1000;
+
+std::string Dump(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Answer<json> Parse(const Answer<std::string>& body) {
+  if (!body) {
+    return std::unexpected(body.error());
+  }
+  json value = json::parse(*body, nullptr, /*allow_exceptions=*/false);
+  if (value.is_discarded()) {
+    return Refuse(kExitFailed, "the answer of the server is no JSON; is this a Tide server?");
+  }
+  return value;
+}
+
+}  // namespace
+
+Format Context::format() const {
+  if (options.output == "json") {
+    return Format::kJson;
+  }
+  if (options.output == "jsonl") {
+    return Format::kJsonl;
+  }
+  return options.output == "name" ? Format::kName : Format::kTable;
+}
+
+Answer<const Client*> Context::Connect() {
+  if (client_) {
+    return &*client_;
+  }
+  const auto timeout = ParseSpan(options.timeout);
+  if (!timeout || timeout->nanos() == 0) {
+    return Refuse(kExitUsage,
+                  "--timeout: " + (timeout ? "it must be longer than 0" : timeout.error().message));
+  }
+  const auto server = ResolveServer(SourcesOfThisProcess(options.server));
+  if (!server) {
+    const bool refused = server.error().code == ErrorCode::kPermissionDenied;
+    return Refuse(refused ? kExitNotAllowed : kExitUsage, server.error().message);
+  }
+  client_.emplace(*server, *timeout);
+  return &*client_;
+}
+
+Answer<json> Context::Get(const std::string& path) {
+  const auto client = Connect();
+  if (!client) {
+    return std::unexpected(client.error());
+  }
+  return Parse((*client)->Get(path));
+}
+
+Answer<json> Context::Post(const std::string& path, const PostBody& body) {
+  const auto client = Connect();
+  if (!client) {
+    return std::unexpected(client.error());
+  }
+  return Parse((*client)->Post(path, body));
+}
+
+Answer<json> Context::GetList(const std::string& path, const std::string& query, size_t limit) {
+  json all;
+  while (true) {
+    const size_t have = all.is_null() ? 0 : all["items"].size();
+    std::string page = path + "?limit=" + std::to_string(std::min(kPageMax, limit - have));
+    page += query.empty() ? "" : "&" + query;
+    const std::string cursor = all.is_null() ? "" : Text(all, "next_cursor");
+    page += cursor.empty() ? "" : "&cursor=" + UrlStep(cursor);
+    auto part = Get(page);
+    if (!part) {
+      return part;
+    }
+    if (all.is_null()) {
+      all = json::object();
+      all["items"] = json::array();
+    }
+    for (const json& item : Items(*part, "items")) {
+      all["items"].push_back(item);
+    }
+    for (const char* key : {"next_cursor", "rev", "total_estimate"}) {
+      all[key] = Member(*part, key);
+    }
+    if (Text(all, "next_cursor").empty() || all["items"].size() >= limit ||
+        Items(*part, "items").empty()) {
+      return all;
+    }
+  }
+}
+
+void Context::Print(std::string_view text) const {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void Context::Hint(const std::string& text) const {
+  if (!options.quiet) {
+    std::fprintf(stderr, "%s\n", text.c_str());
+  }
+}
+
+void Context::PrintJson(const json& value) const {
+  Print(Dump(value, format() == Format::kJsonl ? -1 : 2));
+}
+
+void Context::PrintList(const json& list,
+                        const char* name,
+                        const std::function<Table()>& table) const {
+  switch (format()) {
+    case Format::kJson:
+      PrintJson(list);
+      return;
+    case Format::kJsonl:
+      for (const json& item : Items(list, "items")) {
+        PrintJson(item);
+      }
+      return;
+    case Format::kName:
+      for (const json& item : Items(list, "items")) {
+        Print(Printable(Text(item, name)) + "\n");
+      }
+      return;
+    case Format::kTable:
+      break;
+  }
+  const Table made = table();
+  if (!made.empty()) {
+    Print(made.Render(OutStyle()));
+  }
+}
+
+int Context::Report(const Failure& failure, std::string_view file) const {
+  std::fputs(FormatFailure(failure, file).c_str(), stderr);
+  return failure.exit_code;
+}
+
+}  // namespace tide::cli

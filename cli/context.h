@@ -1,0 +1,68 @@
+#pragma once
+// What every verb works with: the global options, the server, stdout and stderr.
+// Belongs to the main thread.
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/client.h"
+#include "cli/failure.h"
+#include "cli/json_view.h"
+#include "cli/style.h"
+#include "cli/table.h"
+
+namespace tide::cli {
+
+enum class Format {
+  kTable,
+  kJson,   // the API's object
+  kJsonl,  // one object per line
+  kName,   // ids and names, for pipes
+};
+
+struct GlobalOptions {
+  std::string output = "table";
+  std::string server;
+  std::string timeout = "30s";
+  bool quiet = false;
+  bool no_color = false;
+};
+
+class Context {
+ public:
+  GlobalOptions options;
+  // The words after the first "--" of the command line, if there is one.
+  std::optional<std::vector<std::string>> after_dashes;
+  int exit_code = kExitOk;
+
+  [[nodiscard]] Format format() const;
+  [[nodiscard]] Style OutStyle() const { return DetectStyle(1, options.no_color); }
+  [[nodiscard]] Style ErrStyle() const { return DetectStyle(2, options.no_color); }
+
+  // The client for --server, --timeout and the profiles; made at the first call.
+  [[nodiscard]] Answer<const Client*> Connect();
+  // Body of the answer as JSON. An answer that is no JSON is a failure.
+  [[nodiscard]] Answer<json> Get(const std::string& path);
+  [[nodiscard]] Answer<json> Post(const std::string& path, const PostBody& body);
+  // All pages of a list, at most `limit` items: an object like one page. `query` is "a=b" or "".
+  [[nodiscard]] Answer<json> GetList(const std::string& path,
+                                     const std::string& query,
+                                     size_t limit);
+
+  void Print(std::string_view text) const;   // stdout, as it is
+  void Hint(const std::string& text) const;  // one line to stderr unless --quiet
+  void PrintJson(const json& value) const;   // one object in the format asked for
+  // A list in the format asked for; `name` is the key that -o name prints.
+  void PrintList(const json& list, const char* name, const std::function<Table()>& table) const;
+  // Says on stderr what went wrong; returns the exit code. `file` is where a spec came from.
+  int Report(const Failure& failure, std::string_view file = "") const;
+
+ private:
+  std::optional<Client> client_;
+};
+
+}  // namespace tide::cli

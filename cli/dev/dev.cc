@@ -1,0 +1,207 @@
+// `tide dev`: a whole cluster on this machine, with one command.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "cli/context.h"
+#include "cli/dev/children.h"
+#include "cli/dev/demo.h"
+#include "cli/dev/workspace.h"
+#include "cli/verbs.h"
+#include "common/base/time.h"
+
+namespace tide::cli {
+namespace {
+
+// Lines of the story with the time since the start; the demo's thread and the main one print.
+class Teller {
+ public:
+  void Say(const std::string& line) {
+    const int64_t seconds = (MonotonicNanos() - started_ns_) / 1'000'000'000;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::printf("%02lld:%02lld  %s\n",
+                static_cast<long long>(seconds / 60),
+                static_cast<long long>(seconds % 60),
+                line.c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  const int64_t started_ns_ = MonotonicNanos();
+  std::mutex mutex_;
+};
+
+// The jobs' working folder: the example scripts, readable for the jobs' user.
+Status CopyExamples(const Workspace& workspace) {
+  const std::string work = workspace.root() + "/work";
+  std::error_code error;
+  std::filesystem::create_directories(work, error);
+  for (const char* script : {"train_charlm.py", "count.py"}) {
+    const std::string target = work + "/" + script;
+    std::filesystem::copy_file(workspace.sdk() + "/examples/" + script,
+                               target,
+                               std::filesystem::copy_options::overwrite_existing,
+                               error);
+    if (error) {
+      return Fail(ErrorCode::kSystem, "cannot copy " + target + ": " + error.message());
+    }
+    ::chmod(target.c_str(), 0644);
+  }
+  ::chmod(work.c_str(), 0755);
+  return {};
+}
+
+void Introduce(const Workspace& workspace) {
+  std::printf(
+      "tide dev: scheduler, API, web and %zu agents on this machine\n"
+      "  web   %s/#code=%s   (the code works once)\n"
+      "  CLI   %s/tide ps   (finds this cluster by itself)\n"
+      "  logs  %s/logs/\n"
+      "  Ctrl-C stops everything and cleans up.\n",
+      workspace.nodes().size(),
+      workspace.server().c_str(),
+      workspace.login_code().c_str(),
+      workspace.bin().c_str(),
+      workspace.root().c_str());
+  std::fflush(stdout);
+}
+
+bool PrintClaims(const std::vector<Claim>& claims) {
+  bool all = true;
+  std::printf("\nChecked:\n");
+  for (const Claim& claim : claims) {
+    all = all && claim.held;
+    std::printf("  %s %s%s%s\n",
+                claim.held ? "✔" : "✕",
+                claim.text.c_str(),
+                claim.evidence.empty() ? "" : "  — ",
+                claim.evidence.c_str());
+  }
+  std::fflush(stdout);
+  return all;
+}
+
+// Waits for SIGINT or SIGTERM (masked in every thread), tending the daemons meanwhile.
+//   finished: ends the wait, too, when `once`.
+Status TendUntilEnd(Children& children,
+                    Teller& teller,
+                    const std::atomic<bool>& finished,
+                    bool once,
+                    bool& interrupted) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  while (!(once && finished)) {
+    const timespec pause{0, 50'000'000};
+    if (sigtimedwait(&signals, nullptr, &pause) > 0) {
+      interrupted = true;
+      return {};
+    }
+    TIDE_ASSIGN(const std::vector<std::string> news, children.Tend());
+    for (const std::string& line : news) {
+      teller.Say(line);
+    }
+  }
+  return {};
+}
+
+int Complain(const Error& error, int code) {
+  std::fprintf(stderr, "tide dev: %s\n", error.message.c_str());
+  return code;
+}
+
+int ExitCodeOf(const Error& error) {
+  return error.code == ErrorCode::kConflict ? static_cast<int>(kExitConflict)
+                                            : static_cast<int>(kExitFailed);
+}
+
+int RunDev(const DevOptions& options) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  auto workspace = Workspace::Open(options);
+  if (!workspace) {
+    return Complain(workspace.error(), ExitCodeOf(workspace.error()));
+  }
+  if (const Status copied = CopyExamples(*workspace); !copied) {
+    return Complain(copied.error(), kExitFailed);
+  }
+  Teller teller;
+  Introduce(*workspace);
+  Children children;
+  for (const ChildSpec& daemon : workspace->Daemons()) {
+    if (const Status started = children.Start(daemon); !started) {
+      return Complain(started.error(), kExitFailed);
+    }
+  }
+  std::atomic<bool> stop = false;
+  std::atomic<bool> finished = false;
+  Demo demo(*workspace, [&](const std::string& line) { teller.Say(line); }, stop);
+  Status played;
+  std::thread story;
+  if (!options.no_demo) {
+    story = std::thread([&] {
+      played = demo.Play();
+      if (!played && !stop) {
+        teller.Say("the story broke off: " + played.error().message);
+      } else if (played && !options.once) {
+        teller.Say(
+            "That was the story; the cluster stays up. Try: tide nodes, tide show charlm, "
+            "tide faults");
+      }
+      finished = true;
+    });
+  }
+  bool interrupted = false;
+  const Status tended = TendUntilEnd(children, teller, finished, options.once, interrupted);
+  stop = true;
+  if (story.joinable()) {
+    story.join();
+  }
+  const bool held = options.no_demo || (played && PrintClaims(demo.claims()));
+  children.StopAll();
+  workspace->Discard();
+  if (!tended) {
+    return Complain(tended.error(), kExitFailed);
+  }
+  if (options.once && interrupted) {
+    return kExitInterrupted;
+  }
+  return options.once && !held ? static_cast<int>(kExitFailed) : static_cast<int>(kExitOk);
+}
+
+}  // namespace
+
+void AddDevVerb(CLI::App& app, Context& context) {
+  auto options = std::make_shared<DevOptions>();
+  CLI::App* verb = app.add_subcommand("dev", "a whole cluster on this machine, with a demo");
+  verb->add_option("--nodes", options->nodes, "agents to start")->check(CLI::Range(1, 64));
+  verb->add_option("--port", options->port, "of the API and the web page")
+      ->check(CLI::Range(1, 65535));
+  verb->add_option("--state", options->state_dir, "folder to keep; else a temporary one");
+  verb->add_option("--runtime", options->runtime, "auto, oci or process")
+      ->check(CLI::IsMember({"auto", "oci", "process"}));
+  verb->add_flag("--once", options->once, "play the demo, check it, exit 0 or 1");
+  verb->add_flag("--no-demo", options->no_demo, "just the cluster");
+  verb->callback([options, &context] {
+    if (!options->no_demo && options->nodes < 4) {
+      std::fprintf(stderr, "tide dev: the demo needs 4 nodes; give --no-demo for fewer\n");
+      context.exit_code = kExitUsage;
+      return;
+    }
+    context.exit_code = RunDev(*options);
+  });
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,296 @@
+#include "cli/dev/workspace.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <openssl/evp.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include "cli/environment.h"
+#include "cli/profile.h"
+#include "common/base/time.h"
+
+namespace tide::cli {
+namespace {
+
+constexpr const char* kVersion = "tide dev 1";
+constexpr int64_t kLoginCodeSeconds = 600;
+
+std::string Hex(const unsigned char* bytes, size_t count) {
+  static constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (size_t i = 0; i < count; ++i) {
+    out += kDigits[bytes[i] >> 4U];
+    out += kDigits[bytes[i] & 15U];
+  }
+  return out;
+}
+
+Result<std::string> RandomHex(size_t count) {
+  std::array<unsigned char, 64> bytes{};
+  if (::getrandom(bytes.data(), count, 0) != static_cast<ssize_t>(count)) {
+    return FailErrno("cannot get random bytes", errno);
+  }
+  return Hex(bytes.data(), count);
+}
+
+std::string Sha256Hex(const std::string& text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  return Hex(digest.data(), size);
+}
+
+// A free port is found out by trying; the API server still has the last word.
+Status CheckPortFree(int port) {
+  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int yes = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const void* generic = &address;
+  if (::bind(fd.get(), static_cast<const sockaddr*>(generic), sizeof address) != 0) {
+    return Fail(
+        ErrorCode::kConflict,
+        "port " + std::to_string(port) + " on 127.0.0.1 is in use; choose another with --port");
+  }
+  return {};
+}
+
+// A folder that only we may write, that no other user put there for us.
+Status MakeOwnFolder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0711) != 0 && errno != EEXIST) {
+    return FailErrno("cannot create " + path + "; choose another folder with --state", errno);
+  }
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() ||
+      (info.st_mode & 022U) != 0) {
+    return Fail(ErrorCode::kConflict,
+                path + " is not a folder of ours alone; choose another with --state");
+  }
+  return {};
+}
+
+std::string FirstExisting(const std::vector<std::string>& candidates) {
+  for (const std::string& path : candidates) {
+    if (::access(path.c_str(), R_OK) == 0) {
+      return std::filesystem::weakly_canonical(path).string();
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<Workspace> Workspace::Open(const DevOptions& options) {
+  Workspace workspace;
+  workspace.temporary_ = options.state_dir.empty();
+  workspace.root_ = workspace.temporary_ ? "/tmp/tide-dev-" + std::to_string(::geteuid())
+                                         : std::filesystem::absolute(options.state_dir).string();
+  workspace.port_ = options.port;
+  workspace.runtime_ = options.runtime;
+  workspace.bin_ = std::filesystem::canonical("/proc/self/exe").parent_path().string();
+  // Beside the programs when installed, above them in a build tree.
+  workspace.sdk_ =
+      FirstExisting({workspace.bin_ + "/../share/tide/sdk", workspace.bin_ + "/../../../sdk"});
+  workspace.web_ =
+      FirstExisting({workspace.bin_ + "/../share/tide/web", workspace.bin_ + "/../../../web/dist"});
+  if (workspace.sdk_.empty()) {
+    return Fail(ErrorCode::kNotFound, "Tide's SDK is not beside the programs in " + workspace.bin_);
+  }
+  TIDE_TRY(MakeOwnFolder(workspace.root_));
+  if (!workspace.temporary_) {
+    const std::string profile = DevProfilePath();
+    TIDE_TRY(MakeDirs(profile.substr(0, profile.rfind('/')), 0711));
+  }
+  TIDE_TRY(workspace.Lock());
+  TIDE_TRY(workspace.CheckVersion());
+  TIDE_TRY(CheckPortFree(options.port));
+  TIDE_TRY(workspace.Prepare(options));
+  return workspace;
+}
+
+Status Workspace::Lock() {
+  const std::string path = root_ + "/lock";
+  lock_ = Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock_.valid()) {
+    return FailErrno("cannot open " + path, errno);
+  }
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    const auto pid = ReadFile(path, 64);
+    return Fail(ErrorCode::kConflict,
+                "another tide dev" + (pid && !pid->empty() ? " (pid " + *pid + ")" : "") +
+                    " uses " + root_ + "; end it, or choose another folder with --state");
+  }
+  const std::string pid = std::to_string(::getpid());
+  if (::ftruncate(lock_.get(), 0) != 0) {
+    return FailErrno("cannot write " + path, errno);
+  }
+  return WriteAll(lock_.get(), pid);
+}
+
+Status Workspace::CheckVersion() {
+  const std::string path = root_ + "/version";
+  const auto version = ReadFile(path, 256);
+  if (version && *version != kVersion) {
+    return Fail(ErrorCode::kConflict,
+                root_ + " holds the state of \"" + *version + "\", this is \"" + kVersion +
+                    "\"; remove that folder or choose another with --state");
+  }
+  if (!version && ::access((root_ + "/scheduler").c_str(), F_OK) == 0) {
+    return Fail(ErrorCode::kConflict,
+                root_ + " is no folder of tide dev; choose another with --state");
+  }
+  if (version && temporary_) {
+    TIDE_TRY(CleanLeftovers());
+    for (const auto& entry : std::filesystem::directory_iterator(root_)) {
+      if (entry.path().filename() != "lock") {
+        std::error_code ignored;
+        std::filesystem::remove_all(entry.path(), ignored);
+      }
+    }
+  }
+  resumed_ = version.has_value() && !temporary_;
+  return WriteFileDurably(path, kVersion);
+}
+
+// What a killed `tide dev` left running: each agent's folder knows its tasks.
+Status Workspace::CleanLeftovers() const {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(root_, error)) {
+    if (!entry.path().filename().string().starts_with("agent-")) {
+      continue;
+    }
+    const std::string program = bin_ + "/tide-agent";
+    const std::string folder = entry.path().string();
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::execl(program.c_str(), program.c_str(), "--clean", folder.c_str(), nullptr);
+      ::_exit(127);
+    }
+    int status = 0;
+    if (pid < 0 || ::waitpid(pid, &status, 0) != pid || status != 0) {
+      return Fail(ErrorCode::kSystem,
+                  "cannot end what an earlier tide dev left running in " + folder);
+    }
+  }
+  return {};
+}
+
+Status Workspace::Prepare(const DevOptions& options) {
+  for (const char* folder : {"/logs", "/scheduler", "/kmsg"}) {
+    TIDE_TRY(MakeDirs(root_ + folder));
+  }
+  for (int i = 0; i < options.nodes; ++i) {
+    const bool first_half = i < (options.nodes + 1) / 2;
+    const int number = first_half ? i + 1 : i - (options.nodes + 1) / 2 + 1;
+    DevNode node;
+    node.zone = first_half ? "A" : "B";
+    const std::string prefix = first_half ? "a" : "b";
+    node.leaf = prefix + "-l" + std::to_string((number - 1) / 16 + 1);
+    node.name = prefix + "-n" + std::to_string(number);
+    node.kmsg = root_ + "/kmsg/" + node.name;
+    const Fd touched(::open(node.kmsg.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    nodes_.push_back(node);
+  }
+  if (const auto kept = ReadFile(root_ + "/token", 256)) {
+    token_ = *kept;
+  } else {
+    TIDE_ASSIGN(token_, RandomHex(24));
+    token_ = "tide_" + token_;
+    TIDE_TRY(WriteFileDurably(root_ + "/token", token_));
+  }
+  const std::string user = Env("USER").empty() ? "dev" : Env("USER");
+  TIDE_TRY(WriteFileDurably(root_ + "/tokens", Sha256Hex(token_) + " " + user + " admin\n"));
+  TIDE_ASSIGN(login_code_, RandomHex(8));
+  const int64_t expires = SystemNow().unix_nanos() / 1'000'000'000 + kLoginCodeSeconds;
+  TIDE_TRY(WriteFileDurably(root_ + "/login-code",
+                            login_code_ + " " + std::to_string(expires) + " " + user + "\n"));
+  // Where every `tide` of this user looks for it.
+  return WriteFileDurably(DevProfilePath(), "server: " + server() + "\ntoken: " + token_ + "\n");
+}
+
+std::vector<ChildSpec> Workspace::Daemons() const {
+  const std::string scheduler = "unix:" + root_ + "/scheduler.sock";
+  std::vector<ChildSpec> daemons;
+  daemons.push_back({"scheduler",
+                     {bin_ + "/tide-scheduler",
+                      "--listen",
+                      scheduler,
+                      "--store",
+                      "sqlite:" + root_ + "/scheduler/tide.db",
+                      "--isolation-timeout-ms",
+                      "30000"},
+                     root_ + "/logs/scheduler.log"});
+  int index = 0;
+  for (const DevNode& node : nodes_) {
+    const int port = 20000 + 100 * (index++ % 100);
+    daemons.push_back({"agent " + node.name,
+                       {bin_ + "/tide-agent",
+                        "--scheduler",
+                        scheduler,
+                        "--name",
+                        node.name,
+                        "--zone",
+                        node.zone,
+                        "--leaf",
+                        node.leaf,
+                        "--state",
+                        root_ + "/agent-" + node.name,
+                        "--listen",
+                        "unix:" + root_ + "/agent-" + node.name + ".sock",
+                        "--ports",
+                        std::to_string(port) + "-" + std::to_string(port + 99),
+                        "--checkpoint-root",
+                        root_ + "/checkpoints",
+                        "--run-root",
+                        "/dev/shm/tide-" + std::to_string(::geteuid()),
+                        "--sdk-dir",
+                        sdk_,
+                        "--kmsg",
+                        node.kmsg,
+                        "--runtime",
+                        runtime_,
+                        "--env",
+                        "GLOO_SOCKET_IFNAME=lo",
+                        "--stop-tasks-on-exit"},
+                       root_ + "/logs/agent-" + node.name + ".log"});
+  }
+  ChildSpec api{"api",
+                {bin_ + "/tide-api",
+                 "--scheduler",
+                 scheduler,
+                 "--listen",
+                 "127.0.0.1:" + std::to_string(port_),
+                 "--token-file",
+                 root_ + "/tokens",
+                 "--login-code-file",
+                 root_ + "/login-code"},
+                root_ + "/logs/api.log"};
+  if (!web_.empty()) {
+    api.argv.insert(api.argv.end(), {"--web-dir", web_});
+  }
+  daemons.push_back(std::move(api));
+  return daemons;
+}
+
+void Workspace::Discard() {
+  ::unlink(DevProfilePath().c_str());
+  if (temporary_) {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,71 @@
+#pragma once
+// The folder in which `tide dev` keeps everything, and the cluster laid out in it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/dev/children.h"
+#include "common/base/file.h"
+
+namespace tide::cli {
+
+struct DevOptions {
+  std::string state_dir;  // empty = a temporary one, gone at the end
+  int nodes = 4;
+  int port = 7070;
+  bool once = false;
+  bool no_demo = false;
+  std::string runtime = "auto";
+};
+
+struct DevNode {
+  std::string name;  // "a-n1"
+  std::string zone;
+  std::string leaf;
+  std::string kmsg;  // the file that stands for its kernel log
+};
+
+// Owns the lock on the folder: two `tide dev` never share one.
+class Workspace {
+ public:
+  // Makes or takes over the folder; a temporary one left by a killed `tide dev` is cleared, its
+  // tasks ended. Errors: in use (with the pid), of another version, not ours, not writable.
+  [[nodiscard]] static Result<Workspace> Open(const DevOptions& options);
+
+  [[nodiscard]] const std::string& root() const { return root_; }
+  [[nodiscard]] const std::string& bin() const { return bin_; }
+  [[nodiscard]] const std::string& sdk() const { return sdk_; }
+  [[nodiscard]] const std::string& token() const { return token_; }
+  [[nodiscard]] const std::string& login_code() const { return login_code_; }
+  [[nodiscard]] const std::vector<DevNode>& nodes() const { return nodes_; }
+  [[nodiscard]] std::string server() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  [[nodiscard]] bool resumed() const { return resumed_; }
+
+  // Scheduler, agents and API as children to start, in order.
+  [[nodiscard]] std::vector<ChildSpec> Daemons() const;
+  // Removes a temporary folder.
+  void Discard();
+
+ private:
+  Workspace() = default;
+  [[nodiscard]] Status Lock();
+  [[nodiscard]] Status CheckVersion();
+  [[nodiscard]] Status Prepare(const DevOptions& options);
+  [[nodiscard]] Status CleanLeftovers() const;
+
+  std::string root_;
+  std::string bin_;
+  std::string sdk_;
+  std::string web_;
+  std::string token_;
+  std::string login_code_;
+  std::string runtime_;
+  std::vector<DevNode> nodes_;
+  int port_ = 0;
+  bool temporary_ = false;
+  bool resumed_ = false;
+  Fd lock_;
+};
+
+}  // namespace tide::cli

@@ -1,0 +1,117 @@
+// tide drain, undrain NODE...
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/context.h"
+#include "cli/job_view.h"
+#include "cli/node_set.h"
+#include "cli/verbs.h"
+
+namespace tide::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> nodes;
+  std::string reason;
+};
+
+void PrintChange(const Context& context,
+                 const std::string& verb,
+                 const json& before,
+                 const json& after) {
+  const std::string name = Printable(Text(after, "name"));
+  switch (context.format()) {
+    case Format::kName:
+      context.Print(name + "\n");
+      return;
+    case Format::kJson:
+    case Format::kJsonl:
+      context.PrintJson(after);
+      return;
+    case Format::kTable:
+      break;
+  }
+  const Style style = context.OutStyle();
+  const std::string state = Text(after, "state");
+  context.Print(style.Sign("✔") + name + " " + Printable(Text(before, "state")) +
+                (style.accessible ? " to " : " → ") +
+                style.Paint(StateTone(state), Printable(state)) + "\n");
+  if (verb == "drain") {
+    context.Hint("Undo: tide undrain " + name);
+  }
+}
+
+Answer<void> ChangeOne(Context& context,
+                       const std::string& verb,
+                       const std::string& name,
+                       const std::string& reason) {
+  const std::string path = "/v1/nodes/" + UrlStep(name);
+  const auto before = context.Get(path);
+  if (!before) {
+    return std::unexpected(before.error());
+  }
+  const std::string job = Printable(Text(*before, "job"));
+  if (verb == "drain" && !job.empty()) {
+    context.Hint(Printable(name) + " runs task " + std::to_string(Number(*before, "task", 0)) +
+                 " of " + job + ", which is asked to save and moves to other nodes.");
+  }
+  json body = json::object();
+  if (!reason.empty()) {
+    body["reason"] = reason;
+  }
+  const auto after = context.Post(
+      path + "/" + verb,
+      {body.dump(-1, ' ', false, json::error_handler_t::replace), "application/json", ""});
+  if (!after) {
+    return std::unexpected(after.error());
+  }
+  PrintChange(context, verb, *before, *after);
+  return {};
+}
+
+int Change(Context& context, const std::string& verb, const Options& options) {
+  const auto names = ExpandNodes(options.nodes);
+  if (!names) {
+    return context.Report({kExitUsage, names.error().message, {}, false});
+  }
+  if (verb == "drain" && options.reason.find_first_not_of(" \t") == std::string::npos) {
+    return context.Report(
+        {kExitUsage, "--reason: say why, for whoever finds the node drained", {}, false});
+  }
+  int exit_code = kExitOk;
+  for (const std::string& name : *names) {
+    const auto changed = ChangeOne(context, verb, name, options.reason);
+    if (changed) {
+      continue;
+    }
+    const int code = context.Report(changed.error());
+    exit_code = exit_code == kExitOk ? code : exit_code;
+    if (code == kExitUnreachable) {
+      break;
+    }
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+void AddDrainVerbs(CLI::App& app, Context& context) {
+  for (const std::string name : {"drain", "undrain"}) {
+    const auto options = std::make_shared<Options>();
+    CLI::App* verb =
+        app.add_subcommand(name,
+                           name == "drain" ? "Take nodes out of service, moving their jobs"
+                                           : "Give drained or quarantined nodes back");
+    verb->add_option("nodes", options->nodes, "Names, such as a-l07-n[01-20]")->required();
+    CLI::Option* reason = verb->add_option("--reason", options->reason, "Why, for others to read");
+    if (name == "drain") {
+      reason->required();
+    }
+    verb->callback(
+        [options, &context, name] { context.exit_code = Change(context, name, *options); });
+  }
+}
+
+}  // namespace tide::cli

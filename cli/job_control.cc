@@ -1,0 +1,119 @@
+// tide suspend, resume, cancel JOB...
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/context.h"
+#include "cli/job_view.h"
+#include "cli/verbs.h"
+#include "common/spec/span_text.h"
+
+namespace tide::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> jobs;
+  std::string reason;
+  std::string grace;
+  bool yes = false;
+};
+
+bool Confirmed(const Context& context, const Options& options) {
+  if (options.jobs.size() < 2 || options.yes || ::isatty(STDIN_FILENO) != 1) {
+    return true;
+  }
+  std::fprintf(stderr, "Cancel %zu jobs? [y/N] ", options.jobs.size());
+  const int answer = std::getchar();
+  if (answer == 'y' || answer == 'Y') {
+    return true;
+  }
+  context.Hint("Nothing was cancelled.");
+  return false;
+}
+
+Answer<json> BodyFor(const Options& options) {
+  json body = json::object();
+  if (!options.reason.empty()) {
+    body["reason"] = options.reason;
+  }
+  if (!options.grace.empty()) {
+    const auto grace = ParseSpan(options.grace);
+    if (!grace) {
+      return Refuse(kExitUsage, "--grace: " + grace.error().message);
+    }
+    body["notice_s"] = grace->millis() / 1000;
+  }
+  return body;
+}
+
+void PrintOutcome(const Context& context, const json& job) {
+  switch (context.format()) {
+    case Format::kTable:
+      context.Print(Printable(Text(job, "id") + " " + Text(Member(job, "spec"), "name")) + " " +
+                    Printable(StateCell(JobWord(job), context.OutStyle()).text) + "\n");
+      break;
+    case Format::kName:
+      context.Print(Printable(Text(job, "id")) + "\n");
+      break;
+    case Format::kJson:
+    case Format::kJsonl:
+      context.PrintJson(job);
+      break;
+  }
+}
+
+// Goes through all jobs, whatever becomes of the first ones; returns the first failure's code.
+int Control(Context& context, const std::string& verb, const Options& options) {
+  const auto body = BodyFor(options);
+  if (!body) {
+    return context.Report(body.error());
+  }
+  if (verb == "cancel" && !Confirmed(context, options)) {
+    return kExitFailed;
+  }
+  int exit_code = kExitOk;
+  for (const std::string& ref : options.jobs) {
+    const std::string path = "/v1/jobs/" + UrlStep(ref) + "/" + verb;
+    const auto job = context.Post(
+        path, {body->dump(-1, ' ', false, json::error_handler_t::replace), "application/json", ""});
+    if (job) {
+      PrintOutcome(context, *job);
+      continue;
+    }
+    const int code = context.Report(job.error());
+    exit_code = exit_code == kExitOk ? code : exit_code;
+    if (code == kExitUnreachable) {
+      return exit_code;
+    }
+  }
+  return exit_code;
+}
+
+void AddVerb(CLI::App& app, Context& context, const std::string& name, const std::string& help) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(name, help);
+  verb->add_option("jobs", options->jobs, "Ids or names")->required();
+  verb->add_option("--reason", options->reason, "Kept with the job, for others to read");
+  if (name != "resume") {
+    verb->add_option("--grace", options->grace, "Time to save, such as 60s; default: the spec's");
+  }
+  if (name == "cancel") {
+    verb->add_flag("-y,--yes", options->yes, "Do not ask before cancelling several jobs");
+  }
+  verb->callback(
+      [options, &context, name] { context.exit_code = Control(context, name, *options); });
+}
+
+}  // namespace
+
+void AddJobControlVerbs(CLI::App& app, Context& context) {
+  AddVerb(app, context, "suspend", "Save jobs and take them off their nodes until resumed");
+  AddVerb(app, context, "resume", "Let suspended jobs go on from their checkpoint");
+  AddVerb(app, context, "cancel", "End jobs for good");
+}
+
+}  // namespace tide::cli

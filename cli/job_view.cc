@@ -1,0 +1,114 @@
+#include "cli/job_view.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace tide::cli {
+namespace {
+
+struct Look {
+  std::string_view word;
+  std::string_view sign;
+  Tone tone;
+};
+constexpr std::array<Look, 25> kLooks = {
+    {{"queued", "◷", Tone::kWarn},     {"held", "⏸", Tone::kWarn},
+     {"starting", "▷", Tone::kBusy},   {"running", "▶", Tone::kGood},
+     {"saving", "◐", Tone::kBusy},     {"stopping", "◑", Tone::kBusy},
+     {"finished", "✔", Tone::kPlain},  {"succeeded", "✔", Tone::kGood},
+     {"failed", "✕", Tone::kBad},      {"cancelled", "⊘", Tone::kDim},
+     {"joining", "◌", Tone::kBusy},    {"validating", "◐", Tone::kBusy},
+     {"ready", "□", Tone::kGood},      {"busy", "■", Tone::kBusy},
+     {"suspect", "▽", Tone::kWarn},    {"lost", "✕", Tone::kBad},
+     {"draining", "▲", Tone::kWarn},   {"drained", "△", Tone::kWarn},
+     {"quarantined", "✕", Tone::kBad}, {"probation", "◇", Tone::kWarn},
+     {"pass", "✔", Tone::kGood},       {"warn", "▲", Tone::kWarn},
+     {"fail", "✕", Tone::kBad},        {"open", "✕", Tone::kBad},
+     {"cleared", "✔", Tone::kDim}}};
+
+const Look& LookOf(std::string_view word) {
+  static constexpr Look kUnknown = {"", "", Tone::kPlain};
+  const auto* found = std::find_if(
+      kLooks.begin(), kLooks.end(), [&](const Look& each) { return each.word == word; });
+  return found == kLooks.end() ? kUnknown : *found;
+}
+
+// When `job` stopped counting: its end, or now.
+Instant EndOf(const json& job, Instant now) {
+  const Instant finished = Time(job, "finished_at");
+  return finished.is_set() ? finished : now;
+}
+
+}  // namespace
+
+std::string_view StateSign(std::string_view word) {
+  return LookOf(word).sign;
+}
+
+Tone StateTone(std::string_view word) {
+  return LookOf(word).tone;
+}
+
+Cell StateCell(std::string_view word, const Style& style) {
+  return {style.Sign(StateSign(word)) + std::string(word), StateTone(word)};
+}
+
+std::string JobWord(const json& job) {
+  const std::string outcome = Text(job, "outcome");
+  return outcome.empty() ? Text(job, "state") : outcome;
+}
+
+Duration RunTime(const json& job, Instant now) {
+  Duration total = Duration::Seconds(Number(job, "run_s", 0));
+  const json& attempts = Items(job, "attempts");
+  if (!attempts.empty()) {
+    const Instant began = Time(attempts.back(), "running_at");
+    if (began.is_set() && !Time(attempts.back(), "released_at").is_set()) {
+      total = total + (EndOf(job, now) - began);
+    }
+  }
+  return total;
+}
+
+Duration WaitTime(const json& job, Instant now) {
+  const Instant submitted = Time(job, "submitted_at");
+  if (!submitted.is_set()) {
+    return {};
+  }
+  return std::max(EndOf(job, now) - submitted - RunTime(job, now), Duration());
+}
+
+std::string Progress(const json& job) {
+  const int64_t step = Number(job, "step", -1);
+  const int64_t total = Number(job, "total_steps", -1);
+  if (step < 0) {
+    return "";
+  }
+  return "step " + ShortNumber(step) + (total > 0 ? "/" + ShortNumber(total) : "");
+}
+
+std::string Note(const json& job, Instant now) {
+  const std::string state = Text(job, "state");
+  const json& reasons = Items(job, "reasons");
+  if (state == "queued" && !reasons.empty()) {
+    return Text(reasons.front(), "message");
+  }
+  const std::string detail = Text(job, "detail");
+  const Instant saved = Time(Member(job, "checkpoint"), "at");
+  if (state == "running" && detail.empty() && saved.is_set()) {
+    return "ckpt " + Since(saved, now) + " ago";
+  }
+  return detail;
+}
+
+std::string ShortTime(Instant at) {
+  std::string text = FormatRfc3339(at);
+  if (text.size() < 20) {
+    return text;
+  }
+  text[10] = ' ';
+  return text.erase(19, 4);
+}
+
+}  // namespace tide::cli

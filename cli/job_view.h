@@ -1,0 +1,30 @@
+#pragma once
+// How jobs and nodes are put into words: signs, progress, times, notes.
+
+#include <string>
+#include <string_view>
+
+#include "cli/json_view.h"
+#include "cli/table.h"
+
+namespace tide::cli {
+
+// The sign and tone of a word of state or outcome: queued, running, failed, drained, pass …
+[[nodiscard]] std::string_view StateSign(std::string_view word);
+[[nodiscard]] Tone StateTone(std::string_view word);
+[[nodiscard]] Cell StateCell(std::string_view word, const Style& style);
+
+// The outcome once a job is finished, else its state.
+[[nodiscard]] std::string JobWord(const json& job);
+[[nodiscard]] Duration RunTime(const json& job, Instant now);
+// Time since the submission that it did not run.
+[[nodiscard]] Duration WaitTime(const json& job, Instant now);
+// "step 18.4k/40k", or "".
+[[nodiscard]] std::string Progress(const json& job);
+// The one thing to know about it now: why it waits, how old its checkpoint is, how it ended.
+[[nodiscard]] std::string Note(const json& job, Instant now);
+
+// "2026-01-31 12:00:05Z", "" when not set.
+[[nodiscard]] std::string ShortTime(Instant at);
+
+}  // namespace tide::cli

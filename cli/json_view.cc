@@ -1,0 +1,92 @@
+#include "cli/json_view.h"
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace tide::cli {
+
+const json& Member(const json& object, std::string_view key) {
+  static const json kNull;
+  if (!object.is_object()) {
+    return kNull;
+  }
+  const auto found = object.find(std::string(key));
+  return found == object.end() ? kNull : *found;
+}
+
+const json& Items(const json& object, std::string_view key) {
+  static const json kEmpty = json::array();
+  const json& member = Member(object, key);
+  return member.is_array() ? member : kEmpty;
+}
+
+std::string Text(const json& object, std::string_view key) {
+  const json& member = Member(object, key);
+  return member.is_string() ? member.get<std::string>() : "";
+}
+
+int64_t Number(const json& object, std::string_view key, int64_t fallback) {
+  const json& member = Member(object, key);
+  return member.is_number() ? member.get<int64_t>() : fallback;
+}
+
+bool Flag(const json& object, std::string_view key) {
+  const json& member = Member(object, key);
+  return member.is_boolean() && member.get<bool>();
+}
+
+Instant Time(const json& object, std::string_view key) {
+  return ParseRfc3339(Text(object, key));
+}
+
+Instant ParseRfc3339(const std::string& text) {
+  tm utc{};
+  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &utc);
+  if (rest == nullptr) {
+    return {};
+  }
+  int64_t nanos = 0;
+  if (*rest == '.') {
+    int64_t unit = 100'000'000;
+    for (++rest; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10) {
+      nanos += unit * (*rest - '0');
+    }
+  }
+  int64_t offset_s = 0;
+  if (*rest == '+' || *rest == '-') {
+    int hours = 0;
+    int minutes = 0;
+    if (std::sscanf(rest + 1, "%2d:%2d", &hours, &minutes) != 2) {
+      return {};
+    }
+    offset_s = (*rest == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
+  } else if (*rest != 'Z' && *rest != 'z') {
+    return {};
+  }
+  const int64_t seconds = ::timegm(&utc) - offset_s;
+  return Instant::FromUnixNanos(seconds * 1'000'000'000 + nanos);
+}
+
+std::string ShortNumber(int64_t number) {
+  if (number < 1000) {
+    return std::to_string(number);
+  }
+  const bool millions = number >= 999'950;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(),
+                text.size(),
+                "%.1f%c",
+                static_cast<double>(number) / (millions ? 1e6 : 1e3),
+                millions ? 'M' : 'k');
+  std::string out = text.data();
+  const size_t zero = out.find(".0");
+  return zero == std::string::npos ? out : out.erase(zero, 2);
+}
+
+std::string Since(Instant begin, Instant now) {
+  return begin.is_set() ? FormatDuration(now - begin) : "";
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,158 @@
+#include "cli/profile.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "cli/environment.h"
+#include "common/base/file.h"
+#include "common/spec/yaml_tree.h"
+
+namespace tide::cli {
+namespace {
+
+constexpr size_t kProfileMax = 64U << 10U;
+
+struct Profile {
+  std::string server;
+  std::string token;
+};
+
+std::string WithoutSlash(std::string url) {
+  while (url.ends_with('/')) {
+    url.pop_back();
+  }
+  return url;
+}
+
+Result<std::string> ReadOwnFile(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file.valid()) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      return Fail(ErrorCode::kNotFound, "no file " + path);
+    }
+    return FailErrno("cannot read the profile " + path, errno);
+  }
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0) {
+    return FailErrno("cannot read the profile " + path, errno);
+  }
+  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() ||
+      (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "the profile " + path +
+                    " is refused: it must be a file of your own that nobody else can write "
+                    "(chmod 600), because it says where your token goes");
+  }
+  std::string text(kProfileMax, '\0');
+  const ssize_t size = ::read(file.get(), text.data(), text.size());
+  if (size < 0) {
+    return FailErrno("cannot read the profile " + path, errno);
+  }
+  text.resize(static_cast<size_t>(size));
+  return text;
+}
+
+// Nothing where there is no such file. Keys of other programs are skipped.
+Result<std::optional<Profile>> ReadProfile(const std::string& path) {
+  const auto text = ReadOwnFile(path);
+  if (!text && text.error().code == ErrorCode::kNotFound) {
+    return std::optional<Profile>();
+  }
+  if (!text) {
+    return std::unexpected(text.error());
+  }
+  const yaml::Document document = yaml::Parse(*text);
+  if (document.root == nullptr || document.root->kind != yaml::Kind::kMap) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the profile " + path + " is not YAML with the keys `server` and `token`" +
+                    (document.findings.empty() ? "" : ": " + document.findings[0].message));
+  }
+  Profile profile;
+  for (const auto& [key, value] : document.root->entries) {
+    if (value->kind == yaml::Kind::kScalar && key->text == "server") {
+      profile.server = WithoutSlash(value->text);
+    } else if (value->kind == yaml::Kind::kScalar && key->text == "token") {
+      profile.token = value->text;
+    }
+  }
+  return profile;
+}
+
+Status CheckServer(const Server& server) {
+  if (!server.url.starts_with("http://") && !server.url.starts_with("https://")) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the server \"" + server.url + "\" (from " + server.origin +
+                    ") must begin with http:// or https://");
+  }
+  const bool clean = std::all_of(server.token.begin(), server.token.end(), [](unsigned char c) {
+    return c > 0x20 && c < 0x7F;
+  });
+  if (!clean) {
+    return Fail(ErrorCode::kInvalidArgument, "the token holds blanks or control characters");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string DevProfilePath() {
+  std::string named = Env("TIDE_DEV_PROFILE");
+  if (!named.empty()) {
+    return named;
+  }
+  const std::string runtime = Env("XDG_RUNTIME_DIR");
+  return runtime.empty() ? "/tmp/tide-dev-" + std::to_string(::getuid()) + "/profile.yaml"
+                         : runtime + "/tide-dev-profile.yaml";
+}
+
+ServerSources SourcesOfThisProcess(const std::string& flag) {
+  ServerSources sources{flag, Env("TIDE_SERVER"), Env("TIDE_TOKEN"), {}};
+  std::string config = Env("XDG_CONFIG_HOME");
+  if (config.empty() && !Env("HOME").empty()) {
+    config = Env("HOME") + "/.config";
+  }
+  if (!config.empty()) {
+    sources.profiles.push_back(config + "/tide/config.yaml");
+  }
+  sources.profiles.push_back(DevProfilePath());
+  return sources;
+}
+
+Result<Server> ResolveServer(const ServerSources& sources) {
+  Server server;
+  if (!sources.flag.empty()) {
+    server = {WithoutSlash(sources.flag), "", "--server"};
+  } else if (!sources.variable.empty()) {
+    server = {WithoutSlash(sources.variable), "", "TIDE_SERVER"};
+  }
+  server.token = sources.token;
+  for (const std::string& path : sources.profiles) {
+    if (!server.url.empty() && !server.token.empty()) {
+      break;
+    }
+    TIDE_ASSIGN(const auto profile, ReadProfile(path));
+    if (!profile || profile->server.empty()) {
+      continue;
+    }
+    if (server.url.empty()) {
+      server.url = profile->server;
+      server.origin = path;
+    }
+    if (server.token.empty() && profile->server == server.url) {
+      server.token = profile->token;
+    }
+  }
+  if (server.url.empty()) {
+    server.url = kUsualServer;
+    server.origin = "the default";
+  }
+  TIDE_TRY(CheckServer(server));
+  return server;
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,38 @@
+#pragma once
+// Which server to talk to, and as whom.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace tide::cli {
+
+struct Server {
+  std::string url;     // "http://127.0.0.1:7070", no slash at the end
+  std::string token;   // "" = none
+  std::string origin;  // where `url` comes from, for messages
+};
+
+// What may name the server, strongest first.
+struct ServerSources {
+  std::string flag;                   // --server
+  std::string variable;               // TIDE_SERVER
+  std::string token;                  // TIDE_TOKEN
+  std::vector<std::string> profiles;  // files with the keys `server` and `token`
+};
+
+inline constexpr std::string_view kUsualServer = "http://127.0.0.1:7070";
+
+// The user's configuration, then the file that `tide dev` writes.
+[[nodiscard]] ServerSources SourcesOfThisProcess(const std::string& flag);
+
+// Where `tide dev` leaves address and token of its server.
+[[nodiscard]] std::string DevProfilePath();
+
+// A token from a profile goes only to the server that the same profile names.
+// Errors: kPermissionDenied for a profile that others own or can write, kInvalidArgument.
+[[nodiscard]] Result<Server> ResolveServer(const ServerSources& sources);
+
+}  // namespace tide::cli

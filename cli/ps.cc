@@ -1,0 +1,114 @@
+// tide ps: jobs, the active ones and what finished last.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/context.h"
+#include "cli/job_view.h"
+#include "cli/verbs.h"
+
+namespace tide::cli {
+namespace {
+
+constexpr size_t kRecent = 10;
+
+struct Options {
+  bool all = false;
+  std::string state;
+  size_t limit = 1000;
+};
+
+// Without --all and --state: active jobs, then the ten that finished last.
+Answer<json> Fetch(Context& context, const Options& options) {
+  if (options.all || !options.state.empty()) {
+    const std::string query =
+        options.state.empty() ? "all=true" : "state=" + UrlStep(options.state);
+    return context.GetList("/v1/jobs", query, options.limit);
+  }
+  auto active = context.GetList("/v1/jobs", "", options.limit);
+  const auto finished = active ? context.GetList("/v1/jobs", "state=finished", kRecent) : active;
+  if (!finished) {
+    return finished;
+  }
+  for (const json& job : Items(*finished, "items")) {
+    (*active)["items"].push_back(job);
+  }
+  (*active)["total_estimate"] =
+      Number(*active, "total_estimate", 0) + Number(*finished, "total_estimate", 0);
+  return active;
+}
+
+Table JobTable(const json& list, const Style& style) {
+  Table table({{.title = "ID"},
+               {.title = "NAME", .min_width = 12},
+               {.title = "STATE"},
+               {.title = "NODES", .right = true},
+               {.title = "ZONE", .drop_rank = 4},
+               {.title = "PRIO", .drop_rank = 3},
+               {.title = "RUN", .right = true},
+               {.title = "WAIT", .right = true, .drop_rank = 1},
+               {.title = "SUSP", .right = true, .drop_rank = 2},
+               {.title = "PROGRESS", .hide_empty = true},
+               {.title = "NOTE", .min_width = 16, .hide_empty = true}});
+  const Instant now = SystemNow();
+  for (const json& job : Items(list, "items")) {
+    const json& spec = Member(job, "spec");
+    table.Add({{Text(job, "id")},
+               {Text(spec, "name")},
+               StateCell(JobWord(job), style),
+               {std::to_string(Number(Member(spec, "resources"), "nodes", 0))},
+               {Text(Member(spec, "placement"), "zone")},
+               {Text(spec, "priority")},
+               {FormatDuration(RunTime(job, now))},
+               {FormatDuration(WaitTime(job, now))},
+               {std::to_string(Number(job, "suspensions", 0))},
+               {Progress(job)},
+               {Note(job, now)}});
+  }
+  return table;
+}
+
+void SayMore(const Context& context, const json& list) {
+  const json& items = Items(list, "items");
+  if (items.empty()) {
+    context.Hint("No jobs. Start one: tide run -- python3 -c 'print(1)'");
+    return;
+  }
+  const auto total = static_cast<size_t>(Number(list, "total_estimate", 0));
+  if (total > items.size()) {
+    context.Hint(std::to_string(items.size()) + " of " + std::to_string(total) +
+                 " jobs. More: tide ps --all");
+  }
+  for (const json& job : items) {
+    if (Text(job, "state") == "queued") {
+      context.Hint("tide why " + Printable(Text(job, "id")) + " explains the wait.");
+      return;
+    }
+  }
+}
+
+int Ps(Context& context, const Options& options) {
+  const auto list = Fetch(context, options);
+  if (!list) {
+    return context.Report(list.error());
+  }
+  context.PrintList(*list, "id", [&] { return JobTable(*list, context.OutStyle()); });
+  if (context.format() == Format::kTable) {
+    SayMore(context, *list);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddPsVerb(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("ps", "List jobs");
+  verb->add_flag("-a,--all", options->all, "All jobs, also long finished ones");
+  verb->add_option("--state", options->state, "Only these states or outcomes: queued,failed");
+  verb->add_option("--limit", options->limit, "At most this many")->check(CLI::Range(1, 1'000'000));
+  verb->callback([options, &context] { context.exit_code = Ps(context, *options); });
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,170 @@
+// tide show JOB: everything about one job.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/context.h"
+#include "cli/job_view.h"
+#include "cli/verbs.h"
+#include "common/spec/spec_text.h"
+
+namespace tide::cli {
+namespace {
+
+struct Options {
+  std::string job;
+  bool spec = false;
+};
+
+class Header {
+ public:
+  explicit Header(const Style& style) : style_(style) {}
+  void Add(const std::string& label, const std::string& value) {
+    if (value.empty()) {
+      return;
+    }
+    const std::string mark = label + ":";
+    const std::string blanks(style_.accessible ? 1 : kLabelWidth - mark.size(), ' ');
+    out_ += style_.Paint(Tone::kDim, mark) + blanks + value + "\n";
+  }
+  [[nodiscard]] const std::string& text() const { return out_; }
+
+ private:
+  static constexpr size_t kLabelWidth = 13;
+  const Style style_;
+  std::string out_;
+};
+
+std::string JobHeader(const json& job, const Style& style) {
+  const json& spec = Member(job, "spec");
+  const json& resources = Member(spec, "resources");
+  const json& saved = Member(job, "checkpoint");
+  const Instant now = SystemNow();
+  const Cell state = StateCell(JobWord(job), style);
+  Header header(style);
+  header.Add("job", Printable(Text(job, "id") + " " + Text(spec, "name")));
+  header.Add("state",
+             style.Paint(state.tone, Printable(state.text)) + " for " +
+                 Since(Time(job, "state_since"), now));
+  header.Add("detail", Printable(Text(job, "detail")));
+  header.Add("user", Printable(Text(job, "user") + ", project " + Text(spec, "project")));
+  header.Add(
+      "needs",
+      Printable(std::to_string(Number(resources, "nodes", 0)) + " nodes, " +
+                std::to_string(Number(resources, "gpus_per_node", 0)) + " GPUs each, group " +
+                Text(resources, "group") + ", zone " + Text(Member(spec, "placement"), "zone")));
+  header.Add("priority", Printable(Text(spec, "priority")));
+  header.Add("submitted", ShortTime(Time(job, "submitted_at")));
+  header.Add("finished", ShortTime(Time(job, "finished_at")));
+  header.Add(
+      "exit code",
+      Member(job, "exit_code").is_number() ? std::to_string(Number(job, "exit_code", 0)) : "");
+  header.Add("ran",
+             FormatDuration(RunTime(job, now)) + ", waited " + FormatDuration(WaitTime(job, now)) +
+                 ", suspended " + std::to_string(Number(job, "suspensions", 0)) + " times");
+  header.Add("progress", Progress(job));
+  if (saved.is_object()) {
+    header.Add("checkpoint",
+               Printable("step " + std::to_string(Number(saved, "step", 0)) + " at " +
+                         ShortTime(Time(saved, "at")) + " " + Text(saved, "id")));
+  }
+  return header.text();
+}
+
+std::string NodeList(const json& attempt) {
+  constexpr size_t kShown = 4;
+  const json& tasks = Items(attempt, "tasks");
+  std::string out;
+  for (size_t i = 0; i < tasks.size() && i < kShown; ++i) {
+    out += (i == 0 ? "" : ",") + Text(tasks[i], "node");
+  }
+  return out + (tasks.size() > kShown ? ",+" + std::to_string(tasks.size() - kShown) : "");
+}
+
+Table AttemptTable(const json& job) {
+  Table table({{.title = "ATTEMPT", .right = true},
+               {.title = "START"},
+               {.title = "PLACED"},
+               {.title = "RAN", .right = true},
+               {.title = "SAVED", .drop_rank = 1},
+               {.title = "STEP", .right = true},
+               {.title = "END"},
+               {.title = "NODES", .min_width = 8},
+               {.title = "DETAIL", .min_width = 8, .hide_empty = true}});
+  const Instant now = SystemNow();
+  for (const json& each : Items(job, "attempts")) {
+    const Instant running = Time(each, "running_at");
+    const Instant released = Time(each, "released_at");
+    const int64_t step = Number(each, "stop_step", -1);
+    table.Add({{std::to_string(Number(each, "epoch", 0))},
+               {Text(each, "start_reason")},
+               {ShortTime(Time(each, "placed_at"))},
+               {Since(running, released.is_set() ? released : now)},
+               {ShortTime(Time(each, "saved_at"))},
+               {step < 0 ? "" : std::to_string(step)},
+               {Text(each, "end_reason")},
+               {NodeList(each)},
+               {Text(each, "end_detail")}});
+  }
+  return table;
+}
+
+int ShowSpec(const Context& context, const json& job) {
+  const json& spec = Member(job, "spec");
+  if (context.format() != Format::kTable) {
+    context.PrintJson(spec);
+    return kExitOk;
+  }
+  const ParsedSpec parsed = ParseJobSpec(spec.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (!parsed.findings.empty()) {
+    return context.Report({kExitFailed,
+                           "the server's spec of " + Text(job, "id") +
+                               " cannot be read by this tide: " + parsed.findings[0].message +
+                               "; try `-o json`",
+                           {},
+                           false});
+  }
+  context.Print(FormatJobSpecYaml(parsed.spec));
+  return kExitOk;
+}
+
+int Show(Context& context, const Options& options) {
+  const auto job = context.Get("/v1/jobs/" + UrlStep(options.job));
+  if (!job) {
+    return context.Report(job.error());
+  }
+  if (options.spec) {
+    return ShowSpec(context, *job);
+  }
+  if (context.format() == Format::kName) {
+    context.Print(Printable(Text(*job, "id")) + "\n");
+    return kExitOk;
+  }
+  if (context.format() != Format::kTable) {
+    context.PrintJson(*job);
+    return kExitOk;
+  }
+  const Style style = context.OutStyle();
+  context.Print(JobHeader(*job, style));
+  const Table attempts = AttemptTable(*job);
+  if (!attempts.empty()) {
+    context.Print("\n" + attempts.Render(style));
+  }
+  for (const json& reason : Items(*job, "reasons")) {
+    context.Print("\nwaits: " + Printable(Text(reason, "message")) + "\n");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddShowVerb(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("show", "Show one job with its attempts");
+  verb->add_option("job", options->job, "Id, or a name (the latest)")->required();
+  verb->add_flag("--spec", options->spec, "Only its spec, as YAML that `submit` takes");
+  verb->callback([options, &context] { context.exit_code = Show(context, *options); });
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,106 @@
+#include "cli/submission.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "cli/follow.h"
+#include "cli/interrupt.h"
+
+namespace tide::cli {
+namespace {
+
+constexpr size_t kNameMax = 63;
+
+std::string FileName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+void SayWhatNext(const Context& context, const std::string& id) {
+  context.Hint("tide logs -f " + id + "   follows its output");
+  context.Hint("tide why " + id + "       says what it waits for");
+  context.Hint("tide cancel " + id + "    ends it");
+}
+
+}  // namespace
+
+int OwnFailure(const SubmitOptions& options, int exit_code) {
+  return options.wait && exit_code != kExitOk ? kExitOwnFailure : exit_code;
+}
+
+int SubmitText(Context& context,
+               const std::string& text,
+               const std::string& file,
+               const SubmitOptions& options) {
+  const std::string key =
+      options.idempotency_key.empty() ? NewIdempotencyKey() : options.idempotency_key;
+  const auto job = context.Post("/v1/jobs", {text, "application/yaml", key});
+  if (!job) {
+    return OwnFailure(options, context.Report(job.error(), file));
+  }
+  const std::string id = Text(*job, "id");
+  if (context.format() == Format::kJson || context.format() == Format::kJsonl) {
+    context.PrintJson(*job);
+  } else {
+    context.Print(Printable(id) + "\n");
+  }
+  if (!options.follow && !options.wait) {
+    SayWhatNext(context, id);
+    return kExitOk;
+  }
+  OnInterruptSay(id + " goes on. Watch it: tide logs -f " + id + "   End it: tide cancel " + id);
+  if (options.follow) {
+    LogOptions logs;
+    logs.follow = true;
+    if (const auto copied = CopyLogs(context, id, logs); !copied) {
+      return OwnFailure(options, context.Report(copied.error()));
+    }
+  }
+  return options.wait ? JobExitCode(context, id) : kExitOk;
+}
+
+std::optional<std::string> ScriptOf(const std::vector<std::string>& argv) {
+  if (argv.empty()) {
+    return std::nullopt;
+  }
+  const std::string program = FileName(argv[0]);
+  const bool shell = program == "bash" || program == "sh";
+  if (!shell && !program.starts_with("python")) {
+    return std::nullopt;
+  }
+  for (size_t i = 1; i < argv.size(); ++i) {
+    if (argv[i] == "-c" || argv[i] == "-m") {
+      return std::nullopt;
+    }
+    if (!argv[i].starts_with('-')) {
+      const bool script = argv[i].ends_with(".py") || argv[i].ends_with(".sh");
+      return script ? std::optional(argv[i]) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string NameFor(const std::vector<std::string>& argv) {
+  const auto script = ScriptOf(argv);
+  std::string name = script ? std::filesystem::path(*script).stem().string()
+                            : FileName(argv.empty() ? "" : argv[0]);
+  for (char& c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool good = byte < 0x80 && (std::isalnum(byte) != 0 || c == '.' || c == '_');
+    c = good ? static_cast<char>(std::tolower(byte)) : '-';
+  }
+  const auto first =
+      std::find_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+  name.erase(name.begin(), first);
+  name.resize(std::min(name.size(), kNameMax));
+  return name.empty() ? "job" : name;
+}
+
+bool ScriptExists(const std::string& script, const std::string& workdir) {
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::path(workdir) / script, error);
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,37 @@
+#pragma once
+// Sending a spec: shared by `run` and `submit`.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/context.h"
+#include "common/spec/job_spec.h"
+
+namespace tide::cli {
+
+struct SubmitOptions {
+  std::string idempotency_key;  // "" = a fresh one
+  bool follow = false;
+  bool wait = false;  // return the job's own exit code
+};
+
+// Sends the text, prints the id on stdout once the server has the job, then follows or waits as
+// asked. `file` names the text in messages. Returns the exit code.
+[[nodiscard]] int SubmitText(Context& context,
+                             const std::string& text,
+                             const std::string& file,
+                             const SubmitOptions& options);
+
+// The exit code of a failure of ours: kExitOwnFailure where the job's code is what is returned.
+[[nodiscard]] int OwnFailure(const SubmitOptions& options, int exit_code);
+
+// What a command line says about itself.
+// The script that `argv` starts through python, bash or sh, if that can be told.
+[[nodiscard]] std::optional<std::string> ScriptOf(const std::vector<std::string>& argv);
+// A job name for `argv`: that of its script, else of its program.
+[[nodiscard]] std::string NameFor(const std::vector<std::string>& argv);
+// Whether `script` is a file, seen from `workdir`.
+[[nodiscard]] bool ScriptExists(const std::string& script, const std::string& workdir);
+
+}  // namespace tide::cli

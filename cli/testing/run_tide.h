@@ -1,0 +1,44 @@
+#pragma once
+// Runs the real program `tide`.
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tide::cli::testing {
+
+struct RunOptions {
+  std::string input = {};  // standard input
+  std::string folder = "/";
+  std::map<std::string, std::string> env = {};  // all there is, besides PATH
+  unsigned short columns = 0;                   // > 0: stdout is a terminal of this width
+};
+
+struct RunOutcome {
+  int exit_code = -1;  // -1 = ended by a signal
+  std::string out;
+  std::string err;
+};
+
+class TideProcess {
+ public:
+  TideProcess(const std::vector<std::string>& args, const RunOptions& options);
+  ~TideProcess();
+  TideProcess(const TideProcess&) = delete;
+  TideProcess& operator=(const TideProcess&) = delete;
+  void Interrupt() const;  // SIGINT
+  [[nodiscard]] RunOutcome Wait();
+
+ private:
+  pid_t pid_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  bool terminal_ = false;
+};
+
+[[nodiscard]] RunOutcome RunTide(const std::vector<std::string>& args,
+                                 const RunOptions& options = {});
+
+}  // namespace tide::cli::testing

@@ -1,0 +1,163 @@
+// The program against a server: following output.
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/testing/fake_server.h"
+#include "cli/testing/run_tide.h"
+
+using namespace tide::cli::testing;
+using nlohmann::json;
+
+namespace {
+
+// A job with attempts 1 to `attempts`, running or finished.
+json Job(int attempts, bool finished, int exit_code = 0) {
+  json job = {{"id", "j-1"},
+              {"state", finished ? "finished" : "running"},
+              {"outcome", nullptr},
+              {"exit_code", nullptr},
+              {"attempts", json::array()}};
+  if (finished) {
+    job["outcome"] = exit_code == 0 ? "succeeded" : "failed";
+    job["exit_code"] = exit_code;
+  }
+  for (int i = 1; i <= attempts; ++i) {
+    job["attempts"].push_back({{"epoch", i}, {"start_reason", i > 1 ? "resumed" : "first"}});
+  }
+  return job;
+}
+
+RunOptions Using(const FakeServer& server) {
+  return {.env = {{"TIDE_SERVER", server.url()}}};
+}
+
+FakeReply Lines(const std::string& text, bool break_off = false) {
+  FakeReply reply{.type = "text/plain"};
+  reply.stream = [text](const FakeReply::Write& write) { write(text); };
+  reply.break_off = break_off;
+  return reply;
+}
+
+bool Asks(const FakeRequest& request, const std::string& what) {
+  return ("&" + request.query + "&").find("&" + what + "&") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("logs asks for what it was told to") {
+  FakeServer server;
+  server.OnGet("/v1/jobs/train", Job(2, true).dump());
+  server.On("GET", "/v1/jobs/j-1/logs", [](const FakeRequest&) { return Lines("a\nb\n"); });
+  const auto run =
+      RunTide({"logs", "train", "--rank", "3", "--attempt", "1", "--tail", "2"}, Using(server));
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "a\nb\n");
+  CHECK(server.Requests().back().query == "attempt=1&rank=3&tail=2");
+  static_cast<void>(RunTide({"logs", "train", "--rank", "all"}, Using(server)));
+  CHECK(server.Requests().back().query == "rank=all");
+}
+
+TEST_CASE("a broken connection loses and repeats nothing") {
+  FakeServer server;
+  server.OnGet("/v1/jobs/j-1", Job(1, true).dump());
+  std::atomic<int> calls = 0;
+  server.On("GET", "/v1/jobs/j-1/logs", [&](const FakeRequest&) {
+    const int call = ++calls;
+    if (call == 1) {
+      return Lines("one\ntw", true);
+    }
+    return call == 2 ? Problem(503, "unavailable", "restarting") : Lines("one\ntwo\nthree\n");
+  });
+  const auto run = RunTide({"logs", "-f", "j-1"}, Using(server));
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "one\ntwo\nthree\n");
+  CHECK(run.err.find("reconnecting") != std::string::npos);
+}
+
+TEST_CASE("after a break a tail goes on with new lines only") {
+  FakeServer server;
+  server.OnGet("/v1/jobs/j-1", Job(1, true).dump());
+  std::atomic<int> calls = 0;
+  server.On("GET", "/v1/jobs/j-1/logs", [&](const FakeRequest& request) {
+    if (++calls == 1) {
+      CHECK(Asks(request, "tail=1"));
+      return Lines("two\n", true);
+    }
+    CHECK(Asks(request, "tail=0"));
+    return Lines("three\n");
+  });
+  const auto run = RunTide({"logs", "-f", "j-1", "--tail", "1"}, Using(server));
+  CHECK(run.out == "two\nthree\n");
+  CHECK(run.err.find("lines may be missing") != std::string::npos);
+}
+
+TEST_CASE("following goes over a suspension and returns the job's own code") {
+  FakeServer server;
+  std::atomic<int> looks = 0;
+  server.On("GET", "/v1/jobs/j-1", [&](const FakeRequest&) {
+    const int look = ++looks;
+    json job = Job(look < 4 ? 1 : 2, look > 4, 3);
+    if (look == 2 || look == 3) {
+      job["state"] = "queued";
+      job["reasons"] = {{{"code", "order.ahead"}, {"message", "j-2 goes first"}}};
+    }
+    return FakeReply{.body = job.dump()};
+  });
+  server.On("GET", "/v1/jobs/j-1/logs", [](const FakeRequest& request) {
+    return Lines(Asks(request, "attempt=1") ? "first\n" : "second\n");
+  });
+  const auto run = RunTide({"logs", "-f", "j-1", "--exit-code"}, Using(server));
+  CHECK(run.exit_code == 3);
+  CHECK(run.out == "first\nsecond\n");
+  CHECK(run.err.find("--- j-1 is queued: j-2 goes first ---\n--- attempt 2 (resumed) ---\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("our own failures are 125 where the job's code is returned") {
+  FakeServer server;
+  CHECK(RunTide({"logs", "j-1", "--exit-code"}, Using(server)).exit_code == 125);
+  CHECK(RunTide({"logs", "j-1"}, Using(server)).exit_code == 3);
+  server.OnGet("/v1/jobs/j-2", Job(1, true).dump());
+  CHECK(RunTide({"logs", "j-2"}, Using(server)).exit_code == 3);  // no log
+}
+
+TEST_CASE("run --wait returns what the job returned") {
+  FakeServer server;
+  server.On("POST", "/v1/jobs", [](const FakeRequest&) {
+    return FakeReply{.status = 201, .body = Job(0, false).dump()};
+  });
+  server.OnGet("/v1/jobs/j-1", Job(1, true, 42).dump());
+  server.On("GET", "/v1/jobs/j-1/logs", [](const FakeRequest&) { return Lines("hello\n"); });
+  CHECK(RunTide({"run", "--wait", "--", "true"}, Using(server)).exit_code == 42);
+  const auto followed = RunTide({"run", "--follow", "--wait", "--", "true"}, Using(server));
+  CHECK(followed.exit_code == 42);
+  CHECK(followed.out == "j-1\nhello\n");
+  CHECK(RunTide({"run", "--wait", "--", "python", "none.py"}, Using(server)).exit_code == 125);
+}
+
+TEST_CASE("Ctrl-C leaves the job alone and says so") {
+  FakeServer server;
+  server.OnGet("/v1/jobs/j-1", Job(1, false).dump());
+  std::promise<void> following;
+  server.On("GET", "/v1/jobs/j-1/logs", [&](const FakeRequest&) {
+    FakeReply reply{.type = "text/plain"};
+    reply.stream = [&](const FakeReply::Write& write) {
+      write("step 1\n");
+      following.set_value();
+      while (write("")) {
+        std::this_thread::yield();
+      }
+    };
+    return reply;
+  });
+  TideProcess process({"logs", "-f", "j-1"}, Using(server));
+  following.get_future().wait();
+  process.Interrupt();
+  const auto run = process.Wait();
+  CHECK(run.exit_code == 130);
+  CHECK(run.err.find("j-1 goes on. End it: tide cancel j-1\n") != std::string::npos);
+}

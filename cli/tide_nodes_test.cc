@@ -1,0 +1,147 @@
+// The program against a server: nodes, draining, validating, faults.
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/testing/fake_server.h"
+#include "cli/testing/run_tide.h"
+
+using namespace tide::cli::testing;
+using nlohmann::json;
+
+namespace {
+
+json Node(const std::string& name, const std::string& state) {
+  return {{"id", 1},
+          {"name", name},
+          {"group", "a100"},
+          {"zone", "A"},
+          {"leaf", "l07"},
+          {"state", state},
+          {"capacity", {{"cpus", 96}, {"gpus", 8}}},
+          {"reason", nullptr},
+          {"actor", nullptr},
+          {"state_since", "2026-01-31T12:00:00.000Z"},
+          {"job", nullptr},
+          {"task", nullptr},
+          {"faults", 2},
+          {"verdicts", json::array()}};
+}
+
+json Verdict(const std::string& validator, const std::string& verdict) {
+  return {{"validator", validator},
+          {"verdict", verdict},
+          {"value", 7.5},
+          {"unit", "GB/s"},
+          {"evidence", "slow link"},
+          {"seconds", 4},
+          {"at", "2026-01-31T12:05:00.000Z"}};
+}
+
+RunOptions Using(const FakeServer& server) {
+  return {.env = {{"TIDE_SERVER", server.url()}}};
+}
+
+}  // namespace
+
+TEST_CASE("nodes are listed and filtered") {
+  FakeServer server;
+  json busy = Node("n1", "ready");
+  busy["job"] = "j-3";
+  busy["task"] = 12;
+  json drained = Node("n2", "drained");
+  drained["reason"] = "fan tray";
+  drained["actor"] = "bob";
+  server.OnGet("/v1/nodes", json({{"items", {busy, drained}}, {"next_cursor", nullptr}}).dump());
+  const auto all = RunTide({"nodes"}, Using(server));
+  CHECK(all.exit_code == 0);
+  CHECK(all.out.find("n1    A     l07   a100   ■ busy     j-3    12") != std::string::npos);
+  CHECK(all.out.find("fan tray (bob)") != std::string::npos);
+  CHECK(all.err == "2 of 2 nodes\n");
+  CHECK(RunTide({"nodes", "--state", "drained", "-o", "name"}, Using(server)).out == "n2\n");
+  CHECK(RunTide({"nodes", "--state", "busy", "-o", "name"}, Using(server)).out == "n1\n");
+  CHECK(RunTide({"nodes", "n[1-2]", "-o", "name"}, Using(server)).out == "n1\nn2\n");
+  CHECK(RunTide({"nodes", "--zone", "B", "-o", "name"}, Using(server)).out.empty());
+  CHECK(RunTide({"nodes", "n3"}, Using(server)).exit_code == 3);
+}
+
+TEST_CASE("drain needs a reason, says who is affected and how to undo it") {
+  FakeServer server;
+  json busy = Node("n1", "ready");
+  busy["job"] = "j-3";
+  busy["task"] = 0;
+  server.OnGet("/v1/nodes/n1", busy.dump());
+  for (const std::string verb : {"drain", "undrain"}) {
+    server.On("POST", "/v1/nodes/n1/" + verb, [verb](const FakeRequest&) {
+      return FakeReply{.status = 202,
+                       .body = Node("n1", verb == "drain" ? "draining" : "ready").dump()};
+    });
+  }
+  const auto run = RunTide({"drain", "n1", "--reason", "fan tray"}, Using(server));
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "✔ n1 ready → draining\n");
+  CHECK(run.err.find("task 0 of j-3") != std::string::npos);
+  CHECK(run.err.find("tide undrain n1") != std::string::npos);
+  CHECK(json::parse(server.Requests().back().body)["reason"] == "fan tray");
+  CHECK(RunTide({"drain", "n1", "--reason", " "}, Using(server)).exit_code == 2);
+  CHECK(RunTide({"undrain", "n1"}, Using(server)).exit_code == 0);
+  CHECK(RunTide({"undrain", "n9"}, Using(server)).exit_code == 3);
+}
+
+TEST_CASE("validate waits for new verdicts; a failed test is exit code 1") {
+  const std::string worst = GENERATE("pass", "fail");
+  FakeServer server;
+  std::atomic<int> looks = 0;
+  server.On("GET", "/v1/nodes/n1", [&](const FakeRequest&) {
+    const int look = ++looks;
+    json node = Node("n1", look == 2 ? "validating" : "ready");
+    if (look > 3) {  // the third still shows the state from before
+      node["verdicts"] = {Verdict("gpu_count", "pass"), Verdict("ib_bandwidth", worst)};
+    }
+    return FakeReply{.body = node.dump()};
+  });
+  server.On("POST", "/v1/nodes/n1/validate", [](const FakeRequest&) {
+    return FakeReply{.status = 202, .body = Node("n1", "validating").dump()};
+  });
+  const auto run = RunTide({"validate", "n1"}, Using(server));
+  CHECK(run.exit_code == (worst == "fail" ? 1 : 0));
+  CHECK(run.out.find("ib_bandwidth") != std::string::npos);
+  CHECK(run.out.find("7.5 GB/s") != std::string::npos);
+  CHECK(looks == 4);
+}
+
+TEST_CASE("validate gives up in time") {
+  FakeServer server;
+  server.OnGet("/v1/nodes/n1", Node("n1", "validating").dump());
+  server.On("POST", "/v1/nodes/n1/validate", [](const FakeRequest&) {
+    return FakeReply{.status = 202, .body = Node("n1", "validating").dump()};
+  });
+  CHECK(RunTide({"validate", "n1", "--timeout", "1ms"}, Using(server)).exit_code == 8);
+}
+
+TEST_CASE("faults are listed with what they mean") {
+  FakeServer server;
+  const json xid = {{"id", 7},
+                    {"node", "n1"},
+                    {"kind", "xid"},
+                    {"code", 79},
+                    {"device", "0000:3b:00"},
+                    {"action", "drain_now"},
+                    {"job", nullptr},
+                    {"count", 3},
+                    {"first_seen_at", "2026-01-31T12:00:00Z"},
+                    {"cleared_at", nullptr},
+                    {"meaning", "GPU has fallen off the bus"}};
+  json link = xid;
+  link["id"] = 6;
+  link["kind"] = "link_down";
+  link["code"] = nullptr;
+  link["cleared_at"] = "2026-01-31T12:10:00Z";
+  server.OnGet("/v1/faults", json({{"items", {xid, link}}, {"next_cursor", nullptr}}).dump());
+  const auto all = RunTide({"faults"}, Using(server));
+  CHECK(all.out.find("xid 79     0000:3b:00  ✕ open     drain_now") != std::string::npos);
+  CHECK(all.out.find("link_down  0000:3b:00  ✔ cleared") != std::string::npos);
+  CHECK(RunTide({"faults", "--open", "-o", "name"}, Using(server)).out == "7\n");
+  CHECK(RunTide({"faults", "--node", "n2"}, Using(server)).err == "No faults.\n");
+}

@@ -1,0 +1,146 @@
+// tide validate NODE...: runs the health tests of nodes and prints each verdict.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/context.h"
+#include "cli/follow.h"
+#include "cli/interrupt.h"
+#include "cli/job_view.h"
+#include "cli/node_set.h"
+#include "cli/verbs.h"
+#include "common/spec/span_text.h"
+
+namespace tide::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> nodes;
+  std::string reason;
+  std::string timeout = "30m";
+};
+
+Instant NewestVerdict(const json& node) {
+  Instant newest;
+  for (const json& verdict : Items(node, "verdicts")) {
+    newest = std::max(newest, Time(verdict, "at"));
+  }
+  return newest;
+}
+
+Answer<json> AwaitVerdicts(Context& context,
+                           const std::string& path,
+                           const std::string& name,
+                           Instant before,
+                           int64_t deadline) {
+  for (int looks = 0;; ++looks) {
+    auto node = context.Get(path);
+    if (!node) {
+      return node;
+    }
+    if (Text(*node, "state") != "validating" && NewestVerdict(*node) > before) {
+      return node;
+    }
+    if (MonotonicNanos() >= deadline) {
+      return Refuse(kExitWaitTimedOut,
+                    name + " is still " + Text(*node, "state") +
+                        "; the validation goes on, see `tide nodes " + name + "`");
+    }
+    PauseBeforeLook(looks);
+  }
+}
+
+Table VerdictTable(const json& node, const Style& style) {
+  Table table({{.title = "NODE"},
+               {.title = "TEST"},
+               {.title = "VERDICT"},
+               {.title = "VALUE", .right = true, .hide_empty = true},
+               {.title = "TOOK", .right = true, .drop_rank = 1},
+               {.title = "EVIDENCE", .min_width = 10, .hide_empty = true}});
+  for (const json& each : Items(node, "verdicts")) {
+    const json& value = Member(each, "value");
+    const std::string unit = Text(each, "unit");
+    const std::string shown = !value.is_number() ? "" : value.dump() + (unit.empty() ? "" : " ");
+    table.Add({{Text(node, "name")},
+               {Text(each, "validator")},
+               StateCell(Text(each, "verdict"), style),
+               {shown.empty() ? "" : shown + unit},
+               {FormatDuration(Duration::Seconds(Number(each, "seconds", 0)))},
+               {Text(each, "evidence")}});
+  }
+  return table;
+}
+
+void PrintNode(const Context& context, const json& node) {
+  if (context.format() == Format::kTable) {
+    context.Print(VerdictTable(node, context.OutStyle()).Render(context.OutStyle()));
+  } else if (context.format() == Format::kName) {
+    context.Print(Printable(Text(node, "name")) + "\n");
+  } else {
+    context.PrintJson(node);
+  }
+}
+
+bool HasFailed(const json& node) {
+  const json& verdicts = Items(node, "verdicts");
+  return std::any_of(verdicts.begin(), verdicts.end(), [](const json& each) {
+    return Text(each, "verdict") == "fail";
+  });
+}
+
+// Validates all nodes at the same time. The exit code is 1 if a test failed.
+int Validate(Context& context, const Options& options) {
+  const auto names = ExpandNodes(options.nodes);
+  const auto timeout = ParseSpan(options.timeout);
+  if (!names || !timeout) {
+    return context.Report({kExitUsage,
+                           names ? "--timeout: " + timeout.error().message : names.error().message,
+                           {},
+                           false});
+  }
+  OnInterruptSay("The validation goes on.");
+  json body = json::object();
+  if (!options.reason.empty()) {
+    body["reason"] = options.reason;
+  }
+  const std::string text = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::vector<Instant> before;
+  for (const std::string& name : *names) {
+    const std::string path = "/v1/nodes/" + UrlStep(name);
+    const auto node = context.Get(path);
+    const auto started =
+        node ? context.Post(path + "/validate", {text, "application/json", ""}) : node;
+    if (!started) {
+      return context.Report(started.error());
+    }
+    before.push_back(NewestVerdict(*node));
+  }
+  const int64_t deadline = MonotonicNanos() + timeout->nanos();
+  int exit_code = kExitOk;
+  for (size_t i = 0; i < names->size(); ++i) {
+    const std::string& name = (*names)[i];
+    const auto node =
+        AwaitVerdicts(context, "/v1/nodes/" + UrlStep(name), name, before[i], deadline);
+    if (!node) {
+      return context.Report(node.error());
+    }
+    PrintNode(context, *node);
+    exit_code = HasFailed(*node) ? kExitFailed : exit_code;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+void AddValidateVerb(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("validate", "Test the health of nodes; 1 if a test fails");
+  verb->add_option("nodes", options->nodes, "Names, such as a-l07-n[01-20]")->required();
+  verb->add_option("--reason", options->reason, "Why, for others to read");
+  verb->add_option("--timeout", options->timeout, "Stop waiting after this long, exit code 8");
+  verb->callback([options, &context] { context.exit_code = Validate(context, *options); });
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,28 @@
+#pragma once
+// The verbs of `tide`, one function each, in the order of `tide --help`. Each adds a subcommand
+// that leaves its exit code in the context.
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace tide::cli {
+
+class Context;
+
+void AddRunVerb(CLI::App& app, Context& context);
+void AddSubmitVerb(CLI::App& app, Context& context);
+void AddPsVerb(CLI::App& app, Context& context);
+void AddShowVerb(CLI::App& app, Context& context);
+void AddWhyVerb(CLI::App& app, Context& context);
+void AddLogsVerb(CLI::App& app, Context& context);
+void AddWaitVerb(CLI::App& app, Context& context);
+void AddJobControlVerbs(CLI::App& app, Context& context);  // suspend, resume, cancel
+void AddNodesVerb(CLI::App& app, Context& context);
+void AddDrainVerbs(CLI::App& app, Context& context);  // drain, undrain
+void AddValidateVerb(CLI::App& app, Context& context);
+void AddFaultsVerb(CLI::App& app, Context& context);
+// Lives in cli/dev; linked only where that folder is part of the build.
+void AddDevVerb(CLI::App& app, Context& context);
+
+}  // namespace tide::cli
