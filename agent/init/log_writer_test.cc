@@ -112,10 +112,10 @@ TEST_CASE("log writer: a full disk loses output, says how much, and goes on") {
     writer->Push(0, kStderrStream, std::string(300, 'b'), 2);
     // The thread works by itself; it has had its fill when the file has.
     for (int i = 0; i < 10'000 && folder.Read("rank-00000.log").size() < 1000; ++i) {
-      ::usleep(1000);
+      ::usleep(1000);  // tidy: poll
     }
     for (int i = 0; i < 10'000 && folder.Read("rank-00000.idx").size() < 24; ++i) {
-      ::usleep(1000);
+      ::usleep(1000);  // tidy: poll
     }
     CHECK(folder.Read("rank-00000.log") == std::string(1000, 'a'));
   }

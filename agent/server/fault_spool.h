@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/health/kernel_log.h"
 #include "agent/health/kmsg_reader.h"
+#include "common/health/kernel_log.h"
 #include "tide/v1/agent.pb.h"
 
 namespace tide::agent {

@@ -43,7 +43,7 @@ constexpr uint32_t kCommitted = 2;
 template <typename T>
 std::atomic_ref<T> Word(char* page, size_t offset) {
   // The mapping is page-aligned and the offsets are multiples of their size.
-  return std::atomic_ref<T>(*static_cast<T*>(static_cast<void*>(page + offset)));
+  return std::atomic_ref<T>(*reinterpret_cast<T*>(page + offset));
 }
 
 Result<char*> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {

@@ -126,7 +126,7 @@ class Server::Impl {
  public:
   Impl(ServerOptions options, Routes routes, const Authenticator& auth, const ViewStore& store)
       : options_(std::move(options)), routes_(std::move(routes)), auth_(auth), store_(store) {
-    const auto threads = static_cast<size_t>(options_.max_streams + kShortRequests);
+    const auto threads = static_cast<size_t>(options_.max_streams) + kShortRequests;
     http_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
     http_.set_keep_alive_max_count(100);
     http_.set_payload_max_length(kMaxBody);
@@ -194,14 +194,15 @@ class Server::Impl {
       }
       SendProblem(response, problem, RandomHex(8));
     });
-    http_.set_exception_handler(
-        [](const httplib::Request& request, httplib::Response& response, std::exception_ptr) {
-          const std::string id = RandomHex(8);
-          log::Failure("request failed", {{"path", request.path}, {"request_id", id}});
-          SendProblem(response,
-                      ToProblem({ErrorCode::kInternal, "tide-api failed; its log has the details"}),
-                      id);
-        });
+    http_.set_exception_handler([](const httplib::Request& request,
+                                   httplib::Response& response,
+                                   const std::exception_ptr& /*what*/) {
+      const std::string id = RandomHex(8);
+      log::Failure("request failed", {{"path", request.path}, {"request_id", id}});
+      SendProblem(response,
+                  ToProblem({ErrorCode::kInternal, "tide-api failed; its log has the details"}),
+                  id);
+    });
   }
 
   void Install(const Route& route) {
@@ -256,7 +257,7 @@ class Server::Impl {
     }
     if (!reply.stream) {
       if (reply.status != 304) {
-        response.set_content(std::move(reply.body), reply.content_type);
+        response.set_content(reply.body, reply.content_type);
       }
       return;
     }

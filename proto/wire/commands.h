@@ -1,7 +1,8 @@
 #pragma once
 // Commands as messages: the core says which task; here its spec, peers and topology are added.
 
-#include "scheduler/core/commands.h"
+#include "scheduler/core/model/command.h"
+#include "scheduler/core/model/state.h"
 #include "tide/v1/agent.pb.h"
 
 namespace tide::wire {

@@ -6,33 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/core/model/command.h"
 #include "scheduler/core/model/event.h"
 #include "scheduler/core/model/state.h"
 #include "scheduler/core/policy/policy.h"
 
 namespace tide {
-
-enum class CommandKind : uint8_t {
-  kStartTask,
-  kSuspendTask,
-  kWithdrawSuspend,
-  kStopTask,
-  kForgetTask,
-  kValidate,
-};
-
-struct Command {
-  NodeId node;  // to whose agent
-  CommandKind kind = CommandKind::kStartTask;
-  JobId job;
-  Epoch epoch;
-  uint32_t task = 0;
-  Instant deadline;        // kSuspendTask
-  bool kill = false;       // kStopTask
-  Duration grace;          // kStopTask
-  std::string request_id;  // kValidate
-  bool operator==(const Command&) const = default;
-};
 
 // Everything owed for one job, or for one node.
 void AppendForJob(const ClusterState& state,

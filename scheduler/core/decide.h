@@ -6,24 +6,11 @@
 #include <vector>
 
 #include "scheduler/core/model/event.h"
+#include "scheduler/core/model/explanation.h"
 #include "scheduler/core/model/state.h"
 #include "scheduler/core/policy/policy.h"
 
 namespace tide {
-
-// Why a job waits. `code` is from the closed list of docs/guide/reasons.md.
-struct Reason {
-  std::string code;
-  std::string message;
-  std::string remedy;  // the nearest change that would start it; may be empty
-  bool operator==(const Reason&) const = default;
-};
-
-struct Explanation {
-  JobId job;
-  std::vector<Reason> reasons;
-  bool operator==(const Explanation&) const = default;
-};
 
 struct Decision {
   std::vector<EventBody> proposals;

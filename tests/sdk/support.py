@@ -56,7 +56,7 @@ def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEA
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"waited {deadline_s} s for {what}")
-        time.sleep(0.0005)
+        time.sleep(0.0005)  # tidy: poll
 
 
 def start_python(arguments: List[str], env: Dict[str, str], **options) -> subprocess.Popen:

@@ -19,8 +19,8 @@ draw = random.Random(rank)
 out = open(sys.argv[1], "w", buffering=1)
 while True:
     spin = time.perf_counter() + draw.random() * 0.0002 * (rank + 1)
-    while time.perf_counter() < spin: time.sleep(0)
-    while min(page.step for page in others) < step - 3 and others[0].order != 3: time.sleep(0)
+    while time.perf_counter() < spin: time.sleep(0)  # tidy: poll
+    while min(page.step for page in others) < step - 3 and others[0].order != 3: time.sleep(0)  # tidy: poll
     step += 1
     verdict, order = run.tick(step)
     if verdict is Verdict.STOP: break

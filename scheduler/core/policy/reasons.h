@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "scheduler/core/decide.h"
+#include "scheduler/core/model/explanation.h"
 #include "scheduler/core/policy/placement.h"
 
 namespace tide {

@@ -1,0 +1,34 @@
+#pragma once
+// What an agent is told to do. Idempotent; the epoch fences.
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/ids.h"
+#include "common/base/time.h"
+
+namespace tide {
+
+enum class CommandKind : uint8_t {
+  kStartTask,
+  kSuspendTask,
+  kWithdrawSuspend,
+  kStopTask,
+  kForgetTask,
+  kValidate,
+};
+
+struct Command {
+  NodeId node;  // to whose agent
+  CommandKind kind = CommandKind::kStartTask;
+  JobId job;
+  Epoch epoch;
+  uint32_t task = 0;
+  Instant deadline;        // kSuspendTask
+  bool kill = false;       // kStopTask
+  Duration grace;          // kStopTask
+  std::string request_id;  // kValidate
+  bool operator==(const Command&) const = default;
+};
+
+}  // namespace tide
