@@ -126,8 +126,11 @@ Status Demo::WaitForNodes() {
       if (static_cast<size_t>(ready) == workspace_.nodes().size()) {
         const std::string runtime = nodes[0]["runtime"];
         say_(std::to_string(ready) + " nodes ready; jobs run " +
-             (runtime == "oci" ? "in containers (runc), not as root"
-                               : "as plain processes: not isolated, because this is not root"));
+             (runtime == "oci" ? std::string("in containers (runc), not as root")
+                               : "as plain processes: nothing isolates them (" +
+                                     std::string(::geteuid() == 0 ? "the agents' logs say why"
+                                                                  : "this is not root") +
+                                     ")"));
         return {};
       }
     }
@@ -144,6 +147,9 @@ Status Demo::TrainReference() {
        std::to_string(kSteps) + " steps");
   TIDE_ASSIGN(const json job, WaitForJob(reference_, "finish", IsOver));
   Check(reference_ + " finished", job["outcome"] == "succeeded", DescribeOutcome(job));
+  if (job["outcome"] != "succeeded") {
+    return Fail(ErrorCode::kInternal, reference_ + " ended: " + DescribeOutcome(job));
+  }
   return {};
 }
 

@@ -1,13 +1,11 @@
 // `tide dev`: a whole cluster on this machine, with one command.
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -38,26 +36,6 @@ class Teller {
   const int64_t started_ns_ = MonotonicNanos();
   std::mutex mutex_;
 };
-
-// The jobs' working folder: the example scripts, readable for the jobs' user.
-Status CopyExamples(const Workspace& workspace) {
-  const std::string work = workspace.root() + "/work";
-  std::error_code error;
-  std::filesystem::create_directories(work, error);
-  for (const char* script : {"train_charlm.py", "count.py"}) {
-    const std::string target = work + "/" + script;
-    std::filesystem::copy_file(workspace.sdk() + "/examples/" + script,
-                               target,
-                               std::filesystem::copy_options::overwrite_existing,
-                               error);
-    if (error) {
-      return Fail(ErrorCode::kSystem, "cannot copy " + target + ": " + error.message());
-    }
-    ::chmod(target.c_str(), 0644);
-  }
-  ::chmod(work.c_str(), 0755);
-  return {};
-}
 
 void Introduce(const Workspace& workspace) {
   std::printf(
@@ -133,9 +111,6 @@ int RunDev(const DevOptions& options) {
   auto workspace = Workspace::Open(options);
   if (!workspace) {
     return Complain(workspace.error(), ExitCodeOf(workspace.error()));
-  }
-  if (const Status copied = CopyExamples(*workspace); !copied) {
-    return Complain(copied.error(), kExitFailed);
   }
   Teller teller;
   Introduce(*workspace);

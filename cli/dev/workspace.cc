@@ -188,7 +188,30 @@ Status Workspace::CleanLeftovers() const {
   return {};
 }
 
+// Jobs do not run as root and may not enter the folder that Tide lies in: they get copies.
+Status Workspace::CopyForJobs() const {
+  namespace fs = std::filesystem;
+  constexpr auto kReplace = fs::copy_options::overwrite_existing | fs::copy_options::recursive;
+  std::error_code error;
+  fs::create_directories(root_ + "/sdk", error);
+  fs::copy(sdk_ + "/python", root_ + "/sdk/python", kReplace, error);
+  if (!error) {
+    fs::copy(sdk_ + "/examples", root_ + "/work", kReplace, error);
+  }
+  if (error) {
+    return Fail(ErrorCode::kSystem, "cannot copy the SDK to " + root_ + ": " + error.message());
+  }
+  for (const char* folder : {"/sdk", "/work"}) {
+    fs::permissions(root_ + folder, fs::perms(0755), error);
+    for (const auto& entry : fs::recursive_directory_iterator(root_ + folder)) {
+      fs::permissions(entry.path(), fs::perms(entry.is_directory() ? 0755 : 0644), error);
+    }
+  }
+  return {};
+}
+
 Status Workspace::Prepare(const DevOptions& options) {
+  TIDE_TRY(CopyForJobs());
   for (const char* folder : {"/logs", "/scheduler", "/kmsg"}) {
     TIDE_TRY(MakeDirs(root_ + folder));
   }
@@ -257,7 +280,7 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                         "--run-root",
                         "/dev/shm/tide-" + std::to_string(::geteuid()),
                         "--sdk-dir",
-                        sdk_,
+                        root_ + "/sdk",
                         "--kmsg",
                         node.kmsg,
                         "--runtime",

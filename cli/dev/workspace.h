@@ -52,6 +52,7 @@ class Workspace {
   [[nodiscard]] Status Lock();
   [[nodiscard]] Status CheckVersion();
   [[nodiscard]] Status Prepare(const DevOptions& options);
+  [[nodiscard]] Status CopyForJobs() const;
   [[nodiscard]] Status CleanLeftovers() const;
 
   std::string root_;
