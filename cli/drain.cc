@@ -103,7 +103,7 @@ void AddDrainVerbs(CLI::App& app, Context& context) {
     CLI::App* verb =
         app.add_subcommand(name,
                            name == "drain" ? "Take nodes out of service, moving their jobs"
-                                           : "Give drained or quarantined nodes back");
+                                           : "Give drained nodes back");
     verb->add_option("nodes", options->nodes, "Names, such as a-l07-n[01-20]")->required();
     CLI::Option* reason = verb->add_option("--reason", options->reason, "Why, for others to read");
     if (name == "drain") {

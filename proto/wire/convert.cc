@@ -1,6 +1,18 @@
 #include "proto/wire/convert.h"
 
+#include <algorithm>
+
 namespace tide::wire {
+namespace {
+
+// Larger numbers than this are no durations but mistakes; they stay numbers.
+constexpr uint64_t kMillisMax = 1000ULL * 3600 * 24 * 366 * 100;
+
+Duration FromMillis(uint64_t millis) {
+  return Duration::Millis(static_cast<int64_t>(std::min(millis, kMillisMax)));
+}
+
+}  // namespace
 
 tide::v1::JobSpec ToProto(const JobSpec& spec) {
   tide::v1::JobSpec out;
@@ -50,13 +62,13 @@ JobSpec FromProto(const tide::v1::JobSpec& message) {
   out.memory_bytes_per_node = message.memory_bytes_per_node();
   out.zone = message.zone();
   out.priority = message.priority();
-  out.suspend_notice = Duration::Millis(static_cast<int64_t>(message.suspend_notice_ms()));
+  out.suspend_notice = FromMillis(message.suspend_notice_ms());
   out.suspend_signal = message.suspend_signal();
   out.checkpoint_dir = message.checkpoint_dir();
   out.retry_failure_max = message.retry_failure_max();
   out.retry_hardware_max = message.retry_hardware_max();
-  out.retry_backoff = Duration::Millis(static_cast<int64_t>(message.retry_backoff_ms()));
-  out.max_runtime = Duration::Millis(static_cast<int64_t>(message.max_runtime_ms()));
+  out.retry_backoff = FromMillis(message.retry_backoff_ms());
+  out.max_runtime = FromMillis(message.max_runtime_ms());
   out.env.insert(message.env().begin(), message.env().end());
   out.labels.insert(message.labels().begin(), message.labels().end());
   for (const tide::v1::Mount& mount : message.mounts()) {
