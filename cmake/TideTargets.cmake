@@ -21,6 +21,7 @@ function(tide_test name)
   cmake_parse_arguments(ARG "TSAN" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_catch_main tide_options)
+  target_compile_options(${name} PRIVATE -O1)  # what is tested keeps its own level
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
     UNITY_BUILD OFF)
