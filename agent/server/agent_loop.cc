@@ -39,7 +39,8 @@ AgentLoop::AgentLoop(AgentConfig config,
       faults_(std::move(faults)),
       book_(book),
       sockets_(config_.job_uid, [this](const std::string& /*key*/) { scan_now_ = true; }),
-      last_contact_ns_(MonotonicNanos()),
+      janitor_(config_.state_dir + "/scratch"),
+      contact_(ReadContact(ContactPath(), BootNanos())),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (const auto term = ReadFile(config_.state_dir + "/term", 64)) {
     highest_term_ = std::strtoull(term->c_str(), nullptr, 10);
@@ -47,45 +48,10 @@ AgentLoop::AgentLoop(AgentConfig config,
 }
 
 AgentLoop::~AgentLoop() {
-  suspends_.clear();
+  leads_.clear();
   if (validator_.joinable()) {
     validator_.join();
   }
-}
-
-Status AgentLoop::Adopt() {
-  TIDE_ASSIGN(const std::vector<std::string> on_disk, runtime_->List());
-  const std::set<std::string> running(on_disk.begin(), on_disk.end());
-  TIDE_ASSIGN(const std::vector<std::string> held, ListHeld(config_.state_dir));
-  for (const std::string& key : held) {
-    if (!running.contains(key)) {
-      RemoveHeld(config_.state_dir, key);  // the order was noted, but nothing was started
-      continue;
-    }
-    TIDE_ASSIGN(HeldTask task, ReadHeld(config_.state_dir, key));
-    TIDE_ASSIGN(auto pages,
-                TaskPages::Open(RunDir(config_, key),
-                                task.start.spec().ranks_per_node(),
-                                config_.job_uid,
-                                config_.job_gid));
-    task.pages = std::move(pages);
-    TIDE_TRY(sockets_.Add(key, RunDir(config_, key)));
-    book_.Put(key, task.pages);
-    {
-      const MutexLock lock(mutex_);
-      known_.insert(key);
-    }
-    HeldTask& adopted = tasks_.emplace(key, std::move(task)).first->second;
-    TIDE_ASSIGN(const TaskStatus status, runtime_->Query(key));
-    UpdateStatus(adopted, status);
-    log::Info("Task adopted", {{"Task", key}, {"Running", status.started}});
-  }
-  for (const std::string& key : on_disk) {
-    if (!tasks_.contains(key)) {
-      (void)runtime_->Kill(key);  // never reported, so nobody waits for it
-    }
-  }
-  return {};
 }
 
 void AgentLoop::Post(std::function<void()> action) {
@@ -186,7 +152,16 @@ void AgentLoop::Stop(bool stop_tasks) {
 
 bool AgentLoop::IsOver(const std::string& key) {
   const MutexLock lock(mutex_);
-  return over_.contains(key) || !known_.contains(key);
+  return !alive_.contains(key);
+}
+
+void AgentLoop::SetAlive(const std::string& key, bool alive) {
+  const MutexLock lock(mutex_);
+  if (alive) {
+    alive_.insert(key);
+  } else {
+    alive_.erase(key);
+  }
 }
 
 void AgentLoop::SignalTask(const std::string& key) {
@@ -246,13 +221,19 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
   if (message.term() > highest_term_) {
     SaveTerm(message.term());
   }
-  last_contact_ns_ = MonotonicNanos();
+  if (message.has_welcome() || welcomed_) {
+    Heard();
+  }
   if (message.has_welcome()) {
     welcomed_ = true;
     heartbeat_ms_ = std::max<int64_t>(10, message.welcome().heartbeat_ms());
-    isolation_ms_ = static_cast<int64_t>(message.welcome().isolation_timeout_ms());
+    contact_.isolation_ms = static_cast<int64_t>(message.welcome().isolation_timeout_ms());
+    contact_saved_ns_ = 0;   // saved with the next look
+    next_heartbeat_ns_ = 0;  // and the first beat goes out
+    refusal_.clear();
     log::Info("Joined", {{"Node", config_.name}, {"Term", message.term()}});
-  } else if (message.has_refused()) {
+  } else if (message.has_refused() && message.refused().message() != refusal_) {
+    refusal_ = message.refused().message();  // tried again for ever, said once
     log::Failure("Refused by the scheduler", {{"Reason", message.refused().message()}});
   } else if (message.has_ack()) {
     const auto it = faults_in_report_.find(message.ack().seq());

@@ -7,14 +7,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 
 #include "agent/runtime/runtime.h"
 #include "agent/server/config.h"
+#include "agent/server/contact.h"
 #include "agent/server/fault_spool.h"
 #include "agent/server/held_task.h"
+#include "agent/server/janitor.h"
 #include "agent/server/link.h"
 #include "agent/server/rank_socket.h"
 #include "agent/server/suspend_run.h"
@@ -63,16 +66,28 @@ class AgentLoop {
   void StopTask(const tide::v1::StopTask& order);
   void ForgetTask(const tide::v1::ForgetTask& order);
   void Validate(const tide::v1::Validate& order);
-  void OnAgreementOver(const std::string& key, Agreement::Phase phase);
+  void LeadAgreement(const HeldTask& task);
+  void OnAgreementOver(const std::string& key, uint64_t serial, Agreement::Phase phase);
   void OrderStop(HeldTask& task, bool kill, Duration grace);
-  void FailStart(const tide::v1::StartTask& start, const Error& error);
+  // fault: whose it is decides whether the job tries again elsewhere.
+  enum class Fault {
+    kJob,
+    kNode
+  };
+  void FailStart(const tide::v1::StartTask& start, Fault fault, const Error& error);
+
+  // --- taking up tasks, and being cut off (agent_adopt.cc) ---
+  [[nodiscard]] Status AdoptTask(const std::string& key, bool in_runtime);
+  void EndStrays();
+  void Heard();
+  void CheckIsolation();
+  [[nodiscard]] std::string ContactPath() const;
 
   // --- watching (agent_watch.cc) ---
   void TakeRuntimeEvents();
   void UpdateStatus(HeldTask& task, const TaskStatus& status);
   void ScanPages();
   void ReadFaults();
-  void CheckIsolation();
   void CheckKills();
   [[nodiscard]] std::string LastWords(const HeldTask& task, int32_t rank) const;
 
@@ -89,6 +104,9 @@ class AgentLoop {
   [[nodiscard]] bool AllGone() const;
   void SaveTerm(uint64_t term);
   void Journal(const HeldTask& task) const;
+  void SetAlive(const std::string& key, bool alive);
+
+  static constexpr int64_t kContactSaveNs = 1'000'000'000;
 
   const AgentConfig config_;
   const rpc::ClusterToken token_;
@@ -98,11 +116,19 @@ class AgentLoop {
   RankSockets sockets_;
   Link* link_ = nullptr;
   std::map<std::string, HeldTask> tasks_;
-  std::map<std::string, std::unique_ptr<SuspendRun>> suspends_;  // of gangs led from here
+  std::set<std::string> strays_;  // of the runtime, without an order
+  Janitor janitor_;
+  struct Lead {
+    uint64_t serial = 0;  // tells a run from the one it replaced
+    std::unique_ptr<SuspendRun> run;
+  };
+  std::map<std::string, Lead> leads_;  // of gangs led from here
+  uint64_t next_lead_ = 1;
   uint64_t highest_term_ = 0;
   std::thread validator_;
-  std::string validating_;                 // request under way
-  tide::v1::ValidationReport validation_;  // last result
+  std::string validating_;                             // request under way
+  std::optional<tide::v1::Validate> next_validation_;  // came meanwhile
+  tide::v1::ValidationReport validation_;              // last result
   bool validation_unsent_ = false;
 
   uint64_t stream_ = 0;
@@ -111,8 +137,10 @@ class AgentLoop {
   std::map<uint64_t, size_t> faults_in_report_;  // by sequence number
   size_t faults_sent_ = 0;
   int64_t heartbeat_ms_ = 1000;
-  int64_t isolation_ms_ = 600'000;
-  int64_t last_contact_ns_ = 0;  // CLOCK_MONOTONIC
+  Contact contact_;
+  int64_t contact_saved_ns_ = 0;
+  std::string refusal_;  // said already
+  int64_t next_stray_ns_ = 0;
   int64_t next_heartbeat_ns_ = 0;
   int64_t next_scan_ns_ = 0;
   bool scan_now_ = false;
@@ -120,8 +148,7 @@ class AgentLoop {
   Fd wake_;  // eventfd
   Mutex mutex_;
   std::deque<std::function<void()>> posted_ TIDE_GUARDED_BY(mutex_);
-  std::set<std::string> over_ TIDE_GUARDED_BY(mutex_);  // tasks that exited, for IsOver
-  std::set<std::string> known_ TIDE_GUARDED_BY(mutex_);
+  std::set<std::string> alive_ TIDE_GUARDED_BY(mutex_);  // may still write; for IsOver
   bool stopping_ = false;
   bool stop_tasks_ = false;
 };

@@ -1,5 +1,7 @@
 // The scheduler's orders, carried out. Each is idempotent: saying it again changes nothing.
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "agent/server/agent_loop.h"
@@ -48,39 +50,34 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
   if (stopping_ || tasks_.contains(key)) {
     return;
   }
-  if (start.peers_size() == 0 || start.spec().command_size() == 0) {
-    FailStart(start, {ErrorCode::kInvalidArgument, "the order to start has no peers or command"});
-    return;
-  }
   HeldTask task;
   task.key = key;
   task.start = start;
   if (const Status noted = WriteHeld(config_.state_dir, task); !noted) {
-    FailStart(start, noted.error());
+    FailStart(start, Fault::kNode, noted.error());
     return;
   }
   auto plan = PlanStart(config_, start);
   if (!plan) {
-    FailStart(start, plan.error());
+    const bool again = plan.error().code == ErrorCode::kUnavailable;
+    FailStart(start, again ? Fault::kNode : Fault::kJob, plan.error());
     return;
   }
   auto pages = TaskPages::Open(
       plan->run_dir, start.spec().ranks_per_node(), config_.job_uid, config_.job_gid);
   if (!pages) {
-    FailStart(start, pages.error());
+    FailStart(start, Fault::kNode, pages.error());
     return;
   }
   task.pages = std::move(*pages);
   if (const Status listening = sockets_.Add(key, plan->run_dir); !listening) {
-    FailStart(start, listening.error());
+    FailStart(start, Fault::kNode, listening.error());
     return;
   }
-  {
-    const MutexLock lock(mutex_);
-    known_.insert(key);
-  }
+  SetAlive(key, true);
   if (const Status started = runtime_->Start(*plan); !started) {
-    FailStart(start, started.error());
+    const bool refused = started.error().code == ErrorCode::kInvalidArgument;
+    FailStart(start, refused ? Fault::kJob : Fault::kNode, started.error());
     return;
   }
   book_.Put(key, task.pages);
@@ -88,21 +85,22 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
   log::Info("Task starting", {{"Task", key}, {"Job", "j-" + std::to_string(start.job_id())}});
 }
 
-// What the job asks for is its own fault; a port in use or a supervisor that does not come up is
-// the node's, and the job tries again elsewhere.
-void AgentLoop::FailStart(const tide::v1::StartTask& start, const Error& error) {
+// What the job asks for is its own fault; a port in use, a full disk or a supervisor that does not
+// come up is the node's, and the job tries again elsewhere.
+void AgentLoop::FailStart(const tide::v1::StartTask& start, Fault fault, const Error& error) {
   HeldTask task;
   task.key = KeyOf(start);
   task.start = start;
   task.exited = true;
-  const bool infrastructure = error.code == ErrorCode::kUnavailable;
-  task.outcome = {
-      infrastructure ? ExitReason::kLost : ExitReason::kStartFailed, 0, 0, -1, error.message};
+  task.outcome = {fault == Fault::kNode ? ExitReason::kLost : ExitReason::kStartFailed,
+                  0,
+                  0,
+                  -1,
+                  error.message};
   log::Warning("Task not started", {{"Task", task.key}, {"Error", error.message}});
   sockets_.Remove(task.key);
-  const MutexLock lock(mutex_);
-  known_.insert(task.key);
-  over_.insert(task.key);
+  SetAlive(task.key, false);
+  Journal(task);
   tasks_.emplace(task.key, std::move(task));
 }
 
@@ -112,34 +110,48 @@ void AgentLoop::SuspendTask(const tide::v1::SuspendTask& order) {
     return;
   }
   HeldTask& task = it->second;
-  if (task.suspend_deadline != order.deadline()) {
+  const bool news = task.suspend_deadline != order.deadline();
+  if (news) {
     task.suspend_deadline = order.deadline();
-    task.parked_at = 0;
+    if (task.pages->committed_step() < 0) {
+      task.parked_at = 0;  // of a suspension that was withdrawn
+    }
     Journal(task);
   }
-  if (task.start.task() != 0 || suspends_.contains(task.key)) {
+  if (task.start.task() != 0) {
     return;
   }
-  log::Info("Agreeing on a stop step", {{"Task", task.key}});
-  suspends_[task.key] =
-      std::make_unique<SuspendRun>(task.start,
-                                   token_,
-                                   order.deadline(),
-                                   [this, key = task.key](Agreement::Phase phase, int64_t) {
-                                     Post([this, key, phase] { OnAgreementOver(key, phase); });
-                                   });
+  const auto lead = leads_.find(task.key);
+  if (lead == leads_.end() || (news && !lead->second.run->Renew(order.deadline()))) {
+    LeadAgreement(task);
+  }
 }
 
-void AgentLoop::OnAgreementOver(const std::string& key, Agreement::Phase phase) {
-  const auto it = tasks_.find(key);
+void AgentLoop::LeadAgreement(const HeldTask& task) {
+  log::Info("Agreeing on a stop step", {{"Task", task.key}});
+  const uint64_t serial = next_lead_++;
+  leads_[task.key] = {
+      serial,
+      std::make_unique<SuspendRun>(
+          task.start,
+          token_,
+          task.suspend_deadline,
+          [this, key = task.key, serial](Agreement::Phase phase, int64_t /*step*/) {
+            Post([this, key, serial, phase] { OnAgreementOver(key, serial, phase); });
+          })};
+}
+
+void AgentLoop::OnAgreementOver(const std::string& key, uint64_t serial, Agreement::Phase phase) {
   log::Info("Agreement over",
             {{"Task", key},
              {"Result",
               phase == Agreement::Phase::kCommitted   ? "committed"
               : phase == Agreement::Phase::kSignalled ? "signalled"
                                                       : "aborted"}});
-  if (it == tasks_.end() || phase == Agreement::Phase::kAborted) {
-    suspends_.erase(key);  // a later order begins anew
+  const auto lead = leads_.find(key);
+  if (lead != leads_.end() && lead->second.serial == serial &&
+      (!tasks_.contains(key) || phase == Agreement::Phase::kAborted)) {
+    leads_.erase(lead);  // a later order begins anew
   }
 }
 
@@ -154,8 +166,8 @@ void AgentLoop::WithdrawSuspend(const tide::v1::WithdrawSuspend& order) {
   }
   task.suspend_deadline = 0;
   Journal(task);
-  if (const auto run = suspends_.find(task.key); run != suspends_.end()) {
-    run->second->Withdraw();
+  if (const auto lead = leads_.find(task.key); lead != leads_.end()) {
+    lead->second.run->Withdraw();
   }
 }
 
@@ -163,9 +175,11 @@ void AgentLoop::OrderStop(HeldTask& task, bool kill, Duration grace) {
   if (task.exited) {
     return;
   }
-  if (!task.stop_ordered || kill) {
+  if (!task.stop_sent || kill) {
+    const int64_t kill_at = SystemNow().unix_nanos() + (kill ? 0 : grace.nanos());
+    task.kill_at = task.stop_ordered ? std::min(task.kill_at, kill_at) : kill_at;
     task.stop_ordered = true;
-    task.kill_at = SystemNow().unix_nanos() + (kill ? 0 : grace.nanos());
+    task.stop_sent = true;
     Journal(task);
     const Status stopped = kill ? runtime_->Kill(task.key) : runtime_->Stop(task.key, grace);
     if (!stopped) {
@@ -197,7 +211,7 @@ void AgentLoop::ForgetTask(const tide::v1::ForgetTask& order) {
   if (it == tasks_.end() || !it->second.exited) {
     return;
   }
-  suspends_.erase(key);
+  leads_.erase(key);
   book_.Remove(key);
   sockets_.Remove(key);
   if (const Status removed = runtime_->Remove(key, true);
@@ -205,7 +219,8 @@ void AgentLoop::ForgetTask(const tide::v1::ForgetTask& order) {
     log::Warning("Task not cleared away", {{"Task", key}, {"Error", removed.error().message}});
     return;
   }
-  ClearScratch(config_, key);
+  janitor_.Discard(key);
+  ClearRunDir(config_, key);  // of a task that the runtime never had
   RemoveHeld(config_.state_dir, key);
   tasks_.erase(it);
 }
@@ -218,8 +233,12 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
     validation_unsent_ = true;
     return;
   }
+  if (!validating_.empty()) {
+    next_validation_ = order;  // one at a time: they would measure each other
+    return;
+  }
   if (validator_.joinable()) {
-    validator_.join();  // an older request; its result is of no use any more
+    validator_.join();  // its result is here, so it has ended
   }
   validating_ = order.request_id();
   log::Info("Validating", {{"Request", order.request_id()}, {"Suite", order.suite()}});
@@ -246,6 +265,9 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
       validation_ = report;
       validation_unsent_ = true;
       validating_.clear();
+      if (const auto next = std::exchange(next_validation_, std::nullopt)) {
+        Validate(*next);
+      }
     });
   });
 }

@@ -1,4 +1,4 @@
-// What the agent sees: its tasks' exits and pages, the kernel log, its own isolation.
+// What the agent sees: its tasks' exits and pages, the kernel log.
 
 #include <algorithm>
 
@@ -11,6 +11,7 @@ namespace {
 
 // A rank waiting at an armed step gives up after 10 s (docs/rank-protocol.md); its agent before.
 constexpr int64_t kArmedSilenceNs = 9'000'000'000;
+constexpr int64_t kLookAgainNs = 1'000'000'000;
 
 }  // namespace
 
@@ -46,8 +47,7 @@ void AgentLoop::UpdateStatus(HeldTask& task, const TaskStatus& status) {
   }
   Journal(task);
   log::Info("Task exited", {{"Task", task.key}, {"Outcome", task.outcome.message}});
-  const MutexLock lock(mutex_);
-  over_.insert(task.key);
+  SetAlive(task.key, false);
 }
 
 // The last line a failed rank wrote usually says why.
@@ -82,23 +82,26 @@ void AgentLoop::ScanPages() {
 }
 
 // Stops that did not work, and lost tasks whose processes did not die at once, are tried again.
+// Each look may take the runtime seconds, so there is one a second.
 void AgentLoop::CheckKills() {
   const int64_t now = SystemNow().unix_nanos();
   for (auto& [key, task] : tasks_) {
-    if (task.exited) {
+    const bool overdue = task.stop_ordered && now > task.kill_at + kLookAgainNs;
+    const bool unreleased = task.status.lost || task.status.finished;
+    if (task.exited || !(overdue || unreleased) || MonotonicNanos() < task.next_look_ns) {
       continue;
     }
-    const bool overdue = task.stop_ordered && now > task.kill_at + 1'000'000'000;
-    const bool unreleased = task.status.lost || task.status.finished;
     if (overdue) {
-      task.kill_at = now;
       (void)runtime_->Kill(key);
     }
-    if (overdue || unreleased) {
-      if (const auto status = runtime_->Query(key)) {
-        UpdateStatus(task, *status);
-      }
+    if (const auto status = runtime_->Query(key)) {
+      UpdateStatus(task, *status);
     }
+    task.next_look_ns = MonotonicNanos() + kLookAgainNs;
+  }
+  if (!strays_.empty() && MonotonicNanos() >= next_stray_ns_) {
+    EndStrays();
+    next_stray_ns_ = MonotonicNanos() + kLookAgainNs;
   }
 }
 
@@ -108,24 +111,6 @@ void AgentLoop::ReadFaults() {
     log::Failure("Kernel log not readable", {{"Error", found.error().message}});
   } else if (*found) {
     log::Warning("Fault in the kernel log", {{"Text", faults_->pending().back().text()}});
-  }
-}
-
-// Cut off for longer than the scheduler waits before it starts the tasks elsewhere: end them here
-// first, so that no rank runs twice.
-void AgentLoop::CheckIsolation() {
-  if (welcomed_) {
-    last_contact_ns_ = MonotonicNanos();
-    return;
-  }
-  if (MonotonicNanos() - last_contact_ns_ < isolation_ms_ * 1'000'000) {
-    return;
-  }
-  for (auto& [key, task] : tasks_) {
-    if (!task.exited && !task.stop_ordered) {
-      log::Warning("Cut off for too long, stopping task", {{"Task", key}});
-      OrderStop(task, true, Duration());
-    }
   }
 }
 

@@ -1,14 +1,22 @@
 #include "agent/server/fault_spool.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/base/file.h"
 
 namespace tide::agent {
 namespace {
 
-// A storm of lines is one incident to the scheduler; more than this waiting helps nobody.
+// A storm of lines is one incident to the scheduler: with so many waiting, repeats are dropped, and
+// with many more everything.
 constexpr size_t kPendingMax = 1024;
+constexpr size_t kPendingHardMax = 4 * kPendingMax;
+
+bool SameIncident(const tide::v1::Fault& a, const tide::v1::Fault& b) {
+  return a.kind() == b.kind() && a.code() == b.code() && a.device() == b.device();
+}
 
 tide::v1::Fault ToProto(const health::KernelFault& fault, Instant seen_at) {
   tide::v1::Fault out;
@@ -48,7 +56,11 @@ Result<std::unique_ptr<FaultSpool>> FaultSpool::Open(const std::string& state_di
   spool->kmsg_ = kmsg;
   health::KmsgOptions options;
   options.path = kmsg;
-  if (const auto text = ReadFile(spool->path_)) {
+  const auto text = ReadFile(spool->path_);
+  if (!text && text.error().code != ErrorCode::kNotFound) {
+    return std::unexpected(text.error());  // else faults that wait would be overwritten
+  }
+  if (text) {
     const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
     try {
       for (const auto& fault : json.at("pending")) {
@@ -74,9 +86,7 @@ Result<bool> FaultSpool::ReadNew() {
   bool found = false;
   for (const health::KernelLine& line : lines) {
     if (const auto fault = parser_.Feed(line.text)) {
-      if (pending_.size() < kPendingMax) {
-        pending_.push_back(ToProto(*fault, line.read_at));
-      }
+      Keep(ToProto(*fault, line.read_at));
       found = true;
     }
   }
@@ -84,6 +94,14 @@ Result<bool> FaultSpool::ReadNew() {
     TIDE_TRY(Save());
   }
   return found;
+}
+
+void FaultSpool::Keep(tide::v1::Fault fault) {
+  const auto same = [&](const tide::v1::Fault& each) { return SameIncident(each, fault); };
+  if (pending_.size() < kPendingMax ||
+      (pending_.size() < kPendingHardMax && std::ranges::none_of(pending_, same))) {
+    pending_.push_back(std::move(fault));
+  }
 }
 
 Status FaultSpool::Acknowledge(size_t count) {
@@ -99,7 +117,8 @@ Status FaultSpool::Save() const {
   for (const tide::v1::Fault& fault : pending_) {
     json["pending"].push_back(ToJson(fault));
   }
-  return WriteFileDurably(path_, json.dump());
+  return WriteFileDurably(path_,
+                          json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace tide::agent

@@ -29,6 +29,7 @@ class FaultSpool {
 
  private:
   FaultSpool() = default;
+  void Keep(tide::v1::Fault fault);
   [[nodiscard]] Status Save() const;
 
   std::string path_;

@@ -13,6 +13,8 @@
 namespace tide::agent {
 namespace {
 
+static_assert(kLeftExitCode == kSuspendedExitCode, "the core and the runtime mean the same exit");
+
 std::string PathOf(const std::string& state_dir, const std::string& key) {
   return state_dir + "/held/" + key + ".json";
 }
@@ -24,7 +26,7 @@ Status WriteHeld(const std::string& state_dir, const HeldTask& task) {
   if (!google::protobuf::util::MessageToJsonString(task.start, &start).ok()) {
     return Fail(ErrorCode::kInternal, "cannot encode the order to start " + task.key);
   }
-  const nlohmann::json json = {
+  nlohmann::json json = {
       {"start", start},
       {"suspend_deadline", task.suspend_deadline},
       {"suspend_signalled", task.suspend_signalled},
@@ -35,8 +37,16 @@ Status WriteHeld(const std::string& state_dir, const HeldTask& task) {
       {"saved_step", task.saved_step},
       {"saved_at", task.saved_at},
   };
+  if (task.exited) {
+    json["exit"] = {{"reason", static_cast<int>(task.outcome.reason)},
+                    {"code", task.outcome.code},
+                    {"signal", task.outcome.signal},
+                    {"rank", task.outcome.rank},
+                    {"message", task.outcome.message}};
+  }
   TIDE_TRY(MakeDirs(state_dir + "/held"));
-  return WriteFileDurably(PathOf(state_dir, task.key), json.dump());
+  return WriteFileDurably(PathOf(state_dir, task.key),
+                          json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 Result<HeldTask> ReadHeld(const std::string& state_dir, const std::string& key) {
@@ -56,6 +66,14 @@ Result<HeldTask> ReadHeld(const std::string& state_dir, const std::string& key) 
     task.parked_at = json.at("parked_at");
     task.saved_step = json.at("saved_step");
     task.saved_at = json.at("saved_at");
+    if (const auto exit = json.find("exit"); exit != json.end()) {
+      task.exited = true;
+      task.outcome.reason = static_cast<ExitReason>(exit->at("reason").get<int>());
+      task.outcome.code = exit->at("code");
+      task.outcome.signal = exit->at("signal");
+      task.outcome.rank = exit->at("rank");
+      task.outcome.message = exit->at("message").get<std::string>();
+    }
   } catch (const nlohmann::json::exception& error) {
     return Fail(ErrorCode::kCorrupt, PathOf(state_dir, key) + ": " + error.what());
   }
@@ -99,7 +117,8 @@ bool ObservePages(HeldTask& task, int64_t now_ns) {
     const RankView view = task.pages->Read(rank);
     saved = std::min(saved, view.saved_step);
     lowest = std::min(lowest, view.step);
-    all_left_training = all_left_training &&
+    // A rank below the agreed step may be in an ordinary save: it trains on afterwards.
+    all_left_training = all_left_training && view.step >= task.pages->committed_step() &&
                         (view.phase == RankPhase::kWaiting || view.phase == RankPhase::kSaving ||
                          view.phase == RankPhase::kAcknowledged);
   }

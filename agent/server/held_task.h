@@ -23,7 +23,8 @@ struct HeldTask {
   int64_t suspend_deadline = 0;  // Unix ns; 0 = no suspension under way
   bool suspend_signalled = false;
   bool stop_ordered = false;
-  int64_t kill_at = 0;  // Unix ns; 0 = no stop under way
+  int64_t kill_at = 0;     // Unix ns; 0 = no stop under way
+  bool stop_sent = false;  // by this agent; not journaled, so that the next one says it again
 
   // Seen of it. Journaled.
   int64_t stop_step = -1;
@@ -31,6 +32,9 @@ struct HeldTask {
   int64_t saved_step = -1;
   int64_t saved_at = 0;
 
+  int64_t next_look_ns = 0;  // CLOCK_MONOTONIC; of a task that does not end
+
+  // Journaled, too: the pages it is judged by may not outlive a restart of the machine.
   bool exited = false;
   TaskOutcome outcome;
 

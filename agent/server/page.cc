@@ -55,9 +55,9 @@ Result<char*> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {
   if (::fstat(fd.get(), &info) != 0) {
     return FailErrno("cannot stat page " + path, errno);
   }
-  const bool fresh = info.st_size == 0;
-  if (fresh && (::ftruncate(fd.get(), kPageSize) != 0 ||
-                (::geteuid() == 0 && ::fchown(fd.get(), uid, gid) != 0))) {
+  const bool whole = info.st_size == static_cast<off_t>(kPageSize);
+  if (!whole && (::ftruncate(fd.get(), kPageSize) != 0 ||
+                 (::geteuid() == 0 && ::fchown(fd.get(), uid, gid) != 0))) {
     return FailErrno("cannot prepare page " + path, errno);
   }
   void* memory = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
@@ -65,7 +65,8 @@ Result<char*> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {
     return FailErrno("cannot map page " + path, errno);
   }
   char* page = static_cast<char*>(memory);
-  if (fresh) {
+  // The magic is written last: a page without it was left half made by an agent that was killed.
+  if (Word<uint32_t>(page, kMagicAt) != kMagic) {
     Word<int64_t>(page, kStepAt) = -1;
     Word<int64_t>(page, kStagedStepAt) = -1;
     Word<int64_t>(page, kSavedStepAt) = -1;

@@ -116,6 +116,7 @@ class PeerService final : public tide::v1::AgentPeer::Service {
         continue;
       }
       if (!request->follow() || over) {
+        // A task that is over, or not here yet, has no output; the API knows which it is.
         return fd.valid() || over || request->follow()
                    ? grpc::Status::OK
                    : rpc::ToGrpc({ErrorCode::kNotFound,
@@ -123,7 +124,7 @@ class PeerService final : public tide::v1::AgentPeer::Service {
                                       " of task " + key + " here"},
                                  context);
       }
-      std::this_thread::sleep_for(kFollowPause);
+      std::this_thread::sleep_for(kFollowPause);  // tidy: poll, a file grows without telling
     }
     return grpc::Status::CANCELLED;
   }

@@ -15,7 +15,11 @@ namespace tide::agent {
 namespace {
 
 constexpr size_t kLineMax = 64 * 1024;
-constexpr size_t kConnectionsMax = 4096;
+// Together, not each: a task's ranks cannot use up the agent's file descriptors.
+constexpr size_t kConnectionsMax = 512;
+// Of one connection at a time, so that a rank that never stops talking does not stop the loop.
+constexpr int kReadsMax = 32;
+constexpr int kAcceptsMax = 64;
 constexpr std::string_view kAnswer = "{\"ok\":true}\n";
 
 }  // namespace
@@ -66,7 +70,7 @@ bool RankSockets::MayTalk(int fd) const {
 }
 
 void RankSockets::Accept(int listener, const std::string& key) {
-  while (true) {
+  for (int i = 0; i < kAcceptsMax; ++i) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.valid()) {
       return;
@@ -86,7 +90,7 @@ void RankSockets::Accept(int listener, const std::string& key) {
 
 bool RankSockets::Read(Connection& connection) {
   std::array<char, 4096> buffer{};
-  while (true) {
+  for (int i = 0; i < kReadsMax; ++i) {
     const ssize_t n = ::read(connection.fd.get(), buffer.data(), buffer.size());
     if (n < 0) {
       return errno == EAGAIN || errno == EINTR;
@@ -107,6 +111,7 @@ bool RankSockets::Read(Connection& connection) {
       return false;
     }
   }
+  return true;  // epoll brings it back
 }
 
 void RankSockets::Serve() {

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 
@@ -22,6 +25,22 @@ namespace {
 constexpr const char* kRunDirInContainer = "/run/tide";
 constexpr const char* kSdkInContainer = "/opt/tide/sdk";
 constexpr uint64_t kPidsMax = 16384;
+constexpr int kLookMillisMax = 3000;
+
+// A folder on a file server that does not answer must not stop the agent with it.
+int WaitForChild(pid_t child) {
+  const Fd done(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd ended{done.get(), POLLIN, 0};
+  if (done.valid() && ::poll(&ended, 1, kLookMillisMax) == 0) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, WNOHANG);  // stuck in the kernel: nobody can wait for it
+    return ETIMEDOUT;
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+}
 
 // Runs `action` in a child with the job's identity; its return value is an errno. The agent is
 // root: doing this itself would open folders to a job that its user may not enter.
@@ -41,14 +60,22 @@ int AsJobUser(const AgentConfig& config, const std::function<int()>& action) {
     }
     ::_exit(action());
   }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+  return WaitForChild(child);
 }
 
 std::string WhoIs(const AgentConfig& config) {
   return "user " + std::to_string(config.job_uid) + " (the job's)";
+}
+
+// What stands in the way on this node may not stand there on another.
+std::unexpected<Error> NodeFault(const std::string& what, int error) {
+  return Fail(ErrorCode::kUnavailable, FailErrno(what, error).error().message);
+}
+
+// The job's own mistake, unless a file server is to blame.
+std::unexpected<Error> JobFault(const std::string& what, int error) {
+  const bool node = error == ETIMEDOUT || error == EIO || error == ESTALE || error == ENOTCONN;
+  return node ? NodeFault(what, error) : FailErrno(what, error);
 }
 
 Status CheckFolder(const AgentConfig& config, const std::string& what, const std::string& path) {
@@ -59,7 +86,7 @@ Status CheckFolder(const AgentConfig& config, const std::string& what, const std
   if (error == 0) {
     return {};
   }
-  return FailErrno(
+  return JobFault(
       what + " " + path + " cannot be opened by " + WhoIs(config) + " on " + config.name, error);
 }
 
@@ -70,7 +97,7 @@ Status CheckMount(const AgentConfig& config, const tide::v1::Mount& mount) {
   if (error == 0) {
     return {};
   }
-  return FailErrno(
+  return JobFault(
       "mount " + mount.source() + " is not accessible to " + WhoIs(config) + " on " + config.name,
       error);
 }
@@ -83,10 +110,10 @@ Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
     path = config.checkpoint_root + "/j-" + std::to_string(start.job_id());
     TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-      return FailErrno("cannot create the checkpoint folder " + path, errno);
+      return NodeFault("cannot create the checkpoint folder " + path, errno);
     }
     if (::geteuid() == 0 && ::lchown(path.c_str(), config.job_uid, config.job_gid) != 0) {
-      return FailErrno("cannot hand over the checkpoint folder " + path, errno);
+      return NodeFault("cannot hand over the checkpoint folder " + path, errno);
     }
     return path;
   }
@@ -98,7 +125,7 @@ Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
     return ::access(path.c_str(), R_OK | W_OK | X_OK) == 0 ? 0 : errno;
   });
   if (error != 0) {
-    return FailErrno(
+    return JobFault(
         "checkpoint.dir " + path + " is not writable for " + WhoIs(config) + " on " + config.name,
         error);
   }
@@ -118,11 +145,20 @@ Status CheckPort(const AgentConfig& config, uint32_t port) {
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   const void* generic = &address;
-  if (::bind(fd.get(), static_cast<const sockaddr*>(generic), sizeof address) != 0) {
+  if (!fd.valid() || ::bind(fd.get(), static_cast<const sockaddr*>(generic), sizeof address) != 0) {
     return Fail(ErrorCode::kUnavailable,
                 "port " + std::to_string(port) + " on " + config.name + " is in use");
   }
   return {};
+}
+
+// "0,1,2": a task has its node to itself, and its ranks choose by LOCAL_RANK. Empty hides all.
+std::string DeviceList(uint32_t gpus) {
+  std::string list;
+  for (uint32_t gpu = 0; gpu < gpus; ++gpu) {
+    list += (gpu > 0 ? "," : "") + std::to_string(gpu);
+  }
+  return list;
 }
 
 std::map<std::string, std::string> RankEnv(const AgentConfig& config,
@@ -158,6 +194,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["NNODES"] = std::to_string(spec.nodes());
   env["MASTER_ADDR"] = start.peers(0).address();
   env["MASTER_PORT"] = std::to_string(start.master_port());
+  env["CUDA_VISIBLE_DEVICES"] = DeviceList(spec.gpus_per_node());
   env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
   env["TIDE_ATTEMPT"] = std::to_string(start.epoch());
   env["TIDE_NODE"] = config.name;
@@ -178,13 +215,16 @@ std::string RunDir(const AgentConfig& config, const std::string& key) {
   return config.run_root + "/" + config.name + "/" + key;
 }
 
-void ClearScratch(const AgentConfig& config, const std::string& key) {
-  std::error_code ignored;  // the job's files may be odd; what stays is found by the next start
-  std::filesystem::remove_all(config.state_dir + "/scratch/" + key, ignored);
+void ClearRunDir(const AgentConfig& config, const std::string& key) {
+  std::error_code ignored;  // it may be gone already
+  std::filesystem::remove_all(RunDir(config, key), ignored);
 }
 
 Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTask& start) {
   const tide::v1::JobSpec& spec = start.spec();
+  if (start.peers_size() == 0 || spec.command_size() == 0) {
+    return Fail(ErrorCode::kInvalidArgument, "the order to start has no peers or command");
+  }
   TaskConfig task;
   task.key = TaskKey(start.job_id(), start.epoch(), start.task());
   task.runtime = config.runtime;
@@ -208,10 +248,10 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
   task.scratch = config.state_dir + "/scratch/" + task.key;
   TIDE_TRY(MakeDirs(config.state_dir + "/scratch", 0711));
   if (::mkdir(task.scratch.c_str(), 0700) != 0 && errno != EEXIST) {
-    return FailErrno("cannot create the scratch folder " + task.scratch, errno);
+    return NodeFault("cannot create the scratch folder " + task.scratch, errno);
   }
   if (::geteuid() == 0 && ::lchown(task.scratch.c_str(), config.job_uid, config.job_gid) != 0) {
-    return FailErrno("cannot hand over the scratch folder " + task.scratch, errno);
+    return NodeFault("cannot hand over the scratch folder " + task.scratch, errno);
   }
   task.workdir = spec.workdir().empty() ? task.scratch : spec.workdir();
   if (!spec.workdir().empty()) {

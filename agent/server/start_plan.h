@@ -19,7 +19,7 @@ namespace tide::agent {
 [[nodiscard]] Result<TaskConfig> PlanStart(const AgentConfig& config,
                                            const tide::v1::StartTask& start);
 
-// Removes the scratch folder of a task that is gone.
-void ClearScratch(const AgentConfig& config, const std::string& key);
+// Removes the pages of a task that is gone.
+void ClearRunDir(const AgentConfig& config, const std::string& key);
 
 }  // namespace tide::agent

@@ -43,8 +43,8 @@ SuspendRun::SuspendRun(tide::v1::StartTask start,
                        std::function<void(Agreement::Phase, int64_t)> on_over)
     : start_(std::move(start)),
       token_(std::move(token)),
-      deadline_(deadline),
       on_over_(std::move(on_over)),
+      deadline_(deadline),
       thread_([this] { Run(); }) {}
 
 SuspendRun::~SuspendRun() {
@@ -64,6 +64,20 @@ void SuspendRun::Withdraw() {
   changed_.NotifyAll();
 }
 
+bool SuspendRun::Renew(int64_t deadline) {
+  {
+    const MutexLock lock(mutex_);
+    if (over_) {
+      return false;
+    }
+    deadline_ = deadline;
+    renewed_ = renewed_ || withdrawn_;
+    withdrawn_ = false;
+  }
+  changed_.NotifyAll();
+  return true;
+}
+
 bool SuspendRun::Pause(Duration pause) {
   const MutexLock lock(mutex_);
   if (!ending_ && pause.nanos() > 0) {
@@ -72,29 +86,46 @@ bool SuspendRun::Pause(Duration pause) {
   return !ending_;
 }
 
+int64_t SuspendRun::deadline() {
+  const MutexLock lock(mutex_);
+  return deadline_;
+}
+
+bool SuspendRun::Continue(Agreement& agreement) {
+  const MutexLock lock(mutex_);
+  if (withdrawn_) {
+    agreement.Withdraw();
+  } else if (renewed_) {
+    agreement = Agreement();  // probes first, so a step that was committed stands
+  }
+  renewed_ = false;
+  over_ = agreement.over();
+  return !over_;
+}
+
 void SuspendRun::Run() {
   Peers peers;
   for (const tide::v1::Peer& peer : start_.peers()) {
     peers.stubs.push_back(tide::v1::AgentPeer::NewStub(rpc::Connect(peer.endpoint())));
   }
   Agreement agreement;
-  while (!agreement.over()) {
+  do {
     const AgreeRound round = agreement.Next();
-    if (!Pause(round.pause) || SystemNow().unix_nanos() > deadline_) {
+    if (!Pause(round.pause)) {
+      return;
+    }
+    if (SystemNow().unix_nanos() > deadline()) {
+      {
+        const MutexLock lock(mutex_);
+        over_ = true;
+      }
+      on_over_(Agreement::Phase::kAborted, -1);
       return;
     }
     const Instant sent = SystemNow();
     const std::vector<AgreeReply> replies = HoldRound(peers, round);
     agreement.OnReplies(replies, sent, SystemNow());
-    bool withdrawn = false;
-    {
-      const MutexLock lock(mutex_);
-      withdrawn = withdrawn_;
-    }
-    if (withdrawn) {
-      agreement.Withdraw();
-    }
-  }
+  } while (Continue(agreement));
   on_over_(agreement.phase(), agreement.stop_step());
 }
 
@@ -110,18 +141,19 @@ std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers, const AgreeRound& ro
   Mutex mutex;
   Condition done;
   size_t left = calls.size();
-  const auto deadline =
+  const int64_t order_deadline = deadline();
+  const auto give_up =
       std::chrono::system_clock::now() + std::chrono::milliseconds(kRoundTimeoutMs);
   for (uint32_t task = 0; task < calls.size(); ++task) {
     Call& call = calls[task];
-    call.context.set_deadline(deadline);
+    call.context.set_deadline(give_up);
     token_.Attach(call.context);
     call.request.set_job_id(start_.job_id());
     call.request.set_epoch(start_.epoch());
     call.request.set_task(task);
     call.request.set_verb(ToProto(round.verb));
     call.request.set_at_step(round.at_step);
-    call.request.set_deadline(deadline_);
+    call.request.set_deadline(order_deadline);
     peers.stubs[task]->async()->Agree(
         &call.context, &call.request, &call.response, [&](const grpc::Status& status) {
           if (status.ok()) {

@@ -18,7 +18,8 @@ namespace tide::agent {
 class SuspendRun {
  public:
   // deadline: Unix ns; after it the run gives up (the scheduler stops the tasks then).
-  // on_over: called once, on the run's thread, with the final phase and the step.
+  // on_over: called once, on the run's thread, with the final phase and the step; kAborted after
+  // the deadline. Not called when the run is destroyed before.
   SuspendRun(tide::v1::StartTask start,
              rpc::ClusterToken token,
              int64_t deadline,
@@ -28,6 +29,9 @@ class SuspendRun {
   SuspendRun& operator=(const SuspendRun&) = delete;
 
   void Withdraw();
+  // The order was given again, with this deadline: a withdrawn agreement begins anew. False when
+  // the run is over.
+  [[nodiscard]] bool Renew(int64_t deadline);
 
  private:
   struct Peers;
@@ -35,16 +39,21 @@ class SuspendRun {
   std::vector<AgreeReply> HoldRound(Peers& peers, const AgreeRound& round);
   // False when the run is to end.
   bool Pause(Duration pause);
+  [[nodiscard]] int64_t deadline();
+  // After a round: takes up what was asked meanwhile. False when the agreement is over.
+  bool Continue(Agreement& agreement);
 
   const tide::v1::StartTask start_;
   const rpc::ClusterToken token_;
-  const int64_t deadline_;
   const std::function<void(Agreement::Phase, int64_t)> on_over_;
 
   Mutex mutex_;
   Condition changed_;
   bool ending_ TIDE_GUARDED_BY(mutex_) = false;
   bool withdrawn_ TIDE_GUARDED_BY(mutex_) = false;
+  bool renewed_ TIDE_GUARDED_BY(mutex_) = false;
+  bool over_ TIDE_GUARDED_BY(mutex_) = false;
+  int64_t deadline_ TIDE_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -202,9 +202,9 @@ Status Workspace::CopyForJobs() const {
     return Fail(ErrorCode::kSystem, "cannot copy the SDK to " + root_ + ": " + error.message());
   }
   for (const char* folder : {"/sdk", "/work"}) {
-    fs::permissions(root_ + folder, fs::perms(0755), error);
+    ::chmod((root_ + folder).c_str(), 0755);
     for (const auto& entry : fs::recursive_directory_iterator(root_ + folder)) {
-      fs::permissions(entry.path(), fs::perms(entry.is_directory() ? 0755 : 0644), error);
+      ::chmod(entry.path().c_str(), entry.is_directory() ? 0755 : 0644);
     }
   }
   return {};

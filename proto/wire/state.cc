@@ -198,7 +198,7 @@ NodeIdentity IdentityFromProto(const tide::v1::Node& message) {
 Result<TaskReported> FromProto(const tide::v1::TaskReport& message, NodeId node) {
   if (message.state() < tide::v1::TASK_STATE_ASSIGNED ||
       message.state() > tide::v1::TASK_STATE_EXITED ||
-      message.exit().reason() > tide::v1::EXIT_REASON_LOST) {
+      !tide::v1::ExitReason_IsValid(message.exit().reason())) {
     return Fail(ErrorCode::kInvalidArgument,
                 "an agent reports a task state this version does not know; upgrade the scheduler");
   }

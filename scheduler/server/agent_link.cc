@@ -24,6 +24,7 @@ struct LinkContext {
   SessionRegistry& sessions;
   rpc::ClusterToken token;
   Duration heartbeat;
+  uint64_t streams_joined = 0;  // loop thread only
 };
 
 using Reactor = grpc::ServerBidiReactor<tide::v1::AgentMessage, tide::v1::SchedulerMessage>;
@@ -96,7 +97,7 @@ class Session final : public AgentSession {
     {
       const MutexLock lock(mutex_);
       node_ = node;
-      joined_ = true;
+      stream_ = ++link_.streams_joined;
     }
     tide::v1::SchedulerMessage message;
     tide::v1::Welcome* welcome = message.mutable_welcome();
@@ -105,8 +106,8 @@ class Session final : public AgentSession {
     welcome->set_isolation_timeout_ms(
         static_cast<uint64_t>(link_.loop.policy().isolation_timeout.millis()));
     Push(std::move(message));
-    link_.sessions.Attach(node, self, SystemNow());
-    link_.view.SetConnected(node, true);
+    link_.view.SetConnected(node, link_.streams_joined, true);
+    link_.sessions.Attach(node, self, MonotonicNanos());
     log::Info("Agent connected", {{"NodeId", node.value()}});
     bool gone = false;
     {
@@ -121,15 +122,21 @@ class Session final : public AgentSession {
   // The node of this stream once it has joined.
   [[nodiscard]] std::optional<NodeId> node() {
     const MutexLock lock(mutex_);
-    return joined_ ? std::optional(node_) : std::nullopt;
+    return stream_ != 0 ? std::optional(node_) : std::nullopt;
   }
 
  private:
   void Leave() {
-    const auto left = node();
-    if (left && link_.sessions.Detach(*left, this)) {
-      link_.view.SetConnected(*left, false);
-      log::Info("Agent disconnected", {{"NodeId", left->value()}});
+    NodeId left;
+    uint64_t stream = 0;
+    {
+      const MutexLock lock(mutex_);
+      left = node_;
+      stream = stream_;
+    }
+    if (stream != 0 && link_.sessions.Detach(left, this)) {
+      link_.view.SetConnected(left, stream, false);
+      log::Info("Agent disconnected", {{"NodeId", left.value()}});
     }
   }
 
@@ -164,7 +171,7 @@ class Session final : public AgentSession {
   Mutex mutex_;
   Reactor* reactor_ TIDE_GUARDED_BY(mutex_);
   NodeId node_ TIDE_GUARDED_BY(mutex_);
-  bool joined_ TIDE_GUARDED_BY(mutex_) = false;
+  uint64_t stream_ TIDE_GUARDED_BY(mutex_) = 0;                           // 0 = has not joined
   std::deque<tide::v1::SchedulerMessage> queue_ TIDE_GUARDED_BY(mutex_);  // front = in flight
   bool writing_ TIDE_GUARDED_BY(mutex_) = false;
   bool finish_wanted_ TIDE_GUARDED_BY(mutex_) = false;
@@ -194,15 +201,23 @@ Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
   return std::vector<EventBody>{std::move(joined)};
 }
 
-Result<std::vector<EventBody>> MakeReport(NodeId node, const tide::v1::Report& report) {
+// What this version does not understand is left out, not the report with it: it is acknowledged as
+// a whole, and never said again.
+std::vector<EventBody> MakeReport(NodeId node, const tide::v1::Report& report) {
   std::vector<EventBody> events;
+  const auto add = [&](auto body) {
+    if (body) {
+      events.emplace_back(*std::move(body));
+    } else {
+      log::Warning("Part of a report ignored",
+                   {{"NodeId", node.value()}, {"Error", body.error().message}});
+    }
+  };
   for (const tide::v1::TaskReport& task : report.tasks()) {
-    TIDE_ASSIGN(TaskReported body, wire::FromProto(task, node));
-    events.emplace_back(std::move(body));
+    add(wire::FromProto(task, node));
   }
   for (const tide::v1::Fault& fault : report.faults()) {
-    TIDE_ASSIGN(FaultObserved body, wire::FromProto(fault, node));
-    events.emplace_back(std::move(body));
+    add(wire::FromProto(fault, node));
   }
   if (report.has_validation()) {
     events.emplace_back(wire::FromProto(report.validation(), node));
@@ -244,7 +259,11 @@ class AgentStream final : public Reactor {
  private:
   void HandleHello(const tide::v1::Hello& hello) {
     const NodeIdentity identity = wire::IdentityFromProto(hello.node());
-    if (greeted_ || !IsPlainName(identity.name) || !IsPlainName(identity.group) ||
+    if (greeted_) {
+      session_->Refuse("a stream has one Hello");
+      return;
+    }
+    if (!IsPlainName(identity.name) || !IsPlainName(identity.group) ||
         !IsPlainName(identity.zone) || !IsPlainName(identity.leaf)) {
       session_->Refuse(
           "a node needs a name, group, zone and leaf of letters, digits, '.', '_' and '-'");
@@ -272,19 +291,19 @@ class AgentStream final : public Reactor {
   }
 
   void HandleReport(const tide::v1::Report& report) {
+    const auto node = session_->node();
+    if (!node) {
+      session_->Refuse("a report before Welcome");
+      return;
+    }
     Request request;
-    request.make = [session = session_, report](
-                       BatchContext& /*batch*/,
-                       Reply& /*reply*/) -> Result<std::vector<EventBody>> {
-      const auto node = session->node();
-      if (!node) {
-        return Fail(ErrorCode::kConflict, "a report before its node has joined");
-      }
-      return MakeReport(*node, report);
+    request.make = [node = *node, report](BatchContext& /*batch*/,
+                                          Reply& /*reply*/) -> Result<std::vector<EventBody>> {
+      return MakeReport(node, report);
     };
     request.done = [session = session_, seq = report.seq()](const Reply& reply) {
       if (!reply.status) {
-        log::Warning("Report rejected", {{"Error", reply.status.error().message}});
+        log::Warning("Part of a report rejected", {{"Error", reply.status.error().message}});
       }
       tide::v1::SchedulerMessage message;
       message.mutable_ack()->set_seq(seq);
@@ -300,7 +319,11 @@ class AgentStream final : public Reactor {
     if (!node) {
       return;
     }
-    link_.sessions.Touch(*node, SystemNow());
+    link_.sessions.Touch(*node, MonotonicNanos());
+    // An answer to each: the agent knows that it is not cut off.
+    tide::v1::SchedulerMessage answer;
+    answer.mutable_ack();
+    session_->Push(std::move(answer));
     for (const tide::v1::Progress& each : heartbeat.progress()) {
       link_.view.SetProgress(JobId(each.job_id()),
                              Epoch(each.epoch()),
@@ -342,7 +365,7 @@ std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
                                                     SessionRegistry& sessions,
                                                     const rpc::ClusterToken& token,
                                                     Duration heartbeat) {
-  return std::make_unique<AgentLinkService>(LinkContext{loop, view, sessions, token, heartbeat});
+  return std::make_unique<AgentLinkService>(LinkContext{loop, view, sessions, token, heartbeat, 0});
 }
 
 }  // namespace tide

@@ -53,7 +53,7 @@ Loop::Loop(std::unique_ptr<Store> store,
     : store_(std::move(store)),
       state_(std::move(state)),
       policy_(policy),
-      liveness_(liveness, SystemNow()),
+      liveness_(liveness, MonotonicNanos()),
       view_(view),
       sessions_(sessions),
       term_(store_->term()) {}
@@ -75,6 +75,9 @@ void Loop::Stop() {
   wake_.NotifyAll();
   if (thread_.joinable()) {
     thread_.join();
+    if (const Status released = store_->Release(SystemNow()); !released) {
+      log::Warning("Lease not released", {{"Error", released.error().message}});
+    }
   }
 }
 
@@ -109,7 +112,7 @@ std::deque<Request> Loop::TakeBatch() {
   const MutexLock lock(mutex_);
   if (queue_.empty() && !stopping_) {
     const Instant now = SystemNow();
-    const Instant next = std::min(wake_at_, now + liveness_.check_interval());
+    const Instant next = std::min(wake_at_, now + Liveness::check_interval());
     const int64_t wait = (next - now).nanos();
     if (wait > 0) {
       wake_.WaitFor(mutex_, wait);
@@ -141,7 +144,7 @@ void Loop::Turn(std::deque<Request> batch) {
   std::vector<Reply> replies(batch.size());
   std::vector<Event> events;
   std::vector<size_t> owner;  // request of each event
-  BatchContext context(state_);
+  BatchContext context(state_, now);
   for (size_t i = 0; i < batch.size(); ++i) {
     auto bodies = batch[i].make(context, replies[i]);
     if (!bodies) {
@@ -153,7 +156,7 @@ void Loop::Turn(std::deque<Request> batch) {
       owner.push_back(i);
     }
   }
-  for (EventBody& body : liveness_.Check(state_, sessions_.LastHeard(), now)) {
+  for (EventBody& body : liveness_.Check(state_, sessions_.LastHeard(), MonotonicNanos())) {
     events.push_back({now, std::move(body)});
   }
   const StepResult step = Step(state_, events, policy_, now);

@@ -33,8 +33,9 @@ struct Reply {
 // requests of one turn are made into events.
 class BatchContext {
  public:
-  explicit BatchContext(const ClusterState& state) : state_(state) {}
+  BatchContext(const ClusterState& state, Instant now) : state_(state), now_(now) {}
   [[nodiscard]] const ClusterState& state() const { return state_; }
+  [[nodiscard]] Instant now() const { return now_; }  // loop time
   [[nodiscard]] JobId NextJob() { return JobId(state_.next_job_id + jobs_given_++); }
   // The id of the node with this name; a new one for a new name.
   [[nodiscard]] NodeId NodeFor(const std::string& name);
@@ -43,6 +44,7 @@ class BatchContext {
 
  private:
   const ClusterState& state_;
+  const Instant now_;
   uint64_t jobs_given_ = 0;
   std::map<std::string, NodeId> new_nodes_;
   std::set<std::string> keys_;
@@ -68,6 +70,7 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   void Start();
+  // Works off what is queued, then gives leadership up.
   void Stop();
   // False when the queue is full: the caller tells its client to come back.
   [[nodiscard]] bool Enqueue(Request request);

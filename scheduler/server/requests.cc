@@ -42,7 +42,7 @@ Result<std::vector<EventBody>> MakeJobOrder(const BatchContext& context,
   switch (order.verb) {
     case JobVerb::kSuspend: {
       const Duration asked = order.notice.nanos() > 0 ? order.notice : job->spec.suspend_notice;
-      const Instant deadline = SystemNow() + std::min(asked, policy.suspend_notice_max);
+      const Instant deadline = context.now() + std::min(asked, policy.suspend_notice_max);
       return std::vector<EventBody>{HoldRequested{order.job, deadline, order.actor, order.reason}};
     }
     case JobVerb::kResume:

@@ -3,6 +3,7 @@
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -12,6 +13,8 @@
 
 namespace tide {
 namespace {
+
+constexpr uint64_t kNoticeMsMax = 86'400'000;  // policy caps it further; this keeps it a number
 
 // One reader of the view. Deltas merge by themselves while a write is under way or the minimum
 // interval has not passed. Owned by itself until gRPC is done with it; the view's listener only
@@ -135,7 +138,8 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
     order.job = JobId(request->job_id());
     order.actor = request->actor();
     order.reason = request->reason();
-    order.notice = Duration::Millis(static_cast<int64_t>(request->notice_ms()));
+    order.notice =
+        Duration::Millis(static_cast<int64_t>(std::min(request->notice_ms(), kNoticeMsMax)));
     if (request->verb() == tide::v1::JOB_VERB_RESUME) {
       order.verb = JobVerb::kResume;
     } else if (request->verb() == tide::v1::JOB_VERB_CANCEL) {
@@ -189,10 +193,10 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
   }
 
  private:
-  static grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context,
-                                          const Error& error) {
+  grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const Error& error) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(rpc::ToGrpc(error, context));
+    reactor->Finish(token_.Matches(*context) ? rpc::ToGrpc(error, context)
+                                             : rpc::Unauthenticated());
     return reactor;
   }
 

@@ -5,14 +5,14 @@
 
 namespace tide {
 
-void SessionRegistry::Attach(NodeId node, std::shared_ptr<AgentSession> session, Instant now) {
+void SessionRegistry::Attach(NodeId node, std::shared_ptr<AgentSession> session, int64_t now_ns) {
   std::shared_ptr<AgentSession> replaced;
   {
     const MutexLock lock(mutex_);
     Entry& entry = entries_[node];
     replaced = std::exchange(entry.session, std::move(session));
     entry.sent.clear();
-    last_heard_[node] = now;
+    last_heard_ns_[node] = now_ns;
   }
   if (replaced) {
     replaced->Close();
@@ -29,9 +29,48 @@ bool SessionRegistry::Detach(NodeId node, const AgentSession* session) {
   return true;
 }
 
-void SessionRegistry::Touch(NodeId node, Instant now) {
+void SessionRegistry::Touch(NodeId node, int64_t now_ns) {
   const MutexLock lock(mutex_);
-  last_heard_[node] = now;
+  last_heard_ns_[node] = now_ns;
+}
+
+SessionRegistry::CommandKey SessionRegistry::KeyOf(const Command& command) {
+  return {command.kind,
+          command.job.value(),
+          command.epoch.value(),
+          command.task,
+          command.deadline.unix_nanos(),
+          command.kill,
+          command.request_id};
+}
+
+void SessionRegistry::Prune(std::set<CommandKey>& sent, const Command& command) {
+  const auto drop = [&](CommandKind kind) {
+    std::erase_if(sent, [&](const CommandKey& each) {
+      return std::get<0>(each) == kind && std::get<1>(each) == command.job.value();
+    });
+  };
+  switch (command.kind) {
+    case CommandKind::kForgetTask:
+      std::erase_if(sent, [&](const CommandKey& each) {
+        return std::get<1>(each) == command.job.value() &&
+               std::get<2>(each) == command.epoch.value() && std::get<3>(each) == command.task;
+      });
+      break;
+    case CommandKind::kWithdrawSuspend:
+      drop(CommandKind::kSuspendTask);  // a later suspension with the same deadline is a new order
+      break;
+    case CommandKind::kSuspendTask:
+      drop(CommandKind::kWithdrawSuspend);
+      break;
+    case CommandKind::kValidate:
+      drop(CommandKind::kValidate);
+      sent.insert(KeyOf(command));
+      break;
+    case CommandKind::kStartTask:
+    case CommandKind::kStopTask:
+      break;
+  }
 }
 
 void SessionRegistry::Send(const Command& command, const ClusterState& state) {
@@ -42,43 +81,18 @@ void SessionRegistry::Send(const Command& command, const ClusterState& state) {
     if (it == entries_.end()) {
       return;  // it gets everything outstanding when it connects
     }
-    const auto key = [&](CommandKind kind) {
-      return CommandKey(kind,
-                        command.job.value(),
-                        command.epoch.value(),
-                        command.task,
-                        command.deadline.unix_nanos(),
-                        command.kill,
-                        command.request_id);
-    };
-    if (!it->second.sent.insert(key(command.kind)).second) {
+    if (!it->second.sent.insert(KeyOf(command)).second) {
       return;
     }
-    if (command.kind == CommandKind::kForgetTask) {
-      std::erase_if(it->second.sent, [&](const CommandKey& sent) {
-        return std::get<1>(sent) == command.job.value() &&
-               std::get<2>(sent) == command.epoch.value() && std::get<3>(sent) == command.task;
-      });
-    } else if (command.kind == CommandKind::kWithdrawSuspend) {
-      // A later suspension with the same deadline is a new order.
-      std::erase_if(it->second.sent, [&](const CommandKey& sent) {
-        return std::get<0>(sent) == CommandKind::kSuspendTask &&
-               std::get<1>(sent) == command.job.value();
-      });
-    } else if (command.kind == CommandKind::kSuspendTask) {
-      std::erase_if(it->second.sent, [&](const CommandKey& sent) {
-        return std::get<0>(sent) == CommandKind::kWithdrawSuspend &&
-               std::get<1>(sent) == command.job.value();
-      });
-    }
+    Prune(it->second.sent, command);
     session = it->second.session;
   }
   session->Send(command, state);
 }
 
-std::map<NodeId, Instant> SessionRegistry::LastHeard() {
+std::map<NodeId, int64_t> SessionRegistry::LastHeard() {
   const MutexLock lock(mutex_);
-  return last_heard_;
+  return last_heard_ns_;
 }
 
 void SessionRegistry::CloseAll() {

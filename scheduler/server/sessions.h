@@ -25,27 +25,31 @@ class AgentSession {
 class SessionRegistry {
  public:
   // The newest stream of a node replaces an older one, which is closed.
-  void Attach(NodeId node, std::shared_ptr<AgentSession> session, Instant now);
+  void Attach(NodeId node, std::shared_ptr<AgentSession> session, int64_t now_ns);
   // False when another stream has taken over.
   bool Detach(NodeId node, const AgentSession* session);
-  void Touch(NodeId node, Instant now);
+  void Touch(NodeId node, int64_t now_ns);
 
   // Sends unless the same command went out on this stream already. Loop thread only.
   void Send(const Command& command, const ClusterState& state);
-  [[nodiscard]] std::map<NodeId, Instant> LastHeard();
+  [[nodiscard]] std::map<NodeId, int64_t> LastHeard();  // CLOCK_MONOTONIC
   void CloseAll();
 
  private:
   using CommandKey =
       std::tuple<CommandKind, uint64_t, uint64_t, uint32_t, int64_t, bool, std::string>;
+  static CommandKey KeyOf(const Command& command);
+  // Drops what `command` makes obsolete: `sent` stays small, and what is asked anew goes out anew.
+  static void Prune(std::set<CommandKey>& sent, const Command& command);
+
   struct Entry {
     std::shared_ptr<AgentSession> session;
-    std::set<CommandKey> sent;
+    std::set<CommandKey> sent;  // of tasks that are not forgotten, and the newest validation
   };
 
   Mutex mutex_;
   std::map<NodeId, Entry> entries_ TIDE_GUARDED_BY(mutex_);
-  std::map<NodeId, Instant> last_heard_ TIDE_GUARDED_BY(mutex_);
+  std::map<NodeId, int64_t> last_heard_ns_ TIDE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tide

@@ -19,6 +19,12 @@ void FillReasons(const std::vector<Reason>& reasons, tide::v1::Job& job) {
   }
 }
 
+// Only then does its newest attempt make progress.
+bool HoldsNodes(tide::v1::JobState state) {
+  return state == tide::v1::JOB_STATE_STARTING || state == tide::v1::JOB_STATE_RUNNING ||
+         state == tide::v1::JOB_STATE_SAVING || state == tide::v1::JOB_STATE_STOPPING;
+}
+
 }  // namespace
 
 void ViewHub::Put(const Key& key, Entry entry) {
@@ -42,7 +48,7 @@ void ViewHub::FillLive(tide::v1::Job& job) {
   const auto& tasks = live->second.tasks;
   job.set_total_steps(tasks.begin()->second.total_steps);
   job.set_loss(tasks.begin()->second.loss);
-  if (live->second.epoch == epoch && job.state() != tide::v1::JOB_STATE_FINISHED) {
+  if (live->second.epoch == epoch && HoldsNodes(job.state())) {
     int64_t lowest = tasks.begin()->second.step;
     for (const auto& [task, progress] : tasks) {
       lowest = std::min(lowest, progress.step);
@@ -66,7 +72,7 @@ void ViewHub::PutJob(const ClusterState& state, const Job& job) {
 
 void ViewHub::PutNode(const ClusterState& state, const Node& node) {
   auto message = std::make_shared<tide::v1::Node>(wire::ToProto(state, node));
-  message->set_connected(connected_[node.id]);
+  message->set_connected(connected_[node.id].up);
   Put({Kind::kNode, node.id.value()}, {0, nullptr, std::move(message), nullptr});
 }
 
@@ -138,10 +144,14 @@ uint64_t ViewHub::PublishAll(const ClusterState& state, Term term) {
   return Publish(state, everything, term);
 }
 
-void ViewHub::SetConnected(NodeId node, bool connected) {
+void ViewHub::SetConnected(NodeId node, uint64_t stream, bool connected) {
   {
     const MutexLock lock(mutex_);
-    connected_[node] = connected;
+    Connection& known = connected_[node];
+    if (stream < known.stream) {
+      return;
+    }
+    known = {stream, connected};
     const auto it = entries_.find({Kind::kNode, node.value()});
     if (it == entries_.end() || it->second.node->connected() == connected) {
       return;
@@ -159,7 +169,7 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
     const auto it = entries_.find({Kind::kJob, job.value()});
     if (it == entries_.end() || it->second.job->attempts_size() == 0 ||
         it->second.job->attempts().rbegin()->epoch() != epoch.value() ||
-        it->second.job->state() == tide::v1::JOB_STATE_FINISHED) {
+        !HoldsNodes(it->second.job->state())) {
       return;
     }
     JobProgress& live = progress_[job];

@@ -32,7 +32,8 @@ class ViewHub {
   // Everything at once, after a load.
   uint64_t PublishAll(const ClusterState& state, Term term);
 
-  void SetConnected(NodeId node, bool connected);
+  // stream: rises with each stream of an agent; the end of an older one changes nothing.
+  void SetConnected(NodeId node, uint64_t stream, bool connected);
   void SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress);
 
   // What changed after `rev`; rev = 0 gives everything with reset = true.
@@ -67,11 +68,15 @@ class ViewHub {
   void Notify();
 
   Mutex mutex_;
-  uint64_t rev_ TIDE_GUARDED_BY(mutex_) = 0;
+  uint64_t rev_ TIDE_GUARDED_BY(mutex_) = 1;  // 0 is that of a reader who has seen nothing
   uint64_t term_ TIDE_GUARDED_BY(mutex_) = 0;
   std::map<Key, Entry> entries_ TIDE_GUARDED_BY(mutex_);
   std::map<uint64_t, Key> by_rev_ TIDE_GUARDED_BY(mutex_);
-  std::map<NodeId, bool> connected_ TIDE_GUARDED_BY(mutex_);
+  struct Connection {
+    uint64_t stream = 0;
+    bool up = false;
+  };
+  std::map<NodeId, Connection> connected_ TIDE_GUARDED_BY(mutex_);
   struct JobProgress {
     uint64_t epoch = 0;
     std::map<uint32_t, TaskProgress> tasks;

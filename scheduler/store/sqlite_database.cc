@@ -59,8 +59,10 @@ std::unexpected<Error> Describe(const std::string& path, int rc, const char* det
       return Fail(ErrorCode::kStorage,
                   path + " is locked by another program: end it and start again" + said);
     case SQLITE_IOERR:
-      return Fail(ErrorCode::kStorage,
-                  path + " cannot be read or written: check the disk (dmesg)" + said);
+      return Fail(
+          ErrorCode::kStorage,
+          path + " cannot be read or written: check that its disk has space and works (df, dmesg)" +
+              said);
     default:
       return Fail(ErrorCode::kStorage, path + ": statement failed" + said);
   }

@@ -1,0 +1,382 @@
+// The whole agent but for its processes: loop, link, journal and pages against a scheduler by hand.
+
+#include "agent/server/agent_loop.h"
+
+#include <fstream>
+
+#include "agent/server/testing/fake_runtime.h"
+#include "agent/server/testing/fake_scheduler.h"
+
+namespace tide::agent {
+namespace {
+
+const rpc::ClusterToken& Token() {
+  static const rpc::ClusterToken kToken("0123456789abcdef");
+  return kToken;
+}
+
+// One life of an agent; the next takes up what it leaves.
+class Agent {
+ public:
+  Agent(const AgentConfig& config, FakeNode& node)
+      : loop_(config, Token(), std::make_unique<FakeRuntime>(node), OpenSpool(config), book_),
+        link_(config.scheduler,
+              Token(),
+              {[this](uint64_t id) { loop_.Post([this, id] { loop_.OnStream(id); }); },
+               [this](uint64_t id, const tide::v1::SchedulerMessage& message) {
+                 loop_.Post([this, id, message] { loop_.OnMessage(id, message); });
+               },
+               [this](uint64_t id) { loop_.Post([this, id] { loop_.OnLost(id); }); }}) {
+    const Status adopted = loop_.Adopt();
+    INFO((adopted ? "" : adopted.error().message));
+    REQUIRE(adopted);
+    loop_.SetLink(&link_);
+    link_.Start();
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  ~Agent() {
+    loop_.Stop(false);
+    thread_.join();
+    link_.Stop();
+  }
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+  AgentLoop& loop() { return loop_; }
+
+ private:
+  static std::unique_ptr<FaultSpool> OpenSpool(const AgentConfig& config) {
+    auto spool = FaultSpool::Open(config.state_dir, config.kmsg);
+    REQUIRE(spool);
+    return *std::move(spool);
+  }
+  TaskBook book_;
+  AgentLoop loop_;
+  Link link_;
+  std::thread thread_;
+};
+
+struct World {
+  TestDir dir;
+  FakeNode node;
+  AgentConfig config = TestConfig(dir);
+  std::unique_ptr<FakeScheduler> scheduler;
+  std::unique_ptr<Agent> agent;
+
+  explicit World(uint64_t isolation_ms = 600'000) {
+    config.scheduler = "unix:" + dir.File("s.sock");
+    config.listen = "unix:" + dir.File("n1.sock");
+    config.kmsg = dir.File("kmsg");
+    scheduler = std::make_unique<FakeScheduler>(config.scheduler, Token());
+    scheduler->WelcomeAll(isolation_ms);
+    Restart();
+  }
+  ~World() {
+    agent.reset();
+    scheduler.reset();
+  }
+  void Restart() {
+    agent.reset();
+    const size_t hellos = scheduler ? scheduler->hellos().size() : 0;
+    agent = std::make_unique<Agent>(config, node);
+    REQUIRE(Eventually([&] { return !scheduler || scheduler->hellos().size() > hellos; }));
+  }
+  void Start(const tide::v1::StartTask& start = TestStart()) {
+    scheduler->Command([&](tide::v1::Command& command) { *command.mutable_start() = start; });
+  }
+  template <typename Order>
+  static void Key(Order* order) {
+    order->set_job_id(7);
+    order->set_epoch(2);
+  }
+  void Stop(bool kill) {
+    scheduler->Command([&](tide::v1::Command& command) {
+      Key(command.mutable_stop());
+      command.mutable_stop()->set_kill(kill);
+      command.mutable_stop()->set_grace_ms(60'000);
+    });
+  }
+  void Suspend(int64_t deadline = INT64_MAX) {
+    scheduler->Command([&](tide::v1::Command& command) {
+      Key(command.mutable_suspend());
+      command.mutable_suspend()->set_deadline(deadline);
+    });
+  }
+  void Forget() {
+    scheduler->Command([&](tide::v1::Command& command) { Key(command.mutable_forget()); });
+  }
+  [[nodiscard]] bool WaitState(tide::v1::TaskState state) {
+    return Eventually([&] { return scheduler->Newest().state() == state; });
+  }
+  [[nodiscard]] bool WaitCall(const std::string& call) {
+    return Eventually([&] {
+      const auto calls = node.calls();
+      return std::ranges::find(calls, call) != calls.end();
+    });
+  }
+  [[nodiscard]] int64_t CountCalls(const std::string& call) {
+    const auto calls = node.calls();
+    return std::ranges::count(calls, call);
+  }
+};
+
+TEST_CASE("a task from its order to being forgotten") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  CHECK_FALSE(world.agent->loop().IsOver("7.2.0"));
+  world.Start();  // said again
+  world.node.Exit("7.2.0", 0);
+  REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_SUCCEEDED));
+  CHECK(world.agent->loop().IsOver("7.2.0"));
+  CHECK(world.CountCalls("start 7.2.0") == 1);
+  world.Forget();
+  REQUIRE(world.WaitCall("remove 7.2.0"));
+  CHECK(Eventually([&] {
+    return ListHeld(world.config.state_dir).value().empty() &&
+           !std::filesystem::exists(world.dir.File("run/n1/7.2.0")) &&
+           std::filesystem::is_empty(world.dir.File("state/scratch"));
+  }));
+  CHECK(Eventually([&] { return world.scheduler->heartbeats() > 2; }));
+}
+
+TEST_CASE("a restarted agent holds its tasks and reports an end it did not see") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  world.Restart();
+  CHECK(world.scheduler->hellos().back().tasks(0).state() == tide::v1::TASK_STATE_RUNNING);
+  world.agent.reset();
+  world.node.Exit("7.2.0", 3);
+  world.Restart();
+  CHECK(world.scheduler->WaitExit(tide::v1::EXIT_REASON_FAILED));
+}
+
+TEST_CASE("an end once judged stays, even when the pages are gone") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  RankPage(world.dir.File("run/n1/7.2.0/page-0")).SetPhase(RankPhase::kAcknowledged);
+  world.node.Exit("7.2.0", 85);
+  REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_SUSPENDED));
+  world.agent.reset();
+  std::filesystem::remove_all(world.dir.File("run"));  // the machine was restarted
+  world.Restart();
+  REQUIRE(world.scheduler->hellos().back().tasks_size() == 1);
+  CHECK(world.scheduler->hellos().back().tasks(0).exit().reason() ==
+        tide::v1::EXIT_REASON_SUSPENDED);
+}
+
+TEST_CASE("a start that failed is reported, over a restart, too, until it is forgotten") {
+  World world;
+  SECTION("what the job asks for") {
+    tide::v1::StartTask start = TestStart();
+    start.mutable_spec()->set_workdir("/nowhere");
+    world.Start(start);
+    REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_START_FAILED));
+  }
+  SECTION("what the node cannot do") {
+    world.node.FailStarts(ErrorCode::kSystem);
+    world.Start();
+    REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_LOST));
+  }
+  const tide::v1::ExitReason reason = world.scheduler->Newest().exit().reason();
+  world.node.FailStarts(ErrorCode::kInternal);
+  world.Restart();
+  REQUIRE(world.scheduler->hellos().back().tasks_size() == 1);
+  CHECK(world.scheduler->hellos().back().tasks(0).exit().reason() == reason);
+  world.Forget();
+  CHECK(Eventually([&] { return ListHeld(world.config.state_dir).value().empty(); }));
+  CHECK(Eventually([&] { return !std::filesystem::exists(world.dir.File("run/n1/7.2.0")); }));
+}
+
+TEST_CASE("an order that was noted but not carried out leaves nothing") {
+  World world;
+  world.agent.reset();
+  HeldTask noted;
+  noted.key = "7.2.0";
+  noted.start = TestStart();
+  REQUIRE(WriteHeld(world.config.state_dir, noted));
+  world.Restart();
+  CHECK(world.scheduler->hellos().back().tasks_size() == 0);
+  world.Start();
+  CHECK(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+}
+
+TEST_CASE("a task without a journal is ended") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  world.agent.reset();
+  REQUIRE(WriteFileDurably(world.config.state_dir + "/held/7.2.0.json", "{"));
+  world.Restart();
+  CHECK(world.scheduler->hellos().back().tasks_size() == 0);
+  CHECK(Eventually([&] { return !world.node.Has("7.2.0"); }));
+}
+
+TEST_CASE("stopping what never was here is answered, and its start comes too late") {
+  World world;
+  world.Stop(false);
+  REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_STOPPED));
+  world.Start();
+  world.Forget();
+  CHECK(Eventually([&] { return world.scheduler->heartbeats() > 3; }));
+  CHECK(world.node.calls().empty());
+}
+
+TEST_CASE("a stop that the last agent did not deliver is delivered when it is said again") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  world.Stop(false);
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_STOPPING));
+  world.Stop(false);
+  world.Restart();
+  world.Stop(false);
+  REQUIRE(Eventually([&] { return world.CountCalls("stop 7.2.0") == 2; }));
+  world.Stop(true);
+  REQUIRE(world.WaitCall("kill 7.2.0"));
+  CHECK(world.scheduler->WaitExit(tide::v1::EXIT_REASON_STOPPED));
+}
+
+TEST_CASE("faults are kept until they are acknowledged") {
+  World world;
+  std::ofstream(world.config.kmsg, std::ios::app)
+      << "NVRM: Xid (PCI:0000:a1:00): 79, pid=1, GPU has fallen off the bus.\n";
+  const auto faults = [&] {
+    size_t count = 0;
+    for (const tide::v1::Report& report : world.scheduler->reports()) {
+      count += static_cast<size_t>(report.faults_size());
+    }
+    return count;
+  };
+  REQUIRE(Eventually([&] { return faults() == 1; }));
+  world.Restart();  // no ack: said again
+  REQUIRE(Eventually([&] { return faults() == 2; }));
+  world.scheduler->Ack(world.scheduler->reports().back().seq());
+  CHECK(Eventually([&] {
+    return ReadFile(world.config.state_dir + "/faults.json").value().find("\"pending\":[]") !=
+           std::string::npos;
+  }));
+}
+
+TEST_CASE("the orders of a former leader are ignored, over a restart, too") {
+  World world;
+  world.scheduler->SetTerm(5);
+  world.scheduler->Welcome();
+  REQUIRE(
+      Eventually([&] { return ReadFile(world.config.state_dir + "/term").value_or("") == "5"; }));
+  world.Restart();
+  CHECK(world.scheduler->hellos().back().highest_term() == 5);
+  world.scheduler->SetTerm(4);
+  world.Start();
+  world.scheduler->SetTerm(6);
+  world.scheduler->Welcome();
+  REQUIRE(
+      Eventually([&] { return ReadFile(world.config.state_dir + "/term").value_or("") == "6"; }));
+  CHECK(world.node.calls().empty());
+}
+
+TEST_CASE("cut off for too long, tasks are ended") {
+  World world(400);
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  SECTION("by the agent that started them") {
+    world.scheduler->Stop();
+    REQUIRE(world.WaitCall("kill 7.2.0"));
+  }
+  SECTION("by the next one, at once") {
+    world.agent.reset();
+    world.scheduler.reset();
+    const Contact contact = ReadContact(world.dir.File("run/n1/contact"), BootNanos());
+    CHECK(contact.isolation_ms == 400);
+    REQUIRE(Eventually([&] { return contact.IsCutOff(BootNanos()); }));
+    CHECK(world.CountCalls("kill 7.2.0") == 0);
+    world.agent = std::make_unique<Agent>(world.config, world.node);
+    CHECK(world.CountCalls("kill 7.2.0") == 1);  // before it connects
+  }
+}
+
+TEST_CASE("while the scheduler answers, nothing is ended") {
+  World world(300);
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  REQUIRE(Eventually([&] { return world.scheduler->heartbeats() > 40; }));
+  CHECK(world.CountCalls("kill 7.2.0") == 0);
+}
+
+TEST_CASE("a suspension parks, saves and is judged; ordered again after a restart it goes on") {
+  World world;
+  tide::v1::StartTask start = TestStart(2);
+  start.set_task(1);  // led by another agent, whose rounds come to the pages
+  world.Start(start);
+  REQUIRE(Eventually(
+      [&] { return world.scheduler->Newest(1).state() == tide::v1::TASK_STATE_RUNNING; }));
+  const auto suspend = [&] {
+    world.scheduler->Command([&](tide::v1::Command& command) {
+      World::Key(command.mutable_suspend());
+      command.mutable_suspend()->set_task(1);
+      command.mutable_suspend()->set_deadline(INT64_MAX);
+    });
+  };
+  suspend();
+  world.Restart();
+  suspend();
+  // The leader's commit, as it lies on the page.
+  const std::string folder = world.dir.File("run/n1/7.2.1");
+  world.agent.reset();
+  {
+    auto pages = TaskPages::Open(folder, 1, world.config.job_uid, world.config.job_gid);
+    REQUIRE(pages);
+    (void)(*pages)->Hold(AgreeVerb::kCommit, 12, 0);
+  }
+  world.Restart();
+  suspend();
+  RankPage rank(folder + "/page-0");
+  rank.SetStep(12);
+  rank.SetPhase(RankPhase::kSaving);
+  REQUIRE(Eventually([&] { return world.scheduler->Newest(1).parked_at() != 0; }));
+  CHECK(world.scheduler->Newest(1).stop_step() == 12);
+  rank.SetSaved(12);
+  rank.SetPhase(RankPhase::kAcknowledged);
+  REQUIRE(Eventually([&] { return world.scheduler->Newest(1).saved_step() == 12; }));
+  world.node.Exit("7.2.1", 85);
+  REQUIRE(Eventually([&] {
+    return world.scheduler->Newest(1).exit().reason() == tide::v1::EXIT_REASON_SUSPENDED;
+  }));
+}
+
+TEST_CASE("the agent of task 0 leads, also after a withdrawal") {
+  World world;
+  tide::v1::StartTask start = TestStart();
+  start.mutable_peers(0)->set_endpoint(world.config.listen);  // nobody serves: it keeps asking
+  world.Start(start);
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  world.Suspend();
+  world.scheduler->Command(
+      [&](tide::v1::Command& command) { World::Key(command.mutable_withdraw()); });
+  world.Suspend(INT64_MAX - 1);
+  world.Stop(true);
+  REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_STOPPED));
+  world.Forget();
+  REQUIRE(world.WaitCall("remove 7.2.0"));
+}
+
+TEST_CASE("a second validation waits for the first") {
+  World world;
+  const auto validate = [&](const std::string& id) {
+    world.scheduler->Command([&](tide::v1::Command& command) {
+      command.mutable_validate()->set_request_id(id);
+      command.mutable_validate()->set_suite("no such suite");
+    });
+  };
+  validate("v1");
+  validate("v2");
+  validate("v2");
+  REQUIRE(Eventually([&] {
+    const auto reports = world.scheduler->reports();
+    return !reports.empty() && reports.back().validation().request_id() == "v2";
+  }));
+}
+
+}  // namespace
+}  // namespace tide::agent

@@ -1,0 +1,160 @@
+#include "agent/server/start_plan.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <set>
+
+#include "agent/server/testing/agent_testing.h"
+
+namespace tide::agent {
+namespace {
+
+TEST_CASE("a rank's environment is complete") {
+  const TestDir dir;
+  AgentConfig config = TestConfig(dir, "n2");
+  config.env = {{"NCCL_IB_HCA", "mlx5_0"}, {"LANG", "C"}};
+  config.sdk_dir = "/opt/sdk";
+  tide::v1::StartTask start = TestStart(3, 2);
+  start.set_task(1);
+  start.set_master_port(20007);
+  start.set_topology_json(R"({"version":1})");
+  start.mutable_spec()->set_gpus_per_node(2);
+  auto& env_asked = *start.mutable_spec()->mutable_env();
+  env_asked["SEED"] = "4";
+  env_asked["RANK"] = "999";
+  env_asked["PYTHONPATH"] = "/mine";
+  env_asked["NCCL_IB_HCA"] = "mlx5_1";
+  const auto plan = PlanStart(config, start);
+  INFO((plan ? "" : plan.error().message));
+  REQUIRE(plan);
+  CHECK(plan->key == "7.2.1");
+  REQUIRE(plan->ranks.size() == 2);
+  CHECK(plan->ranks[1].rank == 3);
+  CHECK(plan->ranks[1].local_rank == 1);
+  CHECK(plan->ranks[1].argv == std::vector<std::string>{"true"});
+  const std::string run = dir.File("run/n2/7.2.1");
+  const std::map<std::string, std::string> expected = {
+      {"RANK", "3"},
+      {"WORLD_SIZE", "6"},
+      {"LOCAL_RANK", "1"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"NODE_RANK", "1"},
+      {"NNODES", "3"},
+      {"MASTER_ADDR", "10.0.0.1"},
+      {"MASTER_PORT", "20007"},
+      {"CUDA_VISIBLE_DEVICES", "0,1"},
+      {"TIDE_JOB_ID", "j-7"},
+      {"TIDE_ATTEMPT", "2"},
+      {"TIDE_NODE", "n2"},
+      {"TIDE_CHECKPOINT_DIR", dir.File("checkpoints/j-7")},
+      {"TIDE_PAGE", run + "/page-1"},
+      {"TIDE_SOCKET", run + "/agent.sock"},
+      {"TIDE_TOPOLOGY", R"({"version":1})"},
+      {"NCCL_IB_HCA", "mlx5_1"},  // the job's word against the cluster's profile
+      {"LANG", "C.UTF-8"},
+      {"SEED", "4"},
+      {"PYTHONPATH", "/mine:/opt/sdk/python"},
+      {"HOME", dir.File("state/scratch/7.2.1")},
+      {"TMPDIR", dir.File("state/scratch/7.2.1")},
+  };
+  for (const auto& [key, value] : expected) {
+    INFO(key);
+    REQUIRE(plan->ranks[1].env.contains(key));
+    CHECK(plan->ranks[1].env.at(key) == value);
+  }
+  CHECK(plan->ranks[1].env.contains("PATH"));
+}
+
+TEST_CASE("in a container the run folder has its fixed place") {
+  const TestDir dir;
+  AgentConfig config = TestConfig(dir);
+  config.runtime = RuntimeKind::kOci;
+  config.sdk_dir = "/opt/sdk";
+  const auto plan = PlanStart(config, TestStart());
+  REQUIRE(plan);
+  const auto& env = plan->ranks[0].env;
+  CHECK(env.at("TIDE_PAGE") == "/run/tide/page-0");
+  CHECK(env.at("TIDE_SOCKET") == "/run/tide/agent.sock");
+  CHECK(env.at("TMPDIR") == "/tmp");
+  CHECK(env.at("CUDA_VISIBLE_DEVICES").empty());
+  std::set<std::string> targets;
+  for (const MountConfig& mount : plan->mounts) {
+    targets.insert(mount.target);
+  }
+  CHECK(targets == std::set<std::string>{dir.File("checkpoints/j-7"), "/opt/tide/sdk"});
+}
+
+std::string WhyNot(const AgentConfig& config, const tide::v1::StartTask& start, ErrorCode code) {
+  const auto plan = PlanStart(config, start);
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().code == code);
+  return plan.error().message;
+}
+
+TEST_CASE("what is missing is said in words") {
+  const TestDir dir;
+  const AgentConfig config = TestConfig(dir);
+  using Catch::Matchers::Contains;
+  tide::v1::StartTask start = TestStart();
+  start.mutable_spec()->set_workdir(dir.File("nowhere"));
+  CHECK_THAT(WhyNot(config, start, ErrorCode::kSystem),
+             Contains("workdir") && Contains(dir.File("nowhere")) && Contains("n1"));
+
+  start = TestStart();
+  start.mutable_spec()->add_mounts()->set_source(dir.File("data"));
+  CHECK_THAT(WhyNot(config, start, ErrorCode::kSystem),
+             Contains("mount") && Contains(dir.File("data")));
+
+  start = TestStart();
+  start.mutable_spec()->set_image("ubuntu:22.04");
+  CHECK_THAT(WhyNot(config, start, ErrorCode::kInvalidArgument), Contains("ubuntu:22.04"));
+
+  start = TestStart();
+  start.clear_peers();
+  (void)WhyNot(config, start, ErrorCode::kInvalidArgument);
+  start = TestStart();
+  start.mutable_spec()->clear_command();
+  (void)WhyNot(config, start, ErrorCode::kInvalidArgument);
+}
+
+TEST_CASE("a folder is opened with the rights of the job's user, not the agent's") {
+  if (::geteuid() != 0) {
+    WARN("only root can become another user");
+    return;
+  }
+  const TestDir dir;
+  const AgentConfig config = TestConfig(dir);
+  REQUIRE(::mkdir(dir.File("secret").c_str(), 0700) == 0);
+  tide::v1::StartTask start = TestStart();
+  start.mutable_spec()->set_workdir(dir.File("secret"));
+  (void)WhyNot(config, start, ErrorCode::kSystem);
+  start = TestStart();
+  start.mutable_spec()->set_checkpoint_dir(dir.File("secret/ckpt"));
+  (void)WhyNot(config, start, ErrorCode::kSystem);
+  start = TestStart();
+  start.mutable_spec()->add_mounts()->set_source(dir.File("secret"));
+  (void)WhyNot(config, start, ErrorCode::kSystem);
+}
+
+TEST_CASE("a port in use is the node's fault and only matters to task 0") {
+  const TestDir dir;
+  const AgentConfig config = TestConfig(dir);
+  const Fd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  void* generic = &address;
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(taken.get(), static_cast<sockaddr*>(generic), size) == 0);
+  REQUIRE(::listen(taken.get(), 1) == 0);
+  REQUIRE(::getsockname(taken.get(), static_cast<sockaddr*>(generic), &size) == 0);
+  tide::v1::StartTask start = TestStart(2);
+  start.set_master_port(ntohs(address.sin_port));
+  CHECK(WhyNot(config, start, ErrorCode::kUnavailable).find("in use") != std::string::npos);
+  start.set_task(1);
+  CHECK(PlanStart(config, start));
+}
+
+}  // namespace
+}  // namespace tide::agent

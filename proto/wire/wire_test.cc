@@ -1,0 +1,287 @@
+#include <google/protobuf/util/message_differencer.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/base/prng.h"
+#include "proto/wire/commands.h"
+#include "proto/wire/convert.h"
+#include "proto/wire/state.h"
+#include "scheduler/core/testing/world.h"
+
+namespace tide::wire {
+namespace {
+
+using testing::AJob;
+using testing::Cluster;
+using testing::World;
+
+std::string RandomText(Prng& random) {
+  static const std::vector<std::string> kParts = {"a", "Z", "/", " ", "\"", "\n", "ü", "漢", "-"};
+  std::string text;
+  for (uint64_t i = random.Below(6); i > 0; --i) {
+    text += kParts[random.Below(kParts.size())];
+  }
+  return text;
+}
+
+JobSpec RandomSpec(Prng& random) {
+  const auto number = [&] { return static_cast<uint32_t>(random.Below(1ULL << 32U)); };
+  const auto millis = [&] {
+    return Duration::Millis(static_cast<int64_t>(random.Below(1'000'000'000'000)));
+  };
+  JobSpec spec;
+  for (std::string* text : {&spec.name,
+                            &spec.project,
+                            &spec.image,
+                            &spec.workdir,
+                            &spec.group,
+                            &spec.zone,
+                            &spec.checkpoint_dir}) {
+    *text = RandomText(random);
+  }
+  for (uint64_t i = random.Below(4); i > 0; --i) {
+    spec.command.push_back(RandomText(random));
+    spec.env[RandomText(random)] = RandomText(random);
+    spec.labels[RandomText(random)] = RandomText(random);
+    spec.mounts.push_back({RandomText(random), RandomText(random), random.Below(2) == 1});
+  }
+  for (uint32_t* value : {&spec.nodes,
+                          &spec.gpus_per_node,
+                          &spec.ranks_per_node,
+                          &spec.cpus_per_node,
+                          &spec.retry_failure_max,
+                          &spec.retry_hardware_max}) {
+    *value = number();
+  }
+  spec.memory_bytes_per_node = number() * 4096ULL;
+  spec.priority = static_cast<int32_t>(random.Below(100)) - 50;
+  spec.suspend_signal = static_cast<int32_t>(random.Below(65));
+  spec.suspend_notice = millis();
+  spec.retry_backoff = millis();
+  spec.max_runtime = millis();
+  return spec;
+}
+
+TEST_CASE("a spec comes back as it was, through its bytes, too") {
+  Prng random(7);
+  for (int i = 0; i < 300; ++i) {
+    const JobSpec spec = RandomSpec(random);
+    CHECK(FromProto(ToProto(spec)) == spec);
+    tide::v1::JobSpec parsed;
+    REQUIRE(parsed.ParseFromString(ToProto(spec).SerializeAsString()));
+    CHECK(FromProto(parsed) == spec);
+  }
+  CHECK(FromProto(ToProto(JobSpec())) == JobSpec());
+}
+
+TEST_CASE("durations beyond all reason stay positive numbers") {
+  tide::v1::JobSpec message;
+  message.set_suspend_notice_ms(UINT64_MAX);
+  message.set_max_runtime_ms(UINT64_MAX);
+  CHECK(FromProto(message).suspend_notice > Duration::Minutes(60 * 24 * 365));
+  CHECK(FromProto(message).max_runtime > Duration());
+}
+
+// The name of an enum's value on the wire, without its prefix and in lower case.
+std::string WireName(const google::protobuf::EnumDescriptor* type, int value) {
+  const auto* found = type->FindValueByNumber(value);
+  if (found == nullptr) {
+    return "(none)";
+  }
+  std::string prefix;
+  for (const char c : type->name()) {
+    prefix += std::isupper(static_cast<unsigned char>(c)) != 0 && !prefix.empty() ? "_" : "";
+    prefix += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  std::string name = found->name().substr(prefix.size() + 1);
+  for (char& c : name) {
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+TEST_CASE("every state of a job and a node has its own name on the wire") {
+  World world(Cluster().Zone("A").Leaf(1));
+  Node node = world.state.nodes[0];
+  for (int i = 0; i < kNodeStateCount; ++i) {
+    node.state = static_cast<NodeState>(i);
+    CHECK(WireName(tide::v1::NodeState_descriptor(), ToProto(world.state, node).state()) ==
+          NodeStateName(node.state));
+  }
+  const std::vector<JobPhase> phases = {
+      Queued{}, Held{}, Starting{}, Running{}, Saving{}, Stopping{}, Finished{}};
+  REQUIRE(phases.size() == kJobStateCount);
+  Job job;
+  for (const JobPhase& phase : phases) {
+    job.phase = phase;
+    CHECK(WireName(tide::v1::JobState_descriptor(), ToProto(world.state, job).state()) ==
+          JobStateName(StateOf(job)));
+  }
+}
+
+TEST_CASE("every task state, exit reason and fault an agent may send is understood") {
+  const std::vector<TaskState> states = {TaskState::kAssigned,
+                                         TaskState::kPreparing,
+                                         TaskState::kRunning,
+                                         TaskState::kStopping,
+                                         TaskState::kExited};
+  for (size_t i = 0; i < states.size(); ++i) {
+    tide::v1::TaskReport message;
+    message.set_state(static_cast<tide::v1::TaskState>(i + 1));
+    CHECK(FromProto(message, NodeId(3)).value().state == states[i]);
+  }
+  CHECK(tide::v1::TaskState_MAX == static_cast<int>(states.size()));
+  for (int i = 0; i <= tide::v1::ExitReason_MAX; ++i) {
+    tide::v1::TaskReport message;
+    message.set_state(tide::v1::TASK_STATE_EXITED);
+    message.mutable_exit()->set_reason(static_cast<tide::v1::ExitReason>(i));
+    CHECK(static_cast<int>(FromProto(message, NodeId(3)).value().exit.reason) == i);
+  }
+  for (const int unknown : {-1, 0, 6, 99}) {
+    tide::v1::TaskReport message;
+    message.set_state(static_cast<tide::v1::TaskState>(unknown));
+    CHECK_FALSE(FromProto(message, NodeId(3)));
+  }
+  for (const int unknown : {-1, 8, 99}) {
+    tide::v1::TaskReport message;
+    message.set_state(tide::v1::TASK_STATE_EXITED);
+    message.mutable_exit()->set_reason(static_cast<tide::v1::ExitReason>(unknown));
+    CHECK_FALSE(FromProto(message, NodeId(3)));
+  }
+  for (int i = -1; i <= tide::v1::FaultKind_MAX + 1; ++i) {
+    tide::v1::Fault message;
+    message.set_kind(static_cast<tide::v1::FaultKind>(i));
+    const auto fault = FromProto(message, NodeId(3));
+    REQUIRE(fault.has_value() == (i >= 1 && i <= tide::v1::FaultKind_MAX));
+    CHECK((!fault || static_cast<int>(fault->kind) == i));
+  }
+}
+
+TEST_CASE("a report keeps all it says") {
+  tide::v1::TaskReport message;
+  message.set_job_id(7);
+  message.set_epoch(3);
+  message.set_task(2);
+  message.set_state(tide::v1::TASK_STATE_EXITED);
+  message.set_at(10);
+  message.set_parked_at(11);
+  message.set_stop_step(12);
+  message.set_saved_step(13);
+  message.set_saved_at(14);
+  message.mutable_exit()->set_reason(tide::v1::EXIT_REASON_FAILED);
+  message.mutable_exit()->set_code(3);
+  message.mutable_exit()->set_signal(6);
+  message.mutable_exit()->set_rank(5);
+  message.mutable_exit()->set_message("why");
+  const TaskReported report = FromProto(message, NodeId(4)).value();
+  const auto at = [](int64_t nanos) { return Instant::FromUnixNanos(nanos); };
+  const TaskReported expected = {NodeId(4),
+                                 JobId(7),
+                                 Epoch(3),
+                                 2,
+                                 TaskState::kExited,
+                                 {ExitReason::kFailed, 3, 6, 5, "why"},
+                                 at(10),
+                                 at(11),
+                                 12,
+                                 13,
+                                 at(14)};
+  CHECK(report == expected);
+
+  tide::v1::Fault fault;
+  fault.set_kind(tide::v1::FAULT_KIND_LINK_DOWN);
+  fault.set_device("mlx5_0");
+  fault.set_text(std::string(2000, 'x'));
+  fault.set_seen_at(20);
+  const FaultObserved seen = FromProto(fault, NodeId(4)).value();
+  CHECK(seen.node == NodeId(4));
+  CHECK(seen.device == "mlx5_0");
+  CHECK(seen.text.size() == 512);
+  CHECK(seen.seen_at == at(20));
+}
+
+TEST_CASE("who a node is survives the way to its agent and back") {
+  World world(Cluster().Zone("A").Leaf(1));
+  Node node = world.state.nodes[0];
+  node.identity.capacity = {96, 1ULL << 40U, 8, "H100"};
+  node.identity.endpoint = "10.0.0.1:7072";
+  node.identity.address = "10.0.0.1";
+  node.identity.boot_id = "b";
+  node.identity.runtime = "oci";
+  node.identity.agent_version = "0.1.0";
+  CHECK(IdentityFromProto(ToProto(world.state, node)) == node.identity);
+}
+
+TEST_CASE("a job shows its attempts, tasks and checkpoint") {
+  World world(Cluster().Zone("A").Leaf(2));
+  const JobId id = world.Submit(AJob().Nodes(2));
+  tide::v1::Job job = ToProto(world.state, world.At(id));
+  CHECK(job.id() == id.value());
+  CHECK(job.state() == tide::v1::JOB_STATE_RUNNING);
+  CHECK(job.checkpoint().step() == -1);
+  CHECK(job.step() == -1);
+  CHECK(std::isnan(job.loss()));
+  REQUIRE(job.attempts_size() == 1);
+  CHECK(job.attempts(0).start_reason() == "first");
+  REQUIRE(job.attempts(0).tasks_size() == 2);
+  CHECK(job.attempts(0).tasks(1).node() == world.state.nodes[1].identity.name);
+  CHECK(job.attempts(0).tasks(1).state() == tide::v1::TASK_STATE_RUNNING);
+  CHECK_FALSE(job.attempts(0).tasks(1).has_exit());
+  world.Finish(id);
+  job = ToProto(world.state, world.At(id));
+  CHECK(job.outcome() == tide::v1::OUTCOME_SUCCEEDED);
+  CHECK(job.attempts(0).end_reason() == "succeeded");
+  CHECK(job.attempts(0).tasks(1).exit().reason() == tide::v1::EXIT_REASON_SUCCEEDED);
+}
+
+Command For(CommandKind kind, JobId job) {
+  Command command;
+  command.node = NodeId(1);
+  command.kind = kind;
+  command.job = job;
+  command.epoch = Epoch(1);
+  command.task = 1;
+  command.deadline = Instant::FromUnixNanos(99);
+  command.kill = true;
+  command.grace = Duration::Seconds(10);
+  command.request_id = "v1-1";
+  return command;
+}
+
+TEST_CASE("every command is filled") {
+  World world(Cluster().Zone("A").Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  const auto convert = [&](CommandKind kind) { return ToProto(world.state, For(kind, job)); };
+  const auto check_key = [&](const auto& order) {
+    CHECK(order.job_id() == job.value());
+    CHECK(order.epoch() == 1);
+    CHECK(order.task() == 1);
+  };
+  const tide::v1::StartTask start = convert(CommandKind::kStartTask).start();
+  check_key(start);
+  CHECK(FromProto(start.spec()) == world.At(job).spec);
+  REQUIRE(start.peers_size() == 2);
+  CHECK(start.peers(1).node() == world.state.nodes[1].identity.name);
+  CHECK(start.user() == "ada");
+  CHECK(start.master_port() >= 20000);
+  const auto topology = nlohmann::json::parse(start.topology_json());
+  CHECK(topology["version"] == 1);
+  CHECK(topology["nodes"].size() == 2);
+  CHECK(topology["nodes"][1]["first_rank"] == world.At(job).spec.ranks_per_node);
+  CHECK(topology["nodes"][1]["zone"] == "A");
+
+  check_key(convert(CommandKind::kSuspendTask).suspend());
+  CHECK(convert(CommandKind::kSuspendTask).suspend().deadline() == 99);
+  check_key(convert(CommandKind::kWithdrawSuspend).withdraw());
+  check_key(convert(CommandKind::kStopTask).stop());
+  CHECK(convert(CommandKind::kStopTask).stop().kill());
+  CHECK(convert(CommandKind::kStopTask).stop().grace_ms() == 10'000);
+  check_key(convert(CommandKind::kForgetTask).forget());
+  CHECK(convert(CommandKind::kValidate).validate().request_id() == "v1-1");
+  CHECK(convert(CommandKind::kValidate).validate().suite() == "quick");
+}
+
+}  // namespace
+}  // namespace tide::wire

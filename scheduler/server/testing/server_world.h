@@ -1,0 +1,142 @@
+#pragma once
+// A loop on a SQLite store in a folder of its own, and agents that only write down what they are
+// told. For tests.
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "scheduler/core/testing/builders.h"
+#include "scheduler/server/loop.h"
+#include "scheduler/server/requests.h"
+#include "scheduler/store/sqlite_database.h"
+#include "scheduler/store/testing/temp_dir.h"
+
+namespace tide::testing {
+
+inline constexpr auto kPatience = std::chrono::seconds(10);
+
+inline bool Eventually(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // tidy: poll, bounded
+  }
+  return true;
+}
+
+class RecordingSession final : public AgentSession {
+ public:
+  void Send(const Command& command, const ClusterState& /*state*/) override {
+    const MutexLock lock(mutex_);
+    commands_.push_back(command);
+  }
+  void Close() override {
+    const MutexLock lock(mutex_);
+    ++closed_;
+  }
+  [[nodiscard]] std::vector<Command> commands() {
+    const MutexLock lock(mutex_);
+    return commands_;
+  }
+  [[nodiscard]] std::vector<CommandKind> kinds() {
+    std::vector<CommandKind> kinds;
+    for (const Command& command : commands()) {
+      kinds.push_back(command.kind);
+    }
+    return kinds;
+  }
+  [[nodiscard]] int closed() {
+    const MutexLock lock(mutex_);
+    return closed_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<Command> commands_ TIDE_GUARDED_BY(mutex_);
+  int closed_ TIDE_GUARDED_BY(mutex_) = 0;
+};
+
+class ServerWorld {
+ public:
+  ServerWorld() { Open(); }
+  ~ServerWorld() { loop_->Stop(); }
+  ServerWorld(const ServerWorld&) = delete;
+  ServerWorld& operator=(const ServerWorld&) = delete;
+
+  // As after a restart of the scheduler: what is not in the store is gone.
+  void Reopen() {
+    loop_->Stop();
+    loop_.reset();
+    Open();
+  }
+
+  // One request, answered.
+  Reply Do(std::function<Result<std::vector<EventBody>>(BatchContext&, Reply&)> make) {
+    auto answer = std::make_shared<std::promise<Reply>>();
+    std::future<Reply> reply = answer->get_future();
+    REQUIRE(loop_->Enqueue(
+        {std::move(make), [answer](const Reply& given) { answer->set_value(given); }}));
+    REQUIRE(reply.wait_for(kPatience) == std::future_status::ready);
+    return reply.get();
+  }
+  Reply Do(const EventBody& body) {
+    return Do([body](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
+      return std::vector<EventBody>{body};
+    });
+  }
+  Reply Submit(const JobSpec& spec, const std::string& key = "") {
+    return Do([spec, key](BatchContext& batch, Reply& reply) {
+      return MakeSubmit(batch, reply, spec, "ann", key);
+    });
+  }
+  // Joins and gets a session that writes down its commands.
+  std::shared_ptr<RecordingSession> Join(const NodeJoined& join) {
+    auto session = std::make_shared<RecordingSession>();
+    auto answer = std::make_shared<std::promise<void>>();
+    std::future<void> done = answer->get_future();
+    REQUIRE(loop_->Enqueue({[join](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
+                              return std::vector<EventBody>{join};
+                            },
+                            [this, session, answer, node = join.node](const Reply& reply) {
+                              if (reply.status) {
+                                sessions_.Attach(node, session, MonotonicNanos());
+                              }
+                              answer->set_value();
+                            }}));
+    REQUIRE(done.wait_for(kPatience) == std::future_status::ready);
+    return session;
+  }
+
+  Loop& loop() { return *loop_; }
+  ViewHub& view() { return *view_; }
+  SessionRegistry& sessions() { return sessions_; }
+
+ private:
+  void Open() {
+    auto database = OpenSqlite(folder_.File("tide.db"));
+    REQUIRE(database);
+    auto store = Store::Open(*std::move(database), "test", SystemNow());
+    REQUIRE(store);
+    auto state = (*store)->Load();
+    REQUIRE(state);
+    view_ = std::make_unique<ViewHub>();
+    loop_ = std::make_unique<Loop>(
+        *std::move(store), *std::move(state), Policy{}, LivenessPolicy{}, *view_, sessions_);
+    loop_->Start();
+  }
+
+  TempDir folder_;
+  SessionRegistry sessions_;
+  std::unique_ptr<ViewHub> view_;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace tide::testing

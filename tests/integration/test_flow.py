@@ -1,0 +1,240 @@
+"""What people do with jobs and nodes, through the HTTP API and through `tide`."""
+
+import json
+import re
+import unittest
+
+from harness import PYTHON, SERVING, ClusterTest, Refused, describe, until
+
+SLEEP = "import time; print('asleep', flush=True); time.sleep(1000)"  # tidy: poll (the job sleeps, the test does not)
+
+
+class Flow(ClusterTest):
+    def setUp(self):
+        self.jobs = []
+        self.addCleanup(self.clear)
+        self.cluster.await_nodes()
+
+    def clear(self):
+        for job in self.jobs:
+            if self.cluster.job(job)["state"] != "finished":
+                self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {"reason": "end of the test"})
+            self.cluster.await_over(job)
+
+    def submit(self, spec, key=None):
+        job = self.cluster.submit(spec, key)
+        if job not in self.jobs:
+            self.jobs.append(job)
+        return job
+
+    def post(self, path, **body):
+        return self.cluster.patiently("POST", path, body)
+
+    def good(self, *args, **more):
+        done = self.cluster.tide(*args, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def assert_resumed(self, job, final):
+        """It ended well, and what was saved was not done again."""
+        self.assertEqual(final["outcome"], "succeeded", describe(final))
+        for left, later in zip(final["attempts"], final["attempts"][1:]):
+            first = self.cluster.logs(job, attempt=later["epoch"]).splitlines()[0]
+            self.assertEqual(first, "rank 0 of %d starts after step %d" % (
+                final["spec"]["resources"]["nodes"] * final["spec"]["resources"]["ranks_per_node"],
+                left["stop_step"]))
+
+    # Suspend, resume, cancel
+
+    def test_suspend_and_resume_over_http(self):
+        job = self.submit(self.cluster.count_job())
+        self.cluster.await_step(job, 10)
+        self.post("/v1/jobs/%s/suspend" % job, reason="lunch")
+        held = self.cluster.await_state(job, "held")
+        self.assertEqual(self.cluster.ranks(job), [])
+        self.assertEqual(held["suspensions"], 1)
+        self.assertIn("lunch", json.dumps(self.cluster.get("/v1/jobs/%s/why" % job)))
+        self.assertTrue(all(n["job"] is None for n in self.cluster.get("/v1/nodes")["items"]))
+        self.post("/v1/jobs/%s/resume" % job)
+        self.assert_resumed(job, self.cluster.await_over(job))
+
+    def test_suspend_and_resume_by_cli(self):
+        cluster = self.cluster
+        with open(cluster.base + "/job.json", "w", encoding="utf-8") as file:
+            json.dump(cluster.count_job(name="by-cli"), file)
+        job = self.good("submit", "job.json").strip()
+        self.jobs.append(job)
+        self.good("wait", job, "--for", "state=running", "--timeout", "30s")
+        cluster.await_step(job, 10)
+        self.good("suspend", "by-cli", "--reason", "lunch")
+        self.good("wait", job, "--for", "state=held", "--timeout", "30s")
+        self.assertIn("lunch", self.good("why", job))
+        late = cluster.tide("wait", job, "--for", "state=running", "--timeout", "1s")
+        self.assertEqual(late.returncode, 8, late.stderr)
+        self.good("resume", job)
+        self.good("wait", job, "--for", "state=succeeded", "--timeout", "60s")
+        self.assert_resumed(job, cluster.job(job))
+        shown = self.good("show", job)
+        self.assertIn("by-cli", shown)
+
+    def test_suspend_while_queued(self):
+        block = self.submit(self.cluster.count_job(steps=5000, nodes=4, ranks=1, placement={"zone": "cross-ok"}))
+        self.cluster.await_state(block, "running")
+        job = self.submit(self.cluster.count_job(steps=5))
+        self.assertEqual(self.cluster.await_state(job, "queued")["attempts"], [])
+        self.post("/v1/jobs/%s/suspend" % job, reason="not yet")
+        self.cluster.await_state(job, "held")
+        self.post("/v1/jobs/%s/cancel" % block)
+        self.cluster.await_over(block)
+        self.assertEqual(self.cluster.job(job)["state"], "held")
+        self.post("/v1/jobs/%s/resume" % job)
+        self.assertEqual(self.cluster.await_over(job)["outcome"], "succeeded")
+
+    def test_cancel(self):
+        job = self.submit(self.cluster.count_job(steps=5000))
+        self.cluster.await_step(job, 5)
+        self.good("cancel", job, "--reason", "mistake")
+        final = self.cluster.await_over(job)
+        self.assertEqual(final["outcome"], "cancelled")
+        self.assertEqual(self.cluster.ranks(job), [])
+        again = self.cluster.tide("resume", job)
+        self.assertEqual(again.returncode, 5, again.stderr)
+        self.assertIn(job, again.stderr)
+
+    def test_same_key_is_the_same_job(self):
+        spec = self.cluster.spec("once", ["true"])
+        first = self.submit(spec, key="k-1")
+        self.assertEqual(self.submit(spec, key="k-1"), first)
+        self.cluster.kill_daemon("scheduler")
+        self.assertEqual(self.submit(spec, key="k-1"), first)
+        with self.assertRaises(Refused) as caught:
+            self.submit(self.cluster.spec("other", ["true"]), key="k-1")
+        self.assertEqual(caught.exception.status, 422)
+        self.assertIn(first, caught.exception.problem["detail"])
+
+    # Nodes
+
+    def test_drain_moves_the_job(self):
+        cluster = self.cluster
+        job = self.submit(cluster.count_job())
+        node = cluster.await_step(job, 10)["attempts"][-1]["tasks"][0]["node"]
+        self.good("drain", node, "--reason", "fan tray")
+        moved = cluster.await_job(job, "run elsewhere", lambda now: len(now["attempts"]) == 2)
+        self.assertNotIn(node, [t["node"] for t in moved["attempts"][-1]["tasks"]])
+        drained = cluster.await_node(node, ["drained"])
+        self.assertEqual((drained["job"], drained["reason"]), (None, "fan tray"))
+        self.assert_resumed(job, cluster.await_over(job))
+        self.good("undrain", node)
+        cluster.await_node(node, SERVING)
+
+    def test_validate(self):
+        done = self.cluster.tide("validate", "b-n2", "--reason", "test")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("cpu", "storage"):
+            self.assertRegex(done.stdout, r"b-n2 +%s +\S+ +pass|b-n2 +%s +pass" % (name, name))
+        verdicts = self.cluster.node("b-n2")["verdicts"]
+        self.assertEqual({v["verdict"] for v in verdicts}, {"pass"}, verdicts)
+
+    def test_why_a_job_waits(self):
+        block = self.submit(self.cluster.count_job(steps=5000, priority="high", name="block"))
+        self.cluster.await_state(block, "running")
+        wide = self.submit(self.cluster.count_job(steps=5, nodes=4, ranks=1, name="wide",
+                                                  placement={"zone": "cross-ok"}))
+        why = self.cluster.get("/v1/jobs/%s/why" % wide)
+        self.assertEqual(why["state"], "queued")
+        self.assertTrue(why["reasons"], why)
+        for reason in why["reasons"]:
+            self.assertRegex(reason["code"], r"^[a-z_]+(\.[a-z_]+)*$")
+            self.assertTrue(reason["message"])
+        text = self.good("why", wide)
+        self.assertIn(why["reasons"][0]["message"], text)
+
+    # Programs of any kind
+
+    def test_without_the_sdk(self):
+        """It gets the signal, leaves as it likes, and is started again."""
+        code = ("import signal, sys, time\n"
+                "def leave(*_): print('asked to leave', flush=True); sys.exit(3)\n"
+                "signal.signal(signal.SIGTERM, leave)\nprint('asleep', flush=True)\ntime.sleep(1000)\n")
+        job = self.submit(self.cluster.spec("plain", [PYTHON, "-c", code], 2, 1, priority="low"))
+        self.cluster.await_state(job, "running")
+        until(20, "its first line", lambda: "asleep" in self.cluster.logs(job))
+        urgent = self.submit(self.cluster.count_job(steps=5, nodes=4, ranks=1, priority="high", name="urgent",
+                                                    placement={"zone": "cross-ok"}))
+        self.assertEqual(self.cluster.await_over(urgent)["outcome"], "succeeded")
+        again = self.cluster.await_job(job, "run again", lambda now: now["state"] == "running" and
+                                       len(now["attempts"]) == 2)
+        self.assertEqual(again["attempts"][0]["end_reason"], "preempted", describe(again))
+        self.assertEqual(again["failure_restarts"], 0)
+        self.assertIn("asked to leave", self.cluster.logs(job, attempt=again["attempts"][0]["epoch"]))
+
+    def test_failing_says_its_last_line(self):
+        spec = self.cluster.spec("broken", [PYTHON, "-c", "print('fine'); raise ValueError('no such data set')"])
+        job = self.submit(spec)
+        final = self.cluster.await_over(job)
+        self.assertEqual((final["outcome"], final["exit_code"]), ("failed", 1), describe(final))
+        self.assertIn("ValueError: no such data set", final["detail"])
+        self.assertEqual(len(final["attempts"]), 1)
+        with open(self.cluster.base + "/broken.json", "w", encoding="utf-8") as file:
+            json.dump(spec, file)
+        done = self.cluster.tide("submit", "--wait", "broken.json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("no such data set", done.stderr)
+
+    def test_missing_program(self):
+        final = self.cluster.await_over(self.submit(self.cluster.spec("gone", ["/no/such/program"])))
+        self.assertEqual(final["outcome"], "failed")
+        self.assertIn("/no/such/program", final["detail"])
+
+    def test_retry_after_failure(self):
+        job = self.submit(self.cluster.spec("retried", [PYTHON, "-c", "raise SystemExit(7)"],
+                                            retry={"failure": 2, "backoff": "1s"}))
+        final = self.cluster.await_over(job)
+        self.assertEqual((final["outcome"], final["exit_code"]), ("failed", 7), describe(final))
+        self.assertEqual((len(final["attempts"]), final["failure_restarts"]), (3, 2), describe(final))
+
+    def test_max_runtime(self):
+        job = self.submit(self.cluster.spec("long", [PYTHON, "-c", SLEEP], max_runtime="2s"))
+        final = self.cluster.await_over(job)
+        self.assertEqual(final["outcome"], "failed", describe(final))
+        self.assertRegex(final["detail"], "(?i)runtime|limit")
+        self.assertLess(final["run_s"], 20)
+
+    # Survival
+
+    def test_agent_killed_leaves_the_job_alone(self):
+        cluster = self.cluster
+        job = self.submit(cluster.count_job())
+        now = cluster.await_step(job, 10)
+        pids = sorted(p.pid for p in cluster.ranks(job))
+        for task in now["attempts"][-1]["tasks"]:
+            cluster.kill_daemon("agent " + task["node"])
+        later = cluster.await_step(job, now["step"] + 30)
+        self.assertEqual(sorted(p.pid for p in cluster.ranks(job)), pids)
+        final = cluster.await_over(job)
+        self.assertEqual((final["outcome"], len(final["attempts"])), ("succeeded", 1), describe(final))
+        self.assertEqual(later["attempts"][0]["epoch"], final["attempts"][0]["epoch"])
+
+    def test_logs_follow_over_a_suspension(self):
+        cluster = self.cluster
+        job = self.submit(cluster.count_job())
+        follower = cluster.tide_later("logs", "-f", job)
+        self.addCleanup(follower.end)
+        cluster.await_step(job, 60)
+        self.post("/v1/jobs/%s/suspend" % job, reason="lunch")
+        held = cluster.await_state(job, "held")
+        stop = held["attempts"][0]["stop_step"]
+        self.post("/v1/jobs/%s/resume" % job)
+        cluster.await_over(job)
+        self.assertEqual(follower.wait(30), 0, follower.err())
+        text = follower.out()
+        for line in ("rank 0 of 4 starts after step 0", "rank 0 step 50 ", "rank 0 leaves at step %d" % stop,
+                     "rank 0 of 4 starts after step %d" % stop, "rank 0 step 150 digest "):
+            self.assertEqual(text.count(line), 1, line + " in\n" + text)
+        self.assertRegex(follower.err(), "--- attempt 2")
+        steps = [int(step) for step in re.findall(r"step (\d+) average", text)]
+        self.assertEqual(steps, [50, 100, 150])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,202 @@
+"""kill -9 of scheduler, agent, API or CLI at random moments: every job still ends with the right weights.
+
+TIDE_KILLS: how many (20). TIDE_SEED: repeats a run; it is printed.
+"""
+
+import importlib.util
+import os
+import random
+import signal
+import sys
+import time
+import unittest
+
+from harness import NODES, PYTHON, ClusterTest, DoubleRunWatch, describe, pause, until
+
+KILLS = int(os.environ.get("TIDE_KILLS", "20"))
+SEED = int(os.environ.get("TIDE_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
+LIVE = ("starting", "running", "saving")
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def digests(text):
+    return sorted(line.split(" digest ")[1] for line in text.splitlines() if " digest " in line)
+
+
+class Trial:
+    """One job with its disturbances, each at its moment (seconds after the submit)."""
+
+    def __init__(self, rng, number, victim):
+        self.number = number
+        self.victim = victim
+        self.kill_at = rng.uniform(0, 5.5)
+        self.urgent_at = rng.uniform(0.8, 2.5)
+        self.fault_at = rng.uniform(0.5, 4.5) if rng.random() < 0.35 else None
+        self.pick = rng.random()
+        self.near = rng.random() < 0.7
+        self.killed = ""
+        self.broken = None
+        self.phase = "?"
+
+    def words(self):
+        return "trial %2d: kill -9 %-10s at %.2f s (job %s), urgent at %.2f s%s" % (
+            self.number, self.killed, self.kill_at, self.phase, self.urgent_at,
+            ", Xid 79 on %s" % self.broken if self.broken else "")
+
+
+class RandomKills(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.watch = DoubleRunWatch(cls.cluster)
+        cls.addClassCleanup(cls.watch.stop)
+        cls.reference = cls.cluster.submit(cls.cluster.count_job(priority="normal", name="undisturbed"))
+        job = cls.cluster.await_over(cls.reference, 60)
+        assert job["outcome"] == "succeeded", describe(job)
+        cls.digest = digests(cls.cluster.logs(cls.reference))[0]
+
+    def test_every_job_ends_right(self):
+        rng = random.Random(SEED)
+        victims = ["scheduler", "agent", "api", "cli"] * (KILLS // 4 + 1)
+        victims = victims[:KILLS]
+        rng.shuffle(victims)
+        say("seed %d, %d kills" % (SEED, KILLS))
+        in_flight = 0
+        for number, victim in enumerate(victims, 1):
+            trial = Trial(rng, number, victim)
+            begin = time.monotonic()
+            try:
+                self.play(trial)
+            finally:
+                say(trial.words() + ": %.1f s" % (time.monotonic() - begin))
+            in_flight += trial.phase not in ("finished", "?")
+        say("%d of %d kills while the job was under way, %d looks for double runs" %
+            (in_flight, KILLS, self.watch.looks))
+
+    def play(self, trial):
+        cluster = self.cluster
+        job = cluster.submit(cluster.count_job(name="t%d" % trial.number))
+        self.cli = {"logs": cluster.tide_later("logs", "-f", job),
+                    "wait": cluster.tide_later("wait", job, "--for", "state=succeeded", "--timeout", "80s")}
+        self.addCleanup(lambda cli=self.cli: [each.end() for each in cli.values()])
+        urgent = self.disturb(trial, job)
+        final = cluster.await_over(job, 60)
+        self.assertEqual(final["outcome"], "succeeded", describe(final))
+        rushed = cluster.await_over(urgent, 60)
+        self.assertEqual(rushed["outcome"], "succeeded", describe(rushed))
+        self.check_weights(job, final)
+        self.check_attempts(job, final)
+        self.assertEqual(self.watch.problems, [])
+        self.assertEqual(self.cli["wait"].wait(30), 0, self.cli["wait"].err())
+        self.assertEqual(self.cli["logs"].wait(30), 0, self.cli["logs"].err())
+        self.assertEqual(digests(self.cli["logs"].out()), [self.digest], self.cli["logs"].out())
+        cluster.await_nodes()
+
+    def disturb(self, trial, job):
+        """Does what the trial wants, when it wants it, until all is done and the job has ended."""
+        cluster = self.cluster
+        begin = time.monotonic()
+        urgent = None
+        repaired = trial.fault_at is None
+        faults = 0
+        killed = False
+        while True:
+            at = time.monotonic() - begin
+            self.assertLess(at, 90, "the trial takes too long: " + describe(cluster.peek(job)))
+            now = cluster.peek(job)
+            if urgent is None and at >= trial.urgent_at:
+                urgent = cluster.submit(cluster.count_job(
+                    steps=12, nodes=4, ranks=1, priority="high", name="urgent%d" % trial.number,
+                    placement={"zone": "cross-ok"}))
+            if not killed and at >= trial.kill_at:
+                trial.phase = now["state"] if now else "?"
+                self.strike(trial, now)
+                killed = True
+            if trial.fault_at is not None and trial.broken is None and at >= trial.fault_at and now:
+                if now["state"] == "finished":
+                    repaired = True
+                elif now["state"] in LIVE and now["attempts"]:
+                    tasks = now["attempts"][-1]["tasks"]
+                    trial.broken = tasks[int(trial.pick * len(tasks))]["node"]
+                    faults = cluster.node(trial.broken)["faults"]
+                    cluster.break_node(trial.broken)
+            if trial.broken and not repaired:
+                repaired = self.repair(trial.broken, faults)
+            if killed and urgent and repaired and (not now or now["state"] == "finished"):
+                return urgent
+            pause()
+
+    def strike(self, trial, now):
+        cluster = self.cluster
+        if trial.victim == "cli":
+            which = ("logs", "wait")[trial.pick < 0.5]
+            trial.killed = "tide " + which
+            self.cli[which].child.send_signal(signal.SIGKILL)
+            argv = self.cli[which].child.args[1:]
+            self.cli[which].end()
+            self.cli[which] = cluster.tide_later(*argv)
+            return
+        trial.killed = trial.victim
+        if trial.victim == "agent":
+            nodes = [t["node"] for t in now["attempts"][-1]["tasks"]] if now and now["attempts"] else NODES
+            nodes = nodes if trial.near else NODES
+            trial.killed = "agent " + nodes[int(trial.pick * len(nodes))]
+        cluster.kill_daemon(trial.killed)
+
+    def repair(self, name, faults):
+        """As an operator would: once the node is out of service and empty, test it. True when it serves again."""
+        node = self.cluster.node(name)
+        if node["faults"] == faults:
+            return False
+        if node["state"] == "quarantined" and not node["job"]:
+            self.cluster.patiently("POST", "/v1/nodes/%s/validate" % name, {"reason": "looked at it"})
+        return node["state"] == "probation"
+
+    def check_weights(self, job, final):
+        text = until(15, "the last lines of " + job,
+                     lambda: (all_ranks := self.cluster.logs(job, "all")).count(" digest ") == 4 and all_ranks)
+        self.assertEqual(digests(text), [self.digest] * 4, describe(final))
+        equal, words = self.cluster.compare(self.reference, job)
+        self.assertTrue(equal, words)
+
+    def check_attempts(self, job, final):
+        """Logs of every attempt can be read; what was saved at a suspension was not done again."""
+        logs = [self.cluster.logs(job, attempt=a["epoch"]) for a in final["attempts"]]
+        for left, text in zip(final["attempts"], logs[1:]):
+            if left["end_reason"] == "preempted" and left["saved_at"] and text:
+                self.assertIn("starts after step %d\n" % left["stop_step"], text, describe(final))
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "no torch")
+class KillsWhileTraining(ClusterTest):
+    """PyTorch DDP: the collectives must survive what happens to the daemons, too."""
+
+    def charlm(self, name, priority):
+        cluster = self.cluster
+        return cluster.spec(name, [PYTHON, "train_charlm.py", "--steps", "60", "--save-every", "20",
+                                   "--log-every", "10", "--step-ms", "60"], 2, 2, priority=priority)
+
+    def test_weights_after_two_kills(self):
+        cluster = self.cluster
+        reference = cluster.submit(self.charlm("undisturbed", "normal"))
+        done = cluster.await_over(reference, 120)
+        self.assertEqual(done["outcome"], "succeeded", describe(done))
+        job = cluster.submit(self.charlm("charlm", "low"))
+        now = cluster.await_step(job, 10, 90)
+        cluster.kill_daemon("agent " + now["attempts"][-1]["tasks"][0]["node"])
+        urgent = cluster.submit(cluster.count_job(steps=12, nodes=4, ranks=1, priority="high", name="urgent",
+                                                  placement={"zone": "cross-ok"}))
+        cluster.kill_daemon("scheduler")
+        for each in (urgent, job):
+            done = cluster.await_over(each, 120)
+            self.assertEqual(done["outcome"], "succeeded", describe(done))
+        equal, words = cluster.compare(reference, job)
+        self.assertTrue(equal, words)
+        self.assertGreaterEqual(len(done["attempts"]), 2, describe(done))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,173 @@
+"""After Ctrl-C, or kill -9 and a restart, nothing of `tide dev` is left outside its state folder."""
+
+import glob
+import os
+import signal
+import subprocess
+import unittest
+
+from harness import PYTHON, Cluster, ClusterTest, describe, free_port, program, until
+
+
+class Leftovers(unittest.TestCase):
+    def setUp(self):
+        self.cluster = Cluster()
+        self.addCleanup(self.cluster.close)
+        self.cluster.start()
+
+    def run_job(self):
+        """A job with a daemon of its own, which has left its session."""
+        cluster = self.cluster
+        # The orphan must not outlive its task, whatever it did to its parent and session.
+        code = ("import os, subprocess, runpy, sys; subprocess.Popen(['/usr/bin/sleep', '1000'], "
+                "start_new_session=True); sys.argv = ['count.py', '--steps', '5000', '--step-ms', '20']; "
+                "runpy.run_path('count.py', run_name='__main__')")
+        job = cluster.submit(cluster.spec("long", [PYTHON, "-c", code], 2, 2, priority="low"))
+        cluster.await_step(job, 5)
+        cluster.note_tags()
+        self.assertEqual(len(cluster.tags), 2)
+        self.assertTrue(cluster.leftovers(), "the look for leftovers must see a running job")
+        return job
+
+    def assert_clean(self, seconds=10):
+        def look():
+            return not self.cluster.leftovers()
+        try:
+            until(seconds, "a clean machine", look)
+        except AssertionError:
+            self.fail("\n".join(self.cluster.leftovers()))
+
+    def test_nothing_on_tmpfs(self):
+        """Pages and sockets of tasks lie outside the state folder: they must go, too."""
+        argv = self.cluster.daemon("agent a-n1").argv
+        root = argv[argv.index("--run-root") + 1]
+        before = set(glob.glob(root + "/**", recursive=True))
+        self.run_job()
+        self.assertEqual(self.cluster.interrupt(), 0, self.cluster.output())
+        self.assertEqual(sorted(set(glob.glob(root + "/**", recursive=True)) - before), [])
+
+    def test_ctrl_c(self):
+        self.run_job()
+        self.assertEqual(self.cluster.interrupt(), 0, self.cluster.output())
+        self.assert_clean()
+        self.assertFalse(os.path.exists(self.cluster.env["TIDE_DEV_PROFILE"]))
+        self.assertFalse(glob.glob(self.cluster.state + "/*.sock"))
+
+    def test_sigterm_does_the_same(self):
+        self.run_job()
+        self.cluster.dev.send_signal(signal.SIGTERM)
+        self.assertEqual(self.cluster.dev.wait(30), 0)
+        self.cluster.dev = None
+        self.assert_clean()
+
+    def test_kill_restart_ctrl_c(self):
+        job = self.run_job()
+        orphans = self.cluster.kill()
+        self.assertEqual(len(orphans), 6)
+        until(20, "orphaned daemons to go", lambda: not any(p.alive() for p in orphans))
+        self.cluster.start()
+        again = self.cluster.await_job(job, "run again", lambda now: now["state"] == "running" and
+                                       now["attempts"][-1]["epoch"] > 0)
+        self.assertIsNone(again["outcome"], describe(again))
+        self.cluster.note_tags()
+        self.assertEqual(self.cluster.interrupt(), 0, self.cluster.output())
+        self.assert_clean()
+
+    def test_kill_everything_at_once(self):
+        """As a power failure of all of Tide, but not of the tasks: nobody was asked to end them."""
+        job = self.run_job()
+        daemons = self.cluster.children()
+        self.cluster.dev.kill()
+        for process in daemons:
+            os.kill(process.pid, signal.SIGKILL)
+        self.cluster.dev.wait(10)
+        until(10, "daemons to go", lambda: not any(p.alive() for p in daemons))
+        self.assertTrue(self.cluster.ranks(), "the tasks outlive their agents")
+        self.cluster.start()
+        self.cluster.await_state(job, "running")
+        self.assertEqual(len(self.cluster.job(job)["attempts"]), 1)
+        self.assertEqual(self.cluster.interrupt(), 0, self.cluster.output())
+        self.assert_clean()
+
+
+class Temporary(unittest.TestCase):
+    """Without --state the folder goes, too."""
+
+    def test_folder_goes(self):
+        cluster = Cluster()
+        self.addCleanup(cluster.close)
+        folder = "/tmp/tide-dev-%d" % os.geteuid()
+        if os.path.exists(folder + "/version"):
+            self.skipTest(folder + " is in use by another tide dev")
+        cluster.state = folder
+        argv = [program("tide"), "dev", "--no-demo", "--port", str(cluster.port)]
+        cluster.dev = subprocess.Popen(argv, env=cluster.env, cwd=cluster.base, start_new_session=True,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        open(cluster.base + "/dev.out", "w", encoding="ascii").close()
+        cluster.await_nodes()
+        self.assertEqual(cluster.interrupt(), 0)
+        self.assertFalse(os.path.exists(folder), os.path.exists(folder) and os.listdir(folder))
+
+
+class Refusals(ClusterTest):
+    def test_two_on_one_folder(self):
+        cluster = self.cluster
+        done = subprocess.run(cluster.dev_argv(port=free_port()), env=cluster.env, capture_output=True,
+                              text=True, timeout=30, check=False)
+        self.assert_one_line(done, 5, "another tide dev (pid %d) uses %s" % (cluster.dev.pid, cluster.state),
+                             "--state")
+        cluster.await_nodes()
+
+    def test_two_on_one_port(self):
+        other = Cluster()
+        self.addCleanup(other.close)
+        done = subprocess.run(other.dev_argv(port=self.cluster.port), env=other.env, capture_output=True,
+                              text=True, timeout=30, check=False)
+        self.assert_one_line(done, 6, "port %d" % self.cluster.port, "in use", "--port")
+
+    def test_two_at_once_do_not_meet(self):
+        """Nodes and tasks have the same names in both clusters."""
+        other = Cluster()
+        self.addCleanup(other.close)
+        other.start()
+        pair = (self.cluster, other)
+        for each in pair:
+            self.assertEqual(each.submit(each.count_job(steps=150, nodes=2, ranks=1)), "j-1")
+        for each in pair:
+            each.await_step("j-1", 5)
+        self.cluster.patiently("POST", "/v1/jobs/j-1/suspend", {"reason": "try", "notice_s": 20})
+        held = self.cluster.await_state("j-1", "held", 30)
+        self.assertTrue(held["attempts"][0]["saved_at"], describe(held))
+        done = other.await_over("j-1", 60)
+        self.assertEqual((done["outcome"], len(done["attempts"])), ("succeeded", 1), describe(done))
+        self.cluster.patiently("POST", "/v1/jobs/j-1/resume", {})
+        self.assertEqual(self.cluster.await_over("j-1", 60)["outcome"], "succeeded")
+
+
+class StaleState(unittest.TestCase):
+    def refuse(self, prepare, *words):
+        cluster = Cluster()
+        self.addCleanup(cluster.close)
+        os.mkdir(cluster.state, 0o711)
+        prepare(cluster.state)
+        before = sorted(os.listdir(cluster.state))
+        done = subprocess.run(cluster.dev_argv(), env=cluster.env, capture_output=True, text=True, timeout=30,
+                              check=False)
+        ClusterTest.assert_one_line(self, done, 5, cluster.state, *words)
+        self.assertEqual([name for name in sorted(os.listdir(cluster.state)) if name != "lock"], before)
+
+    def test_of_another_version(self):
+        def prepare(folder):
+            with open(folder + "/version", "w", encoding="ascii") as file:
+                file.write("tide dev 0")
+        self.refuse(prepare, '"tide dev 0"', '"tide dev 1"', "remove that folder", "--state")
+
+    def test_of_something_else(self):
+        self.refuse(lambda folder: os.mkdir(folder + "/scheduler"), "no folder of tide dev", "--state")
+
+    def test_others_may_write(self):
+        self.refuse(lambda folder: os.chmod(folder, 0o777), "not a folder of ours alone", "--state")
+
+
+if __name__ == "__main__":
+    unittest.main()
