@@ -18,8 +18,8 @@
 #include <optional>
 #include <utility>
 
-#include "common/health/cursor.h"
 #include "agent/health/sources.h"
+#include "common/health/cursor.h"
 
 namespace tide::health {
 namespace {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
+#include "agent/health/sources.h"
 #include "common/health/cursor.h"
 #include "common/health/kernel_log.h"
-#include "agent/health/sources.h"
 
 namespace tide::health {
 namespace {

@@ -14,8 +14,8 @@
 #include <fstream>
 #include <random>
 
-#include "common/health/kernel_log.h"
 #include "agent/health/sources.h"
+#include "common/health/kernel_log.h"
 
 namespace tide::health {
 namespace {
