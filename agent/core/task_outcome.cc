@@ -97,7 +97,12 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
   if (exits.suspend_signalled && !culprit->attached) {
     return Describe(exits, *culprit, ExitReason::kStopped);
   }
-  return Describe(exits, *culprit, culprit->oom ? ExitReason::kOom : ExitReason::kFailed);
+  TaskOutcome outcome =
+      Describe(exits, *culprit, culprit->oom ? ExitReason::kOom : ExitReason::kFailed);
+  if (outcome.reason == ExitReason::kFailed && !exits.error.empty()) {
+    outcome.message = exits.error;  // tide-init says why a program could not be run
+  }
+  return outcome;
 }
 
 }  // namespace tide::agent

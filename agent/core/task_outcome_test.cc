@@ -87,6 +87,11 @@ TEST_CASE("memory, start and loss are named") {
   unstarted.stop_ordered = true;
   CHECK(JudgeExits(unstarted).reason == ExitReason::kStopped);
 
+  TaskExits missing = Started({Rank(0, 127)});
+  missing.error = "cannot start /no/such/program: No such file or directory";
+  CHECK(JudgeExits(missing).reason == ExitReason::kFailed);
+  CHECK(JudgeExits(missing).message == missing.error);
+
   TaskExits lost = Started({Rank(0, 0)});
   lost.lost = true;
   CHECK(JudgeExits(lost).reason == ExitReason::kLost);

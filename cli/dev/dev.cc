@@ -98,6 +98,9 @@ int Complain(const Error& error, int code) {
 }
 
 int ExitCodeOf(const Error& error) {
+  if (error.code == ErrorCode::kUnavailable) {
+    return kExitUnreachable;
+  }
   return error.code == ErrorCode::kConflict ? static_cast<int>(kExitConflict)
                                             : static_cast<int>(kExitFailed);
 }

@@ -62,7 +62,7 @@ Status CheckPortFree(int port) {
   const void* generic = &address;
   if (::bind(fd.get(), static_cast<const sockaddr*>(generic), sizeof address) != 0) {
     return Fail(
-        ErrorCode::kConflict,
+        ErrorCode::kUnavailable,
         "port " + std::to_string(port) + " on 127.0.0.1 is in use; choose another with --port");
   }
   return {};
@@ -278,7 +278,7 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                         "--checkpoint-root",
                         root_ + "/checkpoints",
                         "--run-root",
-                        "/dev/shm/tide-" + std::to_string(::geteuid()),
+                        RunRoot(),
                         "--sdk-dir",
                         root_ + "/sdk",
                         "--kmsg",
@@ -308,7 +308,14 @@ std::vector<ChildSpec> Workspace::Daemons() const {
   return daemons;
 }
 
+// Pages and sockets of tasks, on tmpfs: a folder of its own for each state folder.
+std::string Workspace::RunRoot() const {
+  return "/dev/shm/tide-" + std::to_string(::geteuid()) + "-" + Sha256Hex(root_).substr(0, 8);
+}
+
 void Workspace::Discard() {
+  std::error_code ignored_too;  // the agents have ended their tasks
+  std::filesystem::remove_all(RunRoot(), ignored_too);
   ::unlink(DevProfilePath().c_str());
   if (temporary_) {
     std::error_code ignored;

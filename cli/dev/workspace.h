@@ -44,7 +44,7 @@ class Workspace {
 
   // Scheduler, agents and API as children to start, in order.
   [[nodiscard]] std::vector<ChildSpec> Daemons() const;
-  // Removes a temporary folder.
+  // After the daemons' end: removes what only they used, and a temporary folder.
   void Discard();
 
  private:
@@ -54,6 +54,7 @@ class Workspace {
   [[nodiscard]] Status Prepare(const DevOptions& options);
   [[nodiscard]] Status CopyForJobs() const;
   [[nodiscard]] Status CleanLeftovers() const;
+  [[nodiscard]] std::string RunRoot() const;
 
   std::string root_;
   std::string bin_;
