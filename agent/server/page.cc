@@ -174,6 +174,9 @@ AgreeReply TaskPages::Hold(AgreeVerb verb, int64_t at_step, int64_t deadline) {
   return reply;
 }
 
+// The stores here and the loads of `step` that follow are sequentially consistent, which orders
+// them like the full fence of a tick between its store of `step` and its load of `at_step`: whoever
+// comes second sees the other.
 void TaskPages::Arm(int64_t at_step, int64_t deadline) {
   for (char* page : pages_) {
     Word<int64_t>(page, kAtStepAt) = at_step;
@@ -183,8 +186,6 @@ void TaskPages::Arm(int64_t at_step, int64_t deadline) {
     Word<uint32_t>(page, kSeqAt) += 1;  // last: a new seq restarts the rank's patience
   }
   armed_ns_ = MonotonicNanos();
-  // Pairs with the fence of a tick between its store of `step` and its load of `at_step`.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void TaskPages::Commit(int64_t at_step, int64_t deadline) {

@@ -135,8 +135,8 @@ TEST_CASE("no rank passes an armed step unseen") {
   const auto pages = OpenPages(dir, 1);
   std::atomic<bool> ready = false;
   std::atomic<int64_t> stopped = -1;
+  RankPage page(dir.File("run/page-0"));
   std::thread rank([&] {
-    RankPage page(dir.File("run/page-0"));
     page.SetPhase(RankPhase::kTraining);
     int64_t step = 0;
     while (!page.Tick(step)) {

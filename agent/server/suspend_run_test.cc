@@ -16,7 +16,7 @@ using Phase = Agreement::Phase;
 // Trains until it is told to leave or to stop.
 class SimulatedRank {
  public:
-  explicit SimulatedRank(const std::string& page) : thread_([this, page] { Train(page); }) {}
+  explicit SimulatedRank(const std::string& page) : page_(page), thread_([this] { Train(); }) {}
   ~SimulatedRank() {
     ending_ = true;
     thread_.join();
@@ -27,26 +27,26 @@ class SimulatedRank {
   [[nodiscard]] int64_t left_at() const { return left_at_; }
 
  private:
-  void Train(const std::string& path) {
-    RankPage page(path);
-    page.SetPhase(RankPhase::kTraining);
+  void Train() {
+    page_.SetPhase(RankPhase::kTraining);
     for (int64_t step = 0; !ending_; ++step) {
-      page.SetStep(step);
-      while (page.state() == 1 && step >= page.at_step() && !ending_) {
-        page.SetPhase(RankPhase::kWaiting);
+      page_.SetStep(step);
+      while (page_.state() == 1 && step >= page_.at_step() && !ending_) {
+        page_.SetPhase(RankPhase::kWaiting);
         std::this_thread::yield();
       }
-      if (page.state() == 2 && step >= page.at_step()) {
-        page.SetPhase(RankPhase::kSaving);
+      if (page_.state() == 2 && step >= page_.at_step()) {
+        page_.SetPhase(RankPhase::kSaving);
         left_at_ = step;
         return;
       }
-      page.SetPhase(RankPhase::kTraining);
+      page_.SetPhase(RankPhase::kTraining);
       step_ = step;
       std::this_thread::sleep_for(std::chrono::microseconds(200));  // tidy: poll, one step's work
     }
   }
 
+  RankPage page_;
   std::atomic<bool> ending_ = false;
   std::atomic<int64_t> step_ = -1;
   std::atomic<int64_t> left_at_ = -1;

@@ -104,10 +104,7 @@ class RankPage {
   [[nodiscard]] int64_t at_step() { return Word<int64_t>(16); }
   [[nodiscard]] int64_t deadline() { return Word<int64_t>(24); }
   [[nodiscard]] uint32_t state() { return Word<uint32_t>(32); }
-  void SetStep(int64_t step) {
-    Word<int64_t>(64) = step;
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  void SetStep(int64_t step) { Word<int64_t>(64) = step; }
   void SetPhase(RankPhase phase) { Word<uint32_t>(80) = static_cast<uint32_t>(phase); }
   void SetSaved(int64_t step) { Word<int64_t>(96) = step; }
 
