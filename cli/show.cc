@@ -41,6 +41,7 @@ std::string JobHeader(const json& job, const Style& style) {
   const json& resources = Member(spec, "resources");
   const json& saved = Member(job, "checkpoint");
   const Instant now = SystemNow();
+  const int64_t suspensions = Number(job, "suspensions", 0);
   const Cell state = StateCell(JobWord(job), style);
   Header header(style);
   header.Add("job", Printable(Text(job, "id") + " " + Text(spec, "name")));
@@ -62,7 +63,8 @@ std::string JobHeader(const json& job, const Style& style) {
       Member(job, "exit_code").is_number() ? std::to_string(Number(job, "exit_code", 0)) : "");
   header.Add("ran",
              FormatDuration(RunTime(job, now)) + ", waited " + FormatDuration(WaitTime(job, now)) +
-                 ", suspended " + std::to_string(Number(job, "suspensions", 0)) + " times");
+                 ", suspended " + std::to_string(suspensions) +
+                 (suspensions == 1 ? " time" : " times"));
   header.Add("progress", Progress(job));
   if (saved.is_object()) {
     header.Add("checkpoint",
@@ -90,8 +92,7 @@ Table AttemptTable(const json& job) {
                {.title = "SAVED", .drop_rank = 1},
                {.title = "STEP", .right = true},
                {.title = "END"},
-               {.title = "NODES", .min_width = 8},
-               {.title = "DETAIL", .min_width = 8, .hide_empty = true}});
+               {.title = "NODES", .min_width = 8}});
   const Instant now = SystemNow();
   for (const json& each : Items(job, "attempts")) {
     const Instant running = Time(each, "running_at");
@@ -104,10 +105,23 @@ Table AttemptTable(const json& job) {
                {ShortTime(Time(each, "saved_at"))},
                {step < 0 ? "" : std::to_string(step)},
                {Text(each, "end_reason")},
-               {NodeList(each)},
-               {Text(each, "end_detail")}});
+               {NodeList(each)}});
   }
   return table;
+}
+
+// Below the table, where a sentence has room.
+std::string EndDetails(const json& job, const Style& style) {
+  std::string out;
+  for (const json& each : Items(job, "attempts")) {
+    const std::string detail = Printable(Text(each, "end_detail"));
+    if (!detail.empty()) {
+      out += style.Paint(Tone::kDim,
+                         "attempt " + std::to_string(Number(each, "epoch", 0)) + " ended:") +
+             " " + detail + "\n";
+    }
+  }
+  return out;
 }
 
 int ShowSpec(const Context& context, const json& job) {
@@ -149,7 +163,7 @@ int Show(Context& context, const Options& options) {
   context.Print(JobHeader(*job, style));
   const Table attempts = AttemptTable(*job);
   if (!attempts.empty()) {
-    context.Print("\n" + attempts.Render(style));
+    context.Print("\n" + attempts.Render(style) + EndDetails(*job, style));
   }
   for (const json& reason : Items(*job, "reasons")) {
     context.Print("\nwaits: " + Printable(Text(reason, "message")) + "\n");

@@ -140,9 +140,12 @@ TEST_CASE("an empty list teaches") {
 
 TEST_CASE("show prints header, attempts and the spec that submit takes") {
   FakeServer server;
-  server.OnGet("/v1/jobs/j-1", Finished("j-1", "succeeded", 0).dump());
+  json job = Finished("j-1", "succeeded", 0);
+  job["attempts"][0]["end_detail"] = "gave way to j-2 (high)";
+  server.OnGet("/v1/jobs/j-1", job.dump());
   const auto run = RunTide({"show", "j-1"}, Using(server));
   CHECK(run.exit_code == 0);
+  CHECK(run.out.find("\nattempt 1 ended: gave way to j-2 (high)\n") != std::string::npos);
   CHECK(run.out.find("state:       ✔ succeeded") != std::string::npos);
   CHECK(run.out.find("2026-01-31 12:01:00Z  57m00s") != std::string::npos);
   CHECK(run.out.find("a-n1,a-n2") != std::string::npos);
