@@ -57,7 +57,9 @@ std::string LastMessage(const std::string& text) {
 }  // namespace
 
 SupervisorLoop::SupervisorLoop(TaskConfig config)
-    : config_(std::move(config)), cgroup_(TaskCgroup(config_.key, config_.folder)) {
+    : config_(std::move(config)),
+      cgroup_(TaskCgroup(config_.key, config_.folder)),
+      contact_{.heard_ns = BootNanos()} {
   for (const RankConfig& rank : config_.ranks) {
     status_.ranks.push_back({.rank = rank.rank, .local_rank = rank.local_rank});
   }
@@ -97,6 +99,7 @@ void SupervisorLoop::Run() {
       logs_->Pump();
     }
     control_.Serve([this](const ControlRequest& request) { return Handle(request); });
+    CheckContact();
     Enforce();
     Release();
     Publish();
@@ -127,9 +130,13 @@ void SupervisorLoop::Wait() {
   control_.AddTo(fds);
   int timeout = logs_ ? logs_->AddTo(fds) : -1;
   const int64_t next = std::min({kill_at_, look_at_, stuck_at_});
-  if (next != kNever) {
-    const int64_t left = (next - MonotonicNanos() + kNanosPerMilli - 1) / kNanosPerMilli;
-    const int millis = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+  int64_t left = next == kNever ? kNever : next - MonotonicNanos();
+  if (contact_look_at_ != kNever) {
+    left = std::min(left, contact_look_at_ - BootNanos());
+  }
+  if (left != kNever) {
+    const int64_t up = (left + kNanosPerMilli - 1) / kNanosPerMilli;
+    const int millis = static_cast<int>(std::clamp<int64_t>(up, 0, 60'000));
     timeout = timeout < 0 ? millis : std::min(timeout, millis);
   }
   ::poll(fds.data(), fds.size(), timeout);

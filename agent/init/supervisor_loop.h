@@ -15,6 +15,7 @@
 #include "agent/init/launcher.h"
 #include "agent/init/log_pump.h"
 #include "agent/init/messages.h"
+#include "agent/runtime/contact.h"
 #include "agent/runtime/task_config.h"
 #include "agent/runtime/task_status.h"
 #include "common/base/file.h"
@@ -53,6 +54,7 @@ class SupervisorLoop {
   void Order(InitOrder::Kind kind, int64_t value);
   void Stop(int64_t grace_ms);
 
+  void CheckContact();
   void Enforce();
   void Release();
   void KillRemains();
@@ -86,6 +88,9 @@ class SupervisorLoop {
   int64_t stuck_at_ = kNever;  // and from here on says that it does not work
   int64_t look_at_ = kNever;   // next look at what remains
   int64_t look_delay_ms_ = 5;
+
+  Contact contact_;
+  int64_t contact_look_at_ = 0;  // BootNanos()
 
   TaskStatus status_;
   TaskStatus published_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 
 #include "agent/init/supervisor_loop.h"
 #include "agent/runtime/cgroup.h"
@@ -16,12 +17,38 @@ namespace {
 constexpr int64_t kNanosPerMilli = 1'000'000;
 constexpr int64_t kStuckMillis = 30'000;
 constexpr int64_t kSlowLookMillis = 500;
+constexpr int64_t kContactLookNanos = 10'000'000'000;  // the timeout may have changed
 
 int64_t After(int64_t millis) {
   return MonotonicNanos() + millis * kNanosPerMilli;
 }
 
 }  // namespace
+
+// The agent renews the lease while the scheduler answers it. It does so itself when it runs out;
+// this is for an agent that is dead or hangs: afterwards the scheduler may start the task
+// elsewhere.
+void SupervisorLoop::CheckContact() {
+  const int64_t now = BootNanos();
+  if (now < contact_look_at_) {
+    return;
+  }
+  if (config_.contact.empty() || cleaning_) {
+    contact_look_at_ = kNever;
+    return;
+  }
+  contact_ = ReadContact(config_.contact, now).value_or(contact_);
+  contact_look_at_ = std::min(contact_.ExpiresNs(), now + kContactLookNanos);
+  if (contact_.IsCutOff(now)) {
+    contact_look_at_ = kNever;
+    status_.cut_off = true;
+    std::fprintf(stderr,
+                 "no answer of the scheduler for %lld s: ending the task\n",
+                 static_cast<long long>(contact_.isolation_ms / 1000));
+    Order(InitOrder::Kind::kKill, 0);
+    KillWithin(0);
+  }
+}
 
 // tide-init should have ended the task by now; do it without its help.
 void SupervisorLoop::Enforce() {

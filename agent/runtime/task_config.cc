@@ -72,6 +72,7 @@ TaskConfig FromJson(const Json& json) {
   }
   json.at("devices").get_to(config.devices);
   json.at("run_dir").get_to(config.run_dir);
+  config.contact = json.value("contact", "");  // younger than the format
   json.at("scratch").get_to(config.scratch);
   json.at("memory_bytes").get_to(config.memory_bytes);
   json.at("shm_bytes").get_to(config.shm_bytes);
@@ -158,6 +159,7 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"mounts", std::move(mounts)},
                      {"devices", config.devices},
                      {"run_dir", config.run_dir},
+                     {"contact", config.contact},
                      {"scratch", config.scratch},
                      {"memory_bytes", config.memory_bytes},
                      {"shm_bytes", config.shm_bytes},

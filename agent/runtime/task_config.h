@@ -42,6 +42,7 @@ struct TaskConfig {
   std::vector<MountConfig> mounts;   // oci only
   std::vector<std::string> devices;  // oci only: device files to allow, as "/dev/nvidia0"
   std::string run_dir;  // tmpfs folder with pages and agent.sock; at /run/tide in a container
+  std::string contact;  // file of contact.h; empty: the task may run for ever without an agent
   std::string scratch;  // bind-mounted writable under its own path in a container; empty: none
   // Limits: enforced by the oci runtime; 0 = none.
   uint64_t memory_bytes = 0;

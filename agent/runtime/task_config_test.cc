@@ -21,6 +21,7 @@ TaskConfig Full() {
   config.mounts = {{"/a", "/b", true}};
   config.devices = {"/dev/null"};
   config.run_dir = "/run/tide-agent/12.3.4";
+  config.contact = "/run/tide-agent/contact";
   config.scratch = "/s";
   config.memory_bytes = 1ULL << 40U;
   config.shm_bytes = 7;

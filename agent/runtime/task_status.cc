@@ -38,6 +38,7 @@ std::string TaskStatusToJson(const TaskStatus& status) {
   const Json json = {{"started", status.started},
                      {"ranks", std::move(ranks)},
                      {"released", status.released},
+                     {"cut_off", status.cut_off},
                      {"error", status.error},
                      {"finished_at", status.finished_at}};
   // Errors quote other programs, so they may hold anything.
@@ -53,6 +54,7 @@ Result<TaskStatus> TaskStatusFromJson(std::string_view text) {
       status.ranks.push_back(RankFromJson(rank));
     }
     json.at("released").get_to(status.released);
+    status.cut_off = json.value("cut_off", false);
     json.at("error").get_to(status.error);
     status.finished_at = json.value("finished_at", int64_t{0});
     return status;

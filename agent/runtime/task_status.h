@@ -33,6 +33,7 @@ struct TaskStatus {
   bool started = false;  // every rank was started
   std::vector<RankStatus> ranks;
   bool released = false;    // proven: no process, cgroup or mount of the task is left
+  bool cut_off = false;     // ended because its node's lease (contact.h) ran out
   std::string error;        // why it could not start, or what keeps it from ending
   int64_t finished_at = 0;  // unix ns; 0 = still there
 

@@ -87,7 +87,7 @@ void AgentLoop::CheckIsolation() {
   if (!contact_.IsCutOff(now)) {
     if (contact_.heard_ns - contact_saved_ns_ >= kContactSaveNs) {
       contact_saved_ns_ = contact_.heard_ns;
-      if (const Status saved = WriteContact(ContactPath(), contact_); !saved) {
+      if (const Status saved = WriteContact(ContactPath(config_), contact_); !saved) {
         log::Failure("Contact not saved", {{"Error", saved.error().message}});
       }
     }
@@ -99,10 +99,6 @@ void AgentLoop::CheckIsolation() {
       OrderStop(task, true, Duration());
     }
   }
-}
-
-std::string AgentLoop::ContactPath() const {
-  return config_.run_root + "/" + config_.name + "/contact";
 }
 
 }  // namespace tide::agent

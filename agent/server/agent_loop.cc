@@ -40,7 +40,8 @@ AgentLoop::AgentLoop(AgentConfig config,
       book_(book),
       sockets_(config_.job_uid, [this](const std::string& /*key*/) { scan_now_ = true; }),
       janitor_(config_.state_dir + "/scratch"),
-      contact_(ReadContact(ContactPath(), BootNanos())),
+      contact_(ReadContact(ContactPath(config_), BootNanos())
+                   .value_or(Contact{.heard_ns = BootNanos()})),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (const auto term = ReadFile(config_.state_dir + "/term", 64)) {
     highest_term_ = std::strtoull(term->c_str(), nullptr, 10);

@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
+#include "agent/runtime/contact.h"
 #include "agent/runtime/runtime.h"
 #include "agent/server/config.h"
-#include "agent/server/contact.h"
 #include "agent/server/fault_spool.h"
 #include "agent/server/held_task.h"
 #include "agent/server/janitor.h"
@@ -81,7 +81,6 @@ class AgentLoop {
   void EndStrays();
   void Heard();
   void CheckIsolation();
-  [[nodiscard]] std::string ContactPath() const;
 
   // --- watching (agent_watch.cc) ---
   void TakeRuntimeEvents();

@@ -287,7 +287,7 @@ TEST_CASE("cut off for too long, tasks are ended") {
   SECTION("by the next one, at once") {
     world.agent.reset();
     world.scheduler.reset();
-    const Contact contact = ReadContact(world.dir.File("run/n1/contact"), BootNanos());
+    const Contact contact = ReadContact(world.dir.File("run/n1/contact"), BootNanos()).value();
     CHECK(contact.isolation_ms == 400);
     REQUIRE(Eventually([&] { return contact.IsCutOff(BootNanos()); }));
     CHECK(world.CountCalls("kill 7.2.0") == 0);

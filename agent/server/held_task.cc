@@ -141,7 +141,8 @@ TaskExits CollectExits(const HeldTask& task) {
   exits.lost = task.status.lost;
   exits.error = task.status.error;
   exits.suspend_signalled = task.suspend_signalled;
-  exits.stop_ordered = task.stop_ordered;
+  // What the supervisor ended, this agent would have ended the same way.
+  exits.stop_ordered = task.stop_ordered || task.status.cut_off;
   exits.memory_limit_bytes = task.start.spec().memory_bytes_per_node();
   for (const RankStatus& status : task.status.ranks) {
     RankExit exit;

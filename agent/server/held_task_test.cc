@@ -2,7 +2,6 @@
 
 #include <google/protobuf/util/message_differencer.h>
 
-#include "agent/server/contact.h"
 #include "agent/server/janitor.h"
 #include "agent/server/testing/agent_testing.h"
 
@@ -97,6 +96,11 @@ TEST_CASE("parked is when every rank waits at a committed step; saved is what al
   CHECK(JudgeExits(CollectExits(task)).reason == ExitReason::kFailed);
   second.SetPhase(RankPhase::kAcknowledged);
   CHECK(JudgeExits(CollectExits(task)).reason == ExitReason::kSuspended);
+
+  task.status.ranks[0] = {.rank = 2, .local_rank = 0, .exited = true, .signal = 9};
+  CHECK(JudgeExits(CollectExits(task)).reason == ExitReason::kFailed);
+  task.status.cut_off = true;
+  CHECK(JudgeExits(CollectExits(task)).reason == ExitReason::kStopped);
 }
 
 TEST_CASE("a report's time is that of its state") {
@@ -117,23 +121,6 @@ TEST_CASE("a report's time is that of its state") {
   CHECK(report.exit().reason() == tide::v1::EXIT_REASON_STOPPED);
   CHECK(report.exit().signal() == 15);
   CHECK(report.exit().message() == "why");
-}
-
-TEST_CASE("contact is remembered within one boot") {
-  const TestDir dir;
-  const std::string path = dir.File("run/n1/contact");
-  CHECK(ReadContact(path, 50).heard_ns == 50);
-  REQUIRE(WriteContact(path, {.heard_ns = 40, .isolation_ms = 20'000}));
-  const Contact read = ReadContact(path, 50);
-  CHECK(read.heard_ns == 40);
-  CHECK(read.isolation_ms == 20'000);
-  CHECK_FALSE(read.IsCutOff(40 + 19'999'999'999));
-  CHECK(read.IsCutOff(40 + 20'000'000'000));
-  CHECK(ReadContact(path, 30).heard_ns == 30);  // from the future: not of this boot
-  REQUIRE(WriteFileDurably(path, "another-boot 40 20000\n"));
-  CHECK(ReadContact(path, 50).heard_ns == 50);
-  REQUIRE(WriteFileDurably(path, "rubbish"));
-  CHECK(ReadContact(path, 50).isolation_ms == 600'000);
 }
 
 TEST_CASE("the janitor deletes what is gone, and what an earlier one had begun to") {

@@ -215,6 +215,10 @@ std::string RunDir(const AgentConfig& config, const std::string& key) {
   return config.run_root + "/" + config.name + "/" + key;
 }
 
+std::string ContactPath(const AgentConfig& config) {
+  return config.run_root + "/" + config.name + "/contact";
+}
+
 void ClearRunDir(const AgentConfig& config, const std::string& key) {
   std::error_code ignored;  // it may be gone already
   std::filesystem::remove_all(RunDir(config, key), ignored);
@@ -232,6 +236,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
   task.uid = config.job_uid;
   task.gid = config.job_gid;
   task.run_dir = RunDir(config, task.key);
+  task.contact = ContactPath(config);
   task.init_path = config.init_path;
   task.runtime_path = config.runtime_path;
   task.hostname = config.name;

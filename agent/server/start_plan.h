@@ -19,6 +19,9 @@ namespace tide::agent {
 [[nodiscard]] Result<TaskConfig> PlanStart(const AgentConfig& config,
                                            const tide::v1::StartTask& start);
 
+// When the scheduler last answered this agent, for its successors and its tasks' supervisors.
+[[nodiscard]] std::string ContactPath(const AgentConfig& config);
+
 // Removes the pages of a task that is gone.
 void ClearRunDir(const AgentConfig& config, const std::string& key);
 

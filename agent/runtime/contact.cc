@@ -1,4 +1,4 @@
-#include "agent/server/contact.h"
+#include "agent/runtime/contact.h"
 
 #include <ctime>
 #include <sstream>
@@ -21,12 +21,10 @@ int64_t BootNanos() {
   return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-Contact ReadContact(const std::string& path, int64_t now_ns) {
-  Contact contact;
-  contact.heard_ns = now_ns;
+std::optional<Contact> ReadContact(const std::string& path, int64_t now_ns) {
   const auto text = ReadFile(path, 4096);
   if (!text) {
-    return contact;
+    return std::nullopt;
   }
   std::istringstream in(*text);
   std::string boot_id;
@@ -35,7 +33,7 @@ Contact ReadContact(const std::string& path, int64_t now_ns) {
       read.heard_ns <= now_ns && read.isolation_ms > 0) {
     return read;
   }
-  return contact;
+  return std::nullopt;
 }
 
 Status WriteContact(const std::string& path, const Contact& contact) {

@@ -1,0 +1,29 @@
+#pragma once
+// When the scheduler last answered this node: a lease on all its tasks. The agent keeps it in a
+// file, so that a restarted agent knows for how long it was cut off, and so that a task's
+// supervisor can end the task on time when the agent is dead or hangs.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace tide::agent {
+
+struct Contact {
+  int64_t heard_ns = 0;  // BootNanos(); only comparable within one boot
+  int64_t isolation_ms = 600'000;
+
+  [[nodiscard]] int64_t ExpiresNs() const { return heard_ns + isolation_ms * 1'000'000; }
+  [[nodiscard]] bool IsCutOff(int64_t now_ns) const { return now_ns >= ExpiresNs(); }
+};
+
+// CLOCK_BOOTTIME: goes on while the machine sleeps, and does not follow the system clock.
+[[nodiscard]] int64_t BootNanos();
+
+// What an agent wrote since the machine started, if anything.
+[[nodiscard]] std::optional<Contact> ReadContact(const std::string& path, int64_t now_ns);
+[[nodiscard]] Status WriteContact(const std::string& path, const Contact& contact);
+
+}  // namespace tide::agent
