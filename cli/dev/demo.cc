@@ -120,8 +120,10 @@ Status Demo::WaitForNodes() {
     // The API comes up last; until then there is nobody to ask.
     if (const auto list = Get("/v1/nodes"); list && list->contains("items")) {
       const json& nodes = (*list)["items"];
+      TIDE_TRY(Repair(nodes));
       const auto ready = std::count_if(nodes.begin(), nodes.end(), [](const json& node) {
-        return node["state"] == "ready" && node["connected"] == true;
+        return (node["state"] == "ready" || node["state"] == "probation") &&
+               node["connected"] == true;
       });
       if (static_cast<size_t>(ready) == workspace_.nodes().size()) {
         const std::string runtime = nodes[0]["runtime"];
@@ -137,6 +139,29 @@ Status Demo::WaitForNodes() {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return Fail(ErrorCode::kDeadlineExceeded, "the nodes did not come up");
+}
+
+// On a folder that was kept, an earlier story has left a node out of service.
+Status Demo::Repair(const json& nodes) {
+  for (const json& node : nodes) {
+    const std::string name = node["name"];
+    if (node["state"] == "drained" || node["state"] == "draining") {
+      return Fail(ErrorCode::kConflict,
+                  name + " is drained and the story needs all nodes: run `tide undrain " + name +
+                      "`, or take another --state");
+    }
+    if (node["state"] != "quarantined" || node["connected"] != true ||
+        !repaired_.insert(name).second) {
+      continue;
+    }
+    say_(name + " is quarantined by an earlier story: validating it");
+    const auto answer =
+        client_.Post("/v1/nodes/" + name + "/validate", {"{}", "application/json", ""});
+    if (!answer) {
+      return Fail(ErrorCode::kUnavailable, answer.error().message);
+    }
+  }
+  return {};
 }
 
 Status Demo::TrainReference() {
