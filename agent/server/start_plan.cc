@@ -152,11 +152,17 @@ Status CheckPort(const AgentConfig& config, uint32_t port) {
   return {};
 }
 
-// "0,1,2": a task has its node to itself, and its ranks choose by LOCAL_RANK. Empty hides all.
-std::string DeviceList(uint32_t gpus) {
+// "0,1,2": those that the task was given, or the first ones where it has its node to itself. Its
+// ranks choose by LOCAL_RANK. Empty hides all.
+std::string DeviceList(const tide::v1::StartTask& start) {
+  constexpr uint32_t kMaskBits = 64;
   std::string list;
-  for (uint32_t gpu = 0; gpu < gpus; ++gpu) {
-    list += (gpu > 0 ? "," : "") + std::to_string(gpu);
+  for (uint32_t gpu = 0; gpu < kMaskBits; ++gpu) {
+    const bool given = start.devices() != 0 ? (start.devices() >> gpu & 1U) != 0
+                                            : gpu < start.spec().gpus_per_node();
+    if (given) {
+      list += (list.empty() ? "" : ",") + std::to_string(gpu);
+    }
   }
   return list;
 }
@@ -194,7 +200,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["NNODES"] = std::to_string(spec.nodes());
   env["MASTER_ADDR"] = start.peers(0).address();
   env["MASTER_PORT"] = std::to_string(start.master_port());
-  env["CUDA_VISIBLE_DEVICES"] = DeviceList(spec.gpus_per_node());
+  env["CUDA_VISIBLE_DEVICES"] = DeviceList(start);
   env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
   env["TIDE_ATTEMPT"] = std::to_string(start.epoch());
   env["TIDE_NODE"] = config.name;

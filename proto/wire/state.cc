@@ -132,7 +132,7 @@ tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
   out.set_reason(node.reason);
   out.set_actor(node.actor);
   out.set_state_since(Nanos(node.state_since));
-  const Occupant& occupant = state.occupants[node.id.value()];
+  const Occupant occupant = state.uses[node.id.value()].first();
   out.set_job(occupant.job.value());
   out.set_task(occupant.task);
   out.set_endpoint(identity.endpoint);

@@ -58,7 +58,7 @@ void ExitTask(ClusterState& state, Job& job, uint32_t task, Instant at, TaskExit
 void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at);
 // A draining node without a task is drained.
 void SettleNode(ClusterState& state, Node& node, Instant at);
-// The job on `node` cannot go on there.
-void FailOccupant(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+// The jobs on `node` cannot go on there.
+void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
 
 }  // namespace tide::apply

@@ -1,5 +1,7 @@
 // Events about jobs that people or the scheduler cause.
 
+#include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -63,23 +65,48 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
                   "); ask for at most " + std::to_string(limit));
 }
 
+bool IsClaimedByOther(const NodeUse& use, JobId job) {
+  return std::ranges::any_of(use.claimants, [&](JobId claimant) { return claimant != job; });
+}
+
 bool NodesAreUsable(const ClusterState& state, const Job& job, const Allocation& allocation) {
-  std::set<NodeId> claimed_by_others;
-  for (const JobId id : state.waiting) {
-    const auto& queued = std::get<Queued>(state.jobs.at(id).phase);
-    if (id != job.id && queued.claim) {
-      claimed_by_others.insert(queued.claim->nodes.begin(), queued.claim->nodes.end());
-    }
+  if (allocation.part &&
+      (job.spec.nodes != 1 ||
+       static_cast<uint32_t>(std::popcount(allocation.part->devices)) != allocation.part->gpus)) {
+    return false;
   }
   std::set<NodeId> distinct;
   for (const NodeId id : allocation.nodes) {
     const Node* node = state.FindNode(id);
-    if (node == nullptr || !TakesWork(*node) || state.occupants[id.value()].job != JobId() ||
-        claimed_by_others.contains(id) || !distinct.insert(id).second) {
+    if (node == nullptr || !TakesWork(*node) || !distinct.insert(id).second) {
       return false;
+    }
+    const NodeUse& use = state.uses[id.value()];
+    if (!allocation.part && (!use.idle() || IsClaimedByOther(use, job.id))) {
+      return false;
+    }
+    if (allocation.part) {
+      const auto room = RoomOn(state, id, job.id);
+      if (!room || !Covers(*room, *allocation.part)) {
+        return false;
+      }
     }
   }
   return allocation.nodes.size() == job.spec.nodes;
+}
+
+// Nobody else claims any of it.
+bool CanClaim(const ClusterState& state, const Claim& claim) {
+  std::set<NodeId> distinct;
+  return std::ranges::all_of(claim.nodes, [&](NodeId id) {
+    if (state.FindNode(id) == nullptr || !distinct.insert(id).second) {
+      return false;
+    }
+    // Parts of one node may be claimed by several; that they fit shows when they start.
+    return std::ranges::all_of(state.uses[id.value()].claimants, [&](JobId other) {
+      return claim.part && std::get<Queued>(state.jobs.at(other).phase).claim->part;
+    });
+  });
 }
 
 }  // namespace
@@ -121,12 +148,18 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   attempt.placed_at = at;
   attempt.start_reason = std::get<Queued>(job->phase).next_start;
   attempt.master_port = event.allocation.master_port;
+  attempt.opportunistic = event.opportunistic;
+  if (const auto& claim = std::get<Queued>(job->phase).claim) {
+    RemoveClaim(state.uses, job->id, *claim);
+  }
   for (uint32_t task = 0; task < event.allocation.nodes.size(); ++task) {
     const NodeId node = event.allocation.nodes[task];
     attempt.tasks.emplace_back().node = node;
-    state.occupants[node.value()] = {job->id, task};
+    Occupy(state.uses, *job, task, event.allocation);
     state.changed.nodes.insert(node);
   }
+  state.accounts[{job->spec.project, job->user}].Change(
+      ChargedGpus(job->spec), at, state.share_half_life);
   job->attempts.push_back(std::move(attempt));
   job->phase = Starting{event.allocation};
   job->state_since = at;
@@ -134,6 +167,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   state.waiting.erase(job->id);
   state.live.insert(job->id);
   state.changed.jobs.insert(job->id);
+  state.changed.orders.insert(job->id);
   return Applied::kChanged;
 }
 
@@ -143,18 +177,11 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimMade& event) {
   if (queued == nullptr || queued->claim) {
     return Fail(ErrorCode::kConflict, "only a waiting job without a claim can claim nodes");
   }
-  std::set<NodeId> taken;
-  for (const JobId id : state.waiting) {
-    if (const auto& other = std::get<Queued>(state.jobs.at(id).phase).claim) {
-      taken.insert(other->nodes.begin(), other->nodes.end());
-    }
-  }
-  for (const NodeId node : event.claim.nodes) {
-    if (state.FindNode(node) == nullptr || !taken.insert(node).second) {
-      return Fail(ErrorCode::kConflict, "a node is unknown or claimed already");
-    }
+  if (!CanClaim(state, event.claim)) {
+    return Fail(ErrorCode::kConflict, "a node is unknown or claimed already");
   }
   queued->claim = event.claim;
+  AddClaim(state.uses, job->id, event.claim);
   state.changed.jobs.insert(job->id);
   return Applied::kChanged;
 }
@@ -165,6 +192,7 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimDropped& event) {
   if (queued == nullptr || !queued->claim) {
     return Applied::kNoOp;
   }
+  RemoveClaim(state.uses, job->id, *queued->claim);
   queued->claim.reset();
   state.changed.jobs.insert(job->id);
   return Applied::kChanged;
@@ -203,6 +231,7 @@ ApplyResult BeginSaving(
     task.parked_at = Instant();  // of an earlier notice that was taken back
   }
   state.changed.jobs.insert(job.id);
+  state.changed.orders.insert(job.id);
   return Applied::kChanged;
 }
 
@@ -274,6 +303,7 @@ ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event) {
   job->phase = Running{*AllocationOf(*job)};
   job->state_since = at;
   state.changed.jobs.insert(job->id);
+  state.changed.orders.insert(job->id);
   return Applied::kChanged;
 }
 
@@ -286,6 +316,7 @@ ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
     }
     stopping->kill = true;
     state.changed.jobs.insert(job->id);
+    state.changed.orders.insert(job->id);
     return Applied::kChanged;
   }
   if (const auto* saving = std::get_if<Saving>(&job->phase)) {

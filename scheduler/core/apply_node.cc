@@ -12,11 +12,10 @@ namespace {
 constexpr const char* kTideActor = "tide";
 
 // Tasks the state believes to be on the node but its agent does not hold any more.
-void LoseMissingTasks(ClusterState& state, const NodeJoined& event, Instant at) {
-  const Occupant occupant = state.occupants[event.node.value()];
-  if (occupant.job == JobId()) {
-    return;
-  }
+void LoseMissingTask(ClusterState& state,
+                     const Occupant& occupant,
+                     const NodeJoined& event,
+                     Instant at) {
   Job& job = state.jobs.at(occupant.job);
   const Attempt& attempt = job.attempts.back();
   if (attempt.tasks[occupant.task].state == TaskState::kAssigned) {
@@ -76,27 +75,23 @@ void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, In
   node.actor = kTideActor;
   SetNodeState(state, node, *next, at);
   if (event == NodeEvent::kBroken) {
-    FailOccupant(state, node, at, reason + " on " + node.identity.name);
+    FailOccupants(state, node, at, reason + " on " + node.identity.name);
   }
   SettleNode(state, node, at);
 }
 
 // A validation never runs beside a job.
 Status CheckIdle(const ClusterState& state, const Node& node) {
-  const Occupant& occupant = state.occupants[node.id.value()];
-  if (occupant.job != JobId()) {
+  const NodeUse& use = state.uses[node.id.value()];
+  if (!use.idle()) {
     return Fail(ErrorCode::kConflict,
-                node.identity.name + " runs " + FormatJobName(occupant.job.value()) +
+                node.identity.name + " runs " + FormatJobName(use.first().job.value()) +
                     ": drain it first (tide drain " + node.identity.name + " --reason …)");
   }
-  for (const JobId id : state.waiting) {
-    const auto& claim = std::get<Queued>(state.jobs.at(id).phase).claim;
-    if (claim &&
-        std::find(claim->nodes.begin(), claim->nodes.end(), node.id) != claim->nodes.end()) {
-      return Fail(ErrorCode::kConflict,
-                  node.identity.name + " is kept for " + FormatJobName(id.value()) +
-                      ", which is about to start");
-    }
+  if (!use.claimants.empty()) {
+    return Fail(ErrorCode::kConflict,
+                node.identity.name + " is kept for " +
+                    FormatJobName(use.claimants.front().value()) + ", which is about to start");
   }
   return {};
 }
@@ -112,19 +107,17 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
 }
 
 void SettleNode(ClusterState& state, Node& node, Instant at) {
-  if (node.state == NodeState::kDraining && state.occupants[node.id.value()].job == JobId()) {
+  if (node.state == NodeState::kDraining && state.uses[node.id.value()].idle()) {
     SetNodeState(state, node, *NextNodeState(node.state, NodeEvent::kEmptied), at);
   }
 }
 
-void FailOccupant(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
-  const Occupant occupant = state.occupants[node.id.value()];
-  if (occupant.job == JobId()) {
-    return;
-  }
-  Job& job = state.jobs.at(occupant.job);
-  if (NextJobState(StateOf(job), JobEvent::kNodeLost)) {
-    EnterStopping(state, job, at, StopCause::kFault, detail);
+void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
+  for (const Occupant& occupant : state.uses[node.id.value()].tasks) {
+    Job& job = state.jobs.at(occupant.job);
+    if (NextJobState(StateOf(job), JobEvent::kNodeLost)) {
+      EnterStopping(state, job, at, StopCause::kFault, detail);
+    }
   }
 }
 
@@ -145,10 +138,11 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
     Node& added = state.nodes.emplace_back();
     added.id = event.node;
     added.state_since = at;
-    state.occupants.emplace_back();
+    state.uses.emplace_back();
     state.node_by_name[event.identity.name] = event.node;
   }
   Node& node = state.nodes[event.node.value()];
+  state.fabric_stale = state.fabric_stale || node.identity != event.identity;
   node.identity = event.identity;
   node.lost_at = Instant();
   state.changed.nodes.insert(node.id);
@@ -158,7 +152,10 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
     SetNodeState(state, node, *next, at);
     node.reason.clear();
   }
-  LoseMissingTasks(state, event, at);
+  const std::vector<Occupant> believed = state.uses[event.node.value()].tasks;
+  for (const Occupant& occupant : believed) {
+    LoseMissingTask(state, occupant, event, at);
+  }
   for (TaskReported report : event.tasks) {
     report.node = event.node;
     // Reports of attempts that are over are no-ops; Outstanding tells the agent to drop them.
@@ -207,22 +204,24 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
                                                          : "its agent does not answer";
     SetNodeState(state, *node, *next, at);
   }
-  FailOccupant(state, *node, at, node->identity.name + " does not answer");
+  FailOccupants(state, *node, at, node->identity.name + " does not answer");
   return Applied::kChanged;
 }
 
 ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
-  const Occupant occupant = state.occupants[node->id.value()];
-  if (!node->lost_at.is_set() || occupant.job == JobId()) {
+  const std::vector<Occupant> given_up = state.uses[node->id.value()].tasks;
+  if (!node->lost_at.is_set() || given_up.empty()) {
     return Applied::kNoOp;
   }
-  Job& job = state.jobs.at(occupant.job);
-  TaskExit exit;
-  exit.reason = ExitReason::kLost;
-  exit.message = node->identity.name + " was lost";
-  ExitTask(state, job, occupant.task, at, exit);
-  Settle(state, job, at);
+  for (const Occupant& occupant : given_up) {
+    Job& job = state.jobs.at(occupant.job);
+    TaskExit exit;
+    exit.reason = ExitReason::kLost;
+    exit.message = node->identity.name + " was lost";
+    ExitTask(state, job, occupant.task, at, exit);
+    Settle(state, job, at);
+  }
   return Applied::kChanged;
 }
 
@@ -254,7 +253,7 @@ ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
   incident.text = event.text;
   incident.meaning = judgement.meaning;
   incident.action = judgement.action;
-  incident.job = state.occupants[event.node.value()].job;
+  incident.job = state.uses[event.node.value()].first().job;
   incident.first_seen_at = event.seen_at;
   incident.last_seen_at = event.seen_at;
   incident.recorded_at = at;

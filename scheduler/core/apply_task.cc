@@ -57,7 +57,7 @@ void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExi
   task.state = TaskState::kExited;
   task.exit = std::move(exit);
   task.exited_at = at;
-  state.occupants[task.node.value()] = Occupant{};
+  Vacate(state.uses, job, index, *AllocationOf(job));
   state.changed.jobs.insert(job.id);
   state.changed.nodes.insert(task.node);
   SettleNode(state, state.nodes[task.node.value()], at);

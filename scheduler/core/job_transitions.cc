@@ -10,9 +10,13 @@ namespace tide::apply {
 namespace {
 
 void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
+  if (const auto* queued = std::get_if<Queued>(&job.phase); queued != nullptr && queued->claim) {
+    RemoveClaim(state.uses, job.id, *queued->claim);
+  }
   job.phase = std::move(phase);
   job.state_since = at;
   state.changed.jobs.insert(job.id);
+  state.changed.orders.insert(job.id);
   const auto set_member = [&](std::set<JobId>& set, bool member) {
     if (member) {
       set.insert(job.id);
@@ -25,7 +29,9 @@ void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
 }
 
 // Closes the attempt: every task of it is gone.
-void CloseAttempt(Job& job, Instant at, StopCause cause) {
+void CloseAttempt(ClusterState& state, Job& job, Instant at, StopCause cause) {
+  state.accounts[{job.spec.project, job.user}].Change(
+      -ChargedGpus(job.spec), at, state.share_half_life);
   Attempt& attempt = job.attempts.back();
   attempt.released_at = at;
   attempt.end_cause = cause;
@@ -74,7 +80,7 @@ int32_t ExitCodeOf(const Job& job) {
 
 // All tasks are gone and the job was Stopping: run again, stay held, or end, by cause.
 void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId beneficiary) {
-  CloseAttempt(job, at, cause);
+  CloseAttempt(state, job, at, cause);
   switch (cause) {
     case StopCause::kNone:
     case StopCause::kPreempted:
@@ -140,6 +146,7 @@ void EnterStopping(
   state.changed.jobs.insert(job.id);
   if (auto* stopping = std::get_if<Stopping>(&job.phase)) {
     if (cause > stopping->cause) {
+      state.changed.orders.insert(job.id);
       stopping->cause = cause;
       job.detail = detail;
     }
@@ -185,7 +192,7 @@ void Settle(ClusterState& state, Job& job, Instant at) {
   }
   if (all_succeeded && StateOf(job) != JobState::kStarting) {
     job.detail.clear();
-    CloseAttempt(job, at, StopCause::kNone);
+    CloseAttempt(state, job, at, StopCause::kNone);
     EnterFinished(state, job, at, {Outcome::kSucceeded, 0});
     return;
   }

@@ -60,7 +60,7 @@ void CollectDue(const ClusterState& state, const Policy& policy, Instant now, De
     timers.Job(state.jobs.at(id));
   }
   for (const Node& node : state.nodes) {
-    timers.Node(node, state.occupants[node.id.value()].job != JobId());
+    timers.Node(node, !state.uses[node.id.value()].idle());
   }
 }
 

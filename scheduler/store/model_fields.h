@@ -94,18 +94,29 @@ void VisitFields(V& visit, T& record) {
   visit("saved_step", saved_step);
 }
 
+template <typename V, MaybeConst<Part> T>
+void VisitFields(V& visit, T& record) {
+  auto& [gpus, cpus, memory_bytes, devices] = record;
+  visit("gpus", gpus);
+  visit("cpus", cpus);
+  visit("memory_bytes", memory_bytes);
+  visit("devices", devices);
+}
+
 template <typename V, MaybeConst<Allocation> T>
 void VisitFields(V& visit, T& record) {
-  auto& [nodes, master_port] = record;
+  auto& [nodes, master_port, part] = record;
   visit("nodes", nodes);
   visit("master_port", master_port);
+  visit("part", part);
 }
 
 template <typename V, MaybeConst<Claim> T>
 void VisitFields(V& visit, T& record) {
-  auto& [nodes, victims] = record;
+  auto& [nodes, victims, part] = record;
   visit("nodes", nodes);
   visit("victims", victims);
+  visit("part", part);
 }
 
 template <typename V, MaybeConst<Queued> T>
@@ -172,6 +183,7 @@ void VisitFields(V& visit, T& record) {
          released_at,
          stop_step,
          withdrawn,
+         opportunistic,
          start_reason,
          end_cause,
          end_detail,
@@ -186,6 +198,7 @@ void VisitFields(V& visit, T& record) {
   visit("released_at", released_at);
   visit("stop_step", stop_step);
   visit("withdrawn", withdrawn);
+  visit("opportunistic", opportunistic);
   visit("start_reason", start_reason);
   visit("end_cause", end_cause);
   visit("end_detail", end_detail);

@@ -1,9 +1,14 @@
 #include "scheduler/core/model/job.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
 namespace tide {
+
+int64_t ChargedGpus(const JobSpec& spec) {
+  return static_cast<int64_t>(spec.nodes) * std::max<int64_t>(1, spec.gpus_per_node);
+}
 
 JobState StateOf(const Job& job) {
   return static_cast<JobState>(job.phase.index());

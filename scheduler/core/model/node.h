@@ -23,6 +23,9 @@ enum class NodeState : uint8_t {
 };
 inline constexpr int kNodeStateCount = 9;
 
+// More are not seen: devices of a part are a mask.
+inline constexpr uint32_t kGpusPerNodeMax = 64;
+
 struct NodeCapacity {
   uint32_t cpus = 0;
   uint64_t memory_bytes = 0;

@@ -1,6 +1,9 @@
 #pragma once
 // The numbers of scheduling policy. Durations are loop time.
 
+#include <map>
+#include <string>
+
 #include "common/base/time.h"
 
 namespace tide {
@@ -14,6 +17,18 @@ struct Policy {
   Duration isolation_timeout = Duration::Minutes(10);  // agents stop their tasks when cut off
   Duration isolation_margin = Duration::Seconds(30);   // the scheduler waits this much longer
   uint32_t cross_zone_jobs_max = 1;
+
+  // Time-sharing inside a class (scheduling.md section 3).
+  Duration share_half_life = Duration::Minutes(60);
+  Duration minimum_run = Duration::Minutes(15);       // safe from one's own class
+  Duration opportunistic_run = Duration::Minutes(5);  // the same for who started out of order
+  int64_t preemption_tax = 100;  // a slice is at least this many times the cost of a suspension
+  Duration assumed_cost = Duration::Seconds(60);  // of a suspension, until one was measured
+  // A waiting owner may take from one whose use is at least this many times its own, with what it
+  // is about to use counted in.
+  int64_t share_margin = 2;
+  Duration review = Duration::Seconds(60);  // how often waiting and running are compared again
+  std::map<std::string, int64_t> project_weights;  // 1 where none is given
 };
 
 }  // namespace tide

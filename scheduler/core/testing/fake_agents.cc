@@ -206,14 +206,15 @@ std::vector<TaskReported> FakeAgents::Held(NodeId node) const {
 }
 
 std::optional<std::string> FakeAgents::CheckNoRankTwice() const {
-  std::set<NodeId> busy;
+  std::map<NodeId, JobId> busy;
   std::map<JobId, Epoch> running;
   for (const auto& [key, task] : tasks_) {
     if (task.report.state == TaskState::kExited) {
       continue;
     }
     const std::string name = FormatJobName(task.report.job.value());
-    if (!busy.insert(task.report.node).second) {
+    const auto [other, alone] = busy.emplace(task.report.node, task.report.job);
+    if (!alone && !(parts.contains(other->second) && parts.contains(task.report.job))) {
       return "two live tasks on node " + std::to_string(task.report.node.value());
     }
     const auto [it, first] = running.emplace(task.report.job, task.report.epoch);

@@ -22,6 +22,7 @@ class FakeAgents {
   bool validates = true;
   std::string verdict = "pass";
   std::map<NodeId, Instant> cut;  // nodes that reach nobody, since when
+  std::set<JobId> parts;          // jobs that run beside others on a node
 
   void Obey(const Command& command, Instant now);
   // One act of every task that can do something: start, park, save, leave. True if any did.
