@@ -69,17 +69,26 @@ Status CheckPortFree(int port) {
 }
 
 // A folder that only we may write, that no other user put there for us.
-Status MakeOwnFolder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0711) != 0 && errno != EEXIST) {
-    return FailErrno("cannot create " + path + "; choose another folder with --state", errno);
+//   way_out: what to do where it is not, as the end of a sentence.
+Status MakeOwnFolder(const std::string& path, unsigned mode, const std::string& way_out) {
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
+    return FailErrno("cannot create " + path + "; " + way_out, errno);
   }
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() ||
       (info.st_mode & 022U) != 0) {
-    return Fail(ErrorCode::kConflict,
-                path + " is not a folder of ours alone; choose another with --state");
+    return Fail(ErrorCode::kConflict, path + " is not a folder of ours alone; " + way_out);
   }
   return {};
+}
+
+// The profile holds an administrator's token.
+Status MakeProfileFolder() {
+  const auto folder = std::filesystem::absolute(DevProfilePath()).parent_path().string();
+  if (!Env("TIDE_DEV_PROFILE").empty()) {
+    return MakeDirs(folder);  // where it was asked for
+  }
+  return MakeOwnFolder(folder, 0700, "name another profile with TIDE_DEV_PROFILE");
 }
 
 std::string FirstExisting(const std::vector<std::string>& candidates) {
@@ -109,11 +118,8 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
   if (workspace.sdk_.empty()) {
     return Fail(ErrorCode::kNotFound, "Tide's SDK is not beside the programs in " + workspace.bin_);
   }
-  TIDE_TRY(MakeOwnFolder(workspace.root_));
-  if (!workspace.temporary_) {
-    const std::string profile = DevProfilePath();
-    TIDE_TRY(MakeDirs(profile.substr(0, profile.rfind('/')), 0711));
-  }
+  TIDE_TRY(MakeOwnFolder(workspace.root_, 0711, "choose another folder with --state"));
+  TIDE_TRY(MakeProfileFolder());
   TIDE_TRY(workspace.Lock());
   TIDE_TRY(workspace.CheckVersion());
   TIDE_TRY(CheckPortFree(options.port));

@@ -168,6 +168,20 @@ class StaleState(unittest.TestCase):
     def test_others_may_write(self):
         self.refuse(lambda folder: os.chmod(folder, 0o777), "not a folder of ours alone", "--state")
 
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a folder over another needs root")
+    def test_others_may_write_where_the_token_goes(self):
+        cluster = Cluster()
+        self.addCleanup(cluster.close)
+        folder = "/tmp/tide-%d" % os.geteuid()
+        if not os.path.exists(folder):
+            os.mkdir(folder, 0o700)
+            self.addCleanup(os.rmdir, folder)
+        hide = 'mount -t tmpfs -o mode=777 tide-it %s && exec "$@"' % folder
+        del cluster.env["TIDE_DEV_PROFILE"]
+        done = subprocess.run(["unshare", "-m", "/bin/sh", "-c", hide, "sh", *cluster.dev_argv()], env=cluster.env,
+                              capture_output=True, text=True, timeout=30, check=False)
+        ClusterTest.assert_one_line(self, done, 5, folder, "not a folder of ours alone", "TIDE_DEV_PROFILE")
+
 
 if __name__ == "__main__":
     unittest.main()
