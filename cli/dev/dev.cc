@@ -148,10 +148,13 @@ int RunDev(const DevOptions& options) {
     story.join();
   }
   const bool held = options.no_demo || (played && PrintClaims(demo.claims()));
-  children.StopAll();
-  workspace->Discard();
-  if (!tended) {
-    return Complain(tended.error(), kExitFailed);
+  const bool clean = children.StopAll();
+  if (!clean) {
+    teller.Say("not every daemon ended in order; ending what they left");
+  }
+  const Status discarded = workspace->Discard(clean);
+  if (!tended || !discarded) {
+    return Complain(tended ? discarded.error() : tended.error(), kExitFailed);
   }
   if (options.once && interrupted) {
     return kExitInterrupted;

@@ -188,7 +188,7 @@ Status Workspace::CleanLeftovers() const {
     int status = 0;
     if (pid < 0 || ::waitpid(pid, &status, 0) != pid || status != 0) {
       return Fail(ErrorCode::kSystem,
-                  "cannot end what an earlier tide dev left running in " + folder);
+                  "cannot end what is left running in " + folder + "; start tide dev again");
     }
   }
   return {};
@@ -319,14 +319,17 @@ std::string Workspace::RunRoot() const {
   return "/dev/shm/tide-" + std::to_string(::geteuid()) + "-" + Sha256Hex(root_).substr(0, 8);
 }
 
-void Workspace::Discard() {
-  std::error_code ignored_too;  // the agents have ended their tasks
-  std::filesystem::remove_all(RunRoot(), ignored_too);
+Status Workspace::Discard(bool clean) {
   ::unlink(DevProfilePath().c_str());
+  if (!clean) {
+    TIDE_TRY(CleanLeftovers());
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(RunRoot(), ignored);
   if (temporary_) {
-    std::error_code ignored;
     std::filesystem::remove_all(root_, ignored);
   }
+  return {};
 }
 
 }  // namespace tide::cli

@@ -45,7 +45,9 @@ class Workspace {
   // Scheduler, agents and API as children to start, in order.
   [[nodiscard]] std::vector<ChildSpec> Daemons() const;
   // After the daemons' end: removes what only they used, and a temporary folder.
-  void Discard();
+  //   clean: the agents have ended their tasks. Else that is done here, first.
+  //   Errors: tasks that do not end; then their folders stay, for the next `tide dev` to try.
+  [[nodiscard]] Status Discard(bool clean);
 
  private:
   Workspace() = default;

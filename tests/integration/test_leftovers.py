@@ -6,7 +6,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import PYTHON, Cluster, ClusterTest, describe, free_port, program, until
+from harness import NODES, PYTHON, Cluster, ClusterTest, describe, free_port, program, until
 
 
 class Leftovers(unittest.TestCase):
@@ -52,6 +52,22 @@ class Leftovers(unittest.TestCase):
         self.assert_clean()
         self.assertFalse(os.path.exists(self.cluster.env["TIDE_DEV_PROFILE"]))
         self.assertFalse(glob.glob(self.cluster.state + "/*.sock"))
+
+    def test_ctrl_c_past_an_agent_that_hangs(self):
+        """It is killed in the end, and its tasks with it."""
+        self.run_job()
+        for name in NODES:
+            os.kill(self.cluster.daemon("agent " + name).pid, signal.SIGSTOP)
+        self.assertEqual(self.cluster.interrupt(60), 0, self.cluster.output())
+        self.assert_clean()
+
+    def test_ctrl_c_while_an_agent_is_down(self):
+        """Nobody is there to end its tasks."""
+        self.run_job()
+        for name in NODES:
+            os.kill(self.cluster.daemon("agent " + name).pid, signal.SIGKILL)
+        self.assertEqual(self.cluster.interrupt(), 0, self.cluster.output())
+        self.assert_clean()
 
     def test_sigterm_does_the_same(self):
         self.run_job()
