@@ -40,14 +40,23 @@ class Teller {
 void Introduce(const Workspace& workspace) {
   std::printf(
       "tide dev: scheduler, API, web and %zu agents on this machine\n"
-      "  web   %s/#code=%s   (the code works once)\n"
-      "  CLI   %s/tide ps   (finds this cluster by itself)\n"
-      "  logs  %s/logs/\n"
-      "  Ctrl-C stops everything and cleans up.\n",
+      "  web   %s/#code=%s   (the code works once)\n",
       workspace.nodes().size(),
       workspace.server().c_str(),
-      workspace.login_code().c_str(),
-      workspace.bin().c_str(),
+      workspace.login_code().c_str());
+  if (workspace.profile().ours()) {
+    std::printf("  CLI   %s/tide ps   (finds this cluster by itself)\n", workspace.bin().c_str());
+  } else {
+    std::printf(
+        "  CLI   TIDE_DEV_PROFILE=%s %s/tide ps\n"
+        "        (by itself it finds %s, which is another tide dev)\n",
+        workspace.profile_path().c_str(),
+        workspace.bin().c_str(),
+        workspace.profile().other_server().c_str());
+  }
+  std::printf(
+      "  logs  %s/logs/\n"
+      "  Ctrl-C stops everything and cleans up.\n",
       workspace.root().c_str());
   std::fflush(stdout);
 }

@@ -246,8 +246,17 @@ Status Workspace::Prepare(const DevOptions& options) {
   const int64_t expires = SystemNow().unix_nanos() / 1'000'000'000 + kLoginCodeSeconds;
   TIDE_TRY(WriteFileDurably(root_ + "/login-code",
                             login_code_ + " " + std::to_string(expires) + " " + user + "\n"));
-  // Where every `tide` of this user looks for it.
-  return WriteFileDurably(DevProfilePath(), "server: " + server() + "\ntoken: " + token_ + "\n");
+  return LetTideFindIt();
+}
+
+// Every `tide` of this user looks at one place. Where that belongs to a cluster that still runs,
+// this one has a profile in its own folder.
+Status Workspace::LetTideFindIt() {
+  TIDE_ASSIGN(profile_, ProfileClaim::Take(DevProfilePath(), server(), token_));
+  if (profile_.ours()) {
+    return {};
+  }
+  return WriteFileDurably(profile_path(), "server: " + server() + "\ntoken: " + token_ + "\n");
 }
 
 std::vector<ChildSpec> Workspace::Daemons() const {
@@ -320,7 +329,10 @@ std::string Workspace::RunRoot() const {
 }
 
 Status Workspace::Discard(bool clean) {
-  ::unlink(DevProfilePath().c_str());
+  if (!profile_.ours()) {
+    ::unlink(profile_path().c_str());
+  }
+  profile_.Release();
   if (!clean) {
     TIDE_TRY(CleanLeftovers());
   }

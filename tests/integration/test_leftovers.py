@@ -141,6 +141,22 @@ class Refusals(ClusterTest):
                               text=True, timeout=30, check=False)
         self.assert_one_line(done, 6, "port %d" % self.cluster.port, "in use", "--port")
 
+    def test_the_second_leaves_the_profile_to_the_first(self):
+        other = Cluster()
+        self.addCleanup(other.close)
+        other.env["TIDE_DEV_PROFILE"] = self.cluster.env["TIDE_DEV_PROFILE"]
+        other.start()
+        own = other.state + "/profile.yaml"
+        self.assertIn("TIDE_DEV_PROFILE=" + own, other.output())
+        self.assertIn("127.0.0.1:%d, which is another tide dev" % self.cluster.port, other.output())
+        job = other.submit(other.spec("theirs", ["true"]))
+        env = {"TIDE_DEV_PROFILE": own}
+        self.assertEqual(other.tide("ps", "--all", "-o", "name", env=env).stdout, job + "\n")
+        self.assertNotIn("theirs", self.cluster.tide("ps", "--all", "-o", "json").stdout)
+        self.assertEqual(other.interrupt(), 0, other.output())
+        self.assertFalse(os.path.exists(own))
+        self.assertEqual(self.cluster.tide("nodes", "-q").returncode, 0)
+
     def test_two_at_once_do_not_meet(self):
         """Nodes and tasks have the same names in both clusters."""
         other = Cluster()
