@@ -168,6 +168,9 @@ Answer<Client::StreamEnd> Client::Stream(const std::string& path, const Sink& si
       HeadersFor(server_),
       [&](const httplib::Response& response) {
         status = response.status;
+        if (status == 200) {
+          sink({});
+        }
         return true;
       },
       [&](const char* data, size_t size) {

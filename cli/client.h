@@ -39,6 +39,7 @@ class Client {
   };
   using Sink = std::function<void(std::string_view)>;
   // One GET whose body goes to `sink` as it arrives, for as long as the server sends. No retries.
+  // The first call of `sink`, with nothing, says that the answer begins.
   [[nodiscard]] Answer<StreamEnd> Stream(const std::string& path, const Sink& sink) const;
 
   [[nodiscard]] const Server& server() const { return server_; }
