@@ -41,17 +41,22 @@ Answer<const Client*> Context::Connect() {
   if (client_) {
     return &*client_;
   }
-  const auto timeout = ParseSpan(options.timeout);
-  if (!timeout || timeout->nanos() == 0) {
-    return Refuse(kExitUsage,
-                  "--timeout: " + (timeout ? "it must be longer than 0" : timeout.error().message));
+  Client::Patience patience;
+  if (!options.timeout.empty()) {
+    const auto timeout = ParseSpan(options.timeout);
+    if (!timeout || timeout->nanos() == 0) {
+      return Refuse(
+          kExitUsage,
+          "--timeout: " + (timeout ? "it must be longer than 0" : timeout.error().message));
+    }
+    patience = {*timeout, *timeout};
   }
   const auto server = ResolveServer(SourcesOfThisProcess(options.server));
   if (!server) {
     const bool refused = server.error().code == ErrorCode::kPermissionDenied;
     return Refuse(refused ? kExitNotAllowed : kExitUsage, server.error().message);
   }
-  client_.emplace(*server, *timeout);
+  client_.emplace(*server, patience);
   return &*client_;
 }
 

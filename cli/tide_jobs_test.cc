@@ -1,6 +1,9 @@
 // The program against a server: submitting, listing, showing, explaining, steering jobs.
 
+#include <poll.h>
+
 #include <catch2/catch.hpp>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "cli/table.h"
@@ -265,6 +268,39 @@ TEST_CASE("a server that is not there is said so") {
   const auto run = RunTide({"ps", "--timeout", "500ms"}, {.env = {{"TIDE_SERVER", url}}});
   CHECK(run.exit_code == 6);
   CHECK(run.err.find("cannot reach " + url + " (from TIDE_SERVER)") != std::string::npos);
+}
+
+TEST_CASE("a server that is away is waited for as long as was asked") {
+  const std::string url = FakeServer().url();
+  const int port = std::stoi(url.substr(url.rfind(':') + 1));
+  TideProcess process({"ps", "-o", "name", "--timeout", "60s"}, {.env = {{"TIDE_SERVER", url}}});
+  ::poll(nullptr, 0, 3500);  // the absence itself
+  FakeServer back(port);
+  back.OnGet("/v1/jobs",
+             json({{"items", {Job("j-1", "queued")}}, {"next_cursor", nullptr}}).dump());
+  const auto run = process.Wait();
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "j-1\n");
+}
+
+TEST_CASE("a server that answered once is waited for without being asked") {
+  auto server = std::make_unique<FakeServer>();
+  const std::string url = server->url();
+  const int port = std::stoi(url.substr(url.rfind(':') + 1));
+  std::promise<void> answered;
+  server->On("GET", "/v1/jobs/j-1", [&, looks = 0](const FakeRequest&) mutable {
+    if (++looks == 2) {  // so the first answer has arrived
+      answered.set_value();
+    }
+    return FakeReply{.body = Job("j-1", "running").dump()};
+  });
+  TideProcess process({"wait", "j-1"}, {.env = {{"TIDE_SERVER", url}}});
+  answered.get_future().wait();
+  server.reset();
+  ::poll(nullptr, 0, 3500);
+  FakeServer back(port);
+  back.OnGet("/v1/jobs/j-1", Finished("j-1", "succeeded", 0).dump());
+  CHECK(process.Wait().exit_code == 0);
 }
 
 TEST_CASE("mistakes on the command line are exit code 2") {
