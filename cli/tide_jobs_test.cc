@@ -381,6 +381,20 @@ TEST_CASE("suspend, resume and cancel go through all jobs") {
   CHECK(json::parse(server.Requests().back().body)["notice_s"] == 90);
 }
 
+TEST_CASE("wait stays with the jobs that the names meant at first") {
+  FakeServer server;
+  for (const std::string name : {"a", "b"}) {
+    server.On("GET", "/v1/jobs/" + name, [name, looks = 0](const FakeRequest&) mutable {
+      return FakeReply{.body = Job(++looks == 1 ? "j-" + name : "j-9", "queued").dump()};
+    });
+    server.OnGet("/v1/jobs/j-" + name, Finished("j-" + name, "succeeded", 0).dump());
+  }
+  server.OnGet("/v1/jobs/j-9", Job("j-9", "queued").dump());
+  const auto run = RunTide({"wait", "a", "b", "--timeout", "10s", "-o", "name"}, Using(server));
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "j-a\nj-b\n");
+}
+
 TEST_CASE("wait ends with the state, without it, or too late") {
   FakeServer server;
   int looks = 0;
