@@ -90,9 +90,9 @@ int Main(int argc, char** argv) {
   try {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
-    return Explain(app, error);
+    context.exit_code = Explain(app, error);
   }
-  return context.exit_code;
+  return context.Finish();
 }
 
 }  // namespace

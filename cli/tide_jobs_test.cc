@@ -303,6 +303,31 @@ TEST_CASE("a server that answered once is waited for without being asked") {
   CHECK(process.Wait().exit_code == 0);
 }
 
+TEST_CASE("output that cannot be written is a failure") {
+  FakeServer server;
+  server.OnGet("/v1/jobs",
+               json({{"items", {Job("j-1", "queued")}}, {"next_cursor", nullptr}}).dump());
+  server.OnGet("/v1/jobs/j-1", Finished("j-1", "succeeded", 0).dump());
+  server.On("GET", "/v1/jobs/j-1/logs", [](const FakeRequest&) {
+    return FakeReply{.body = "hello\n", .type = "text/plain"};
+  });
+  const std::vector<std::pair<std::vector<std::string>, int>> cases = {
+      {{"ps", "--all"}, 1},
+      {{"ps", "-o", "json"}, 1},
+      {{"--version"}, 1},
+      {{"logs", "-f", "j-1"}, 1},
+      {{"logs", "j-1", "--exit-code"}, 125}};
+  for (const auto& [args, code] : cases) {
+    RunOptions options = Using(server);
+    options.stdout_path = "/dev/full";
+    const auto run = RunTide(args, options);
+    INFO(args[0]);
+    CHECK(run.exit_code == code);
+    CHECK(run.err.find("tide: cannot write to standard output: No space left on device\n") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("mistakes on the command line are exit code 2") {
   for (const std::vector<std::string>& args : {std::vector<std::string>{},
                                                {"pss"},
