@@ -110,6 +110,9 @@ int ExitCodeOf(const Error& error) {
   if (error.code == ErrorCode::kUnavailable) {
     return kExitUnreachable;
   }
+  if (error.code == ErrorCode::kInvalidArgument) {
+    return kExitUsage;
+  }
   return error.code == ErrorCode::kConflict ? static_cast<int>(kExitConflict)
                                             : static_cast<int>(kExitFailed);
 }

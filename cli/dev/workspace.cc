@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,8 @@ namespace {
 
 constexpr const char* kVersion = "tide dev 1";
 constexpr int64_t kLoginCodeSeconds = 600;
+// The longest socket in the folder: that of the last agent of 64.
+constexpr std::string_view kLongestSocket = "/agent-a-n32.sock";
 
 std::string Hex(const unsigned char* bytes, size_t count) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -66,6 +69,16 @@ Status CheckPortFree(int port) {
         "port " + std::to_string(port) + " on 127.0.0.1 is in use; choose another with --port");
   }
   return {};
+}
+
+Status CheckSocketsFit(const std::string& root) {
+  constexpr size_t kPathMax = sizeof(sockaddr_un::sun_path) - 1;
+  if (root.size() + kLongestSocket.size() <= kPathMax) {
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              root + " has " + std::to_string(root.size()) + " bytes; a socket in it allows " +
+                  std::to_string(kPathMax - kLongestSocket.size()) + "; choose a shorter --state");
 }
 
 // A folder that only we may write, that no other user put there for us.
@@ -118,6 +131,7 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
   if (workspace.sdk_.empty()) {
     return Fail(ErrorCode::kNotFound, "Tide's SDK is not beside the programs in " + workspace.bin_);
   }
+  TIDE_TRY(CheckSocketsFit(workspace.root_));
   TIDE_TRY(MakeOwnFolder(workspace.root_, 0711, "choose another folder with --state"));
   TIDE_TRY(MakeProfileFolder());
   TIDE_TRY(workspace.Lock());

@@ -176,6 +176,30 @@ class Refusals(ClusterTest):
         self.assertEqual(self.cluster.await_over("j-1", 60)["outcome"], "succeeded")
 
 
+class Names(unittest.TestCase):
+    """What the person's surroundings are called."""
+
+    def setUp(self):
+        self.cluster = Cluster(nodes=1)
+        self.addCleanup(self.cluster.close)
+
+    def test_path_too_long_for_a_socket(self):
+        cluster = self.cluster
+        cluster.state = os.path.join(cluster.base, "x" * 90)
+        done = subprocess.run(cluster.dev_argv(), env=cluster.env, capture_output=True, text=True, timeout=30,
+                              check=False)
+        ClusterTest.assert_one_line(self, done, 2, cluster.state, "choose a shorter --state")
+        self.assertFalse(os.path.exists(cluster.state))
+
+    def test_path_just_short_enough(self):
+        cluster = self.cluster
+        cluster.state = os.path.join(cluster.base, "x" * (90 - len(cluster.base) - 1))
+        cluster.work = os.path.join(cluster.state, "work")
+        cluster.start()
+        job = cluster.submit(cluster.count_job(steps=3, nodes=1, ranks=1))
+        self.assertEqual(cluster.await_over(job)["outcome"], "succeeded")
+
+
 class StaleState(unittest.TestCase):
     def refuse(self, prepare, *words):
         cluster = Cluster()
