@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <filesystem>
 
@@ -51,6 +52,16 @@ std::string Sha256Hex(const std::string& text) {
   unsigned size = 0;
   EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
   return Hex(digest.data(), size);
+}
+
+// A user's name as one word of the tokens file, whatever the environment says.
+std::string UserWord(std::string name) {
+  for (char& c : name) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::string_view("._@-").find(c) != std::string_view::npos;
+    c = plain ? c : '_';
+  }
+  return name.empty() ? "dev" : name;
 }
 
 // A free port is found out by trying; the API server still has the last word.
@@ -254,7 +265,7 @@ Status Workspace::Prepare(const DevOptions& options) {
     token_ = "tide_" + token_;
     TIDE_TRY(WriteFileDurably(root_ + "/token", token_));
   }
-  const std::string user = Env("USER").empty() ? "dev" : Env("USER");
+  const std::string user = UserWord(Env("USER"));
   TIDE_TRY(WriteFileDurably(root_ + "/tokens", Sha256Hex(token_) + " " + user + " admin\n"));
   TIDE_ASSIGN(login_code_, RandomHex(8));
   const int64_t expires = SystemNow().unix_nanos() / 1'000'000'000 + kLoginCodeSeconds;

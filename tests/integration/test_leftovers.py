@@ -183,6 +183,12 @@ class Names(unittest.TestCase):
         self.cluster = Cluster(nodes=1)
         self.addCleanup(self.cluster.close)
 
+    def test_user_of_two_words(self):
+        self.cluster.env["USER"] = "a b#\u00e9"
+        self.cluster.start()
+        job = self.cluster.submit(self.cluster.spec("x", ["true"], 1, 1))
+        self.assertRegex(self.cluster.job(job)["user"], "^a_b_+$")
+
     def test_path_too_long_for_a_socket(self):
         cluster = self.cluster
         cluster.state = os.path.join(cluster.base, "x" * 90)
