@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/table.h"
 #include "cli/testing/fake_server.h"
@@ -177,6 +178,29 @@ TEST_CASE("why names reasons and what to do") {
   CHECK(run.out.find("BLOCKED    not enough free nodes in one zone  [placement.zone_capacity]\n") !=
         std::string::npos);
   CHECK(run.out.find("YOU COULD  tide run --zone cross-ok\n") != std::string::npos);
+}
+
+TEST_CASE("why fits the terminal, however long the names are") {
+  json job = Job("j-2", "queued");
+  job["spec"]["name"] = std::string(63, 'n');
+  job["spec"]["resources"]["group"] = std::string(63, 'g');
+  job["reasons"] = json::array();
+  job["summary"] = "soon";
+  FakeServer server;
+  server.OnGet("/v1/jobs/j-2", job.dump());
+  server.OnGet("/v1/jobs/j-2/why", job.dump());
+  RunOptions options = Using(server);
+  options.env["NO_COLOR"] = "1";
+  options.columns = 80;
+  std::istringstream narrow(RunTide({"why", "j-2"}, options).out);
+  for (std::string line; std::getline(narrow, line);) {
+    line.erase(line.find_last_not_of('\r') + 1);
+    CHECK(cli::DisplayWidth(line) <= 80);
+  }
+  options.columns = 0;
+  const std::string whole = RunTide({"why", "j-2"}, options).out;
+  CHECK(whole.find(std::string(63, 'n')) != std::string::npos);
+  CHECK(whole.find(std::string(63, 'g') + "\nsoon\n") != std::string::npos);
 }
 
 TEST_CASE("submit checks before it sends") {
