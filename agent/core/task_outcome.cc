@@ -94,7 +94,9 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
   if (exits.stop_ordered) {
     return Describe(exits, *culprit, ExitReason::kStopped);
   }
-  if (exits.suspend_signalled && !culprit->attached) {
+  // Nobody used the SDK when the signal was chosen. A rank may attach before it lands, and a rank
+  // whose neighbour it ended first fails on its own: neither is the job's doing.
+  if (exits.suspend_signalled && !culprit->oom) {
     return Describe(exits, *culprit, ExitReason::kStopped);
   }
   TaskOutcome outcome =

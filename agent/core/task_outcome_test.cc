@@ -62,6 +62,21 @@ TEST_CASE("a program without the SDK may say 85 after its signal, or just die of
   CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);  // exit 0 means done
 }
 
+TEST_CASE("a rank that attaches between the choice of the signal and its arrival is stopped") {
+  TaskExits exits = Started({Rank(0, 0, 15)});
+  exits.suspend_signalled = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Rank(0, 1), Rank(1, 0, 15)};  // the first lost its neighbour
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Rank(0, kLeftExitCode)};
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Acknowledged(0), Rank(1, 0, 15)};
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Rank(0, 0, 9)};
+  exits.ranks[0].oom = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kOom);
+}
+
 TEST_CASE("what ends on Tide's order is stopped, unless it was done") {
   TaskExits exits = Started({Rank(0, 0, 15), Rank(1, 1)});
   exits.stop_ordered = true;
