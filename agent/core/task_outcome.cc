@@ -5,6 +5,8 @@
 namespace tide::agent {
 namespace {
 
+constexpr int32_t kSigKill = 9;
+
 bool LeftWell(const TaskExits& exits, const RankExit& rank) {
   if (rank.signal != 0) {
     return false;
@@ -27,7 +29,7 @@ const RankExit* FindCulprit(const TaskExits& exits) {
     if (rank.signal == 0) {
       return 1;
     }
-    return rank.signal == 15 || rank.signal == 9 ? 3 : 2;
+    return rank.signal == 15 || rank.signal == kSigKill ? 3 : 2;
   };
   const RankExit* culprit = nullptr;
   for (const RankExit& rank : exits.ranks) {
@@ -73,6 +75,14 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
     }
     return {
         ExitReason::kStartFailed, 0, 0, -1, exits.error.empty() ? "did not start" : exits.error};
+  }
+  if (exits.cut_rank >= 0) {
+    return {ExitReason::kFailed,
+            -1,
+            kSigKill,
+            exits.cut_rank,
+            "rank " + std::to_string(exits.cut_rank) +
+                " cut the file at TIDE_PAGE short, through which Tide talks to it"};
   }
   const RankExit* culprit = FindCulprit(exits);
   if (culprit == nullptr) {

@@ -87,6 +87,15 @@ TEST_CASE("what ends on Tide's order is stopped, unless it was done") {
   CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);
 }
 
+TEST_CASE("a rank that cut its page is named, whatever the exits are") {
+  TaskExits exits = Started({Rank(0, 0, 9), Rank(1, 0)});
+  exits.stop_ordered = true;  // how the agent ended it
+  exits.cut_rank = 1;
+  CHECK(JudgeExits(exits).reason == ExitReason::kFailed);
+  CHECK(JudgeExits(exits).rank == 1);
+  CHECK(JudgeExits(exits).message.find("TIDE_PAGE") != std::string::npos);
+}
+
 TEST_CASE("memory, start and loss are named") {
   TaskExits exits = Started({Rank(0, 0, 9), Rank(1, 1)});
   exits.ranks[0].oom = true;

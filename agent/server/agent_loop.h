@@ -86,6 +86,7 @@ class AgentLoop {
   void TakeRuntimeEvents();
   void UpdateStatus(HeldTask& task, const TaskStatus& status);
   void ScanPages();
+  void EndIfCut(HeldTask& task);
   void ReadFaults();
   void CheckKills();
   [[nodiscard]] std::string LastWords(const HeldTask& task, int32_t rank) const;

@@ -296,6 +296,17 @@ TEST_CASE("cut off for too long, tasks are ended") {
   }
 }
 
+TEST_CASE("a rank that cuts its page short loses its job, not the node's agent") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  REQUIRE(::truncate(world.dir.File("run/n1/7.2.0/page-0").c_str(), 0) == 0);
+  REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_FAILED));
+  CHECK(world.scheduler->Newest().exit().rank() == 0);
+  CHECK(world.scheduler->Newest().saved_step() == -1);
+  CHECK_THAT(world.scheduler->Newest().exit().message(), Catch::Contains("TIDE_PAGE"));
+}
+
 TEST_CASE("while the scheduler answers, nothing is ended") {
   World world(300);
   world.Start();

@@ -36,6 +36,7 @@ Status WriteHeld(const std::string& state_dir, const HeldTask& task) {
       {"parked_at", task.parked_at},
       {"saved_step", task.saved_step},
       {"saved_at", task.saved_at},
+      {"cut_rank", task.cut_rank},
   };
   if (task.exited) {
     json["exit"] = {{"reason", static_cast<int>(task.outcome.reason)},
@@ -66,6 +67,7 @@ Result<HeldTask> ReadHeld(const std::string& state_dir, const std::string& key) 
     task.parked_at = json.at("parked_at");
     task.saved_step = json.at("saved_step");
     task.saved_at = json.at("saved_at");
+    task.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
     if (const auto exit = json.find("exit"); exit != json.end()) {
       task.exited = true;
       task.outcome.reason = static_cast<ExitReason>(exit->at("reason").get<int>());
@@ -141,8 +143,7 @@ TaskExits CollectExits(const HeldTask& task) {
   exits.lost = task.status.lost;
   exits.error = task.status.error;
   exits.suspend_signalled = task.suspend_signalled;
-  // What the supervisor ended, this agent would have ended the same way.
-  exits.stop_ordered = task.stop_ordered || task.status.cut_off;
+  exits.cut_rank = task.cut_rank;
   exits.memory_limit_bytes = task.start.spec().memory_bytes_per_node();
   for (const RankStatus& status : task.status.ranks) {
     RankExit exit;

@@ -31,6 +31,7 @@ struct HeldTask {
   int64_t parked_at = 0;
   int64_t saved_step = -1;
   int64_t saved_at = 0;
+  int32_t cut_rank = -1;  // in the job; cut its page short while nobody had ordered a stop
 
   int64_t next_look_ns = 0;  // CLOCK_MONOTONIC; of a task that does not end
 
