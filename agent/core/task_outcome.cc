@@ -6,6 +6,7 @@ namespace tide::agent {
 namespace {
 
 constexpr int32_t kSigKill = 9;
+constexpr const char* kCutOffMessage = "ended because its node had no answer of the scheduler";
 
 bool LeftWell(const TaskExits& exits, const RankExit& rank) {
   if (rank.signal != 0) {
@@ -70,6 +71,9 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
     return {ExitReason::kLost, 0, 0, -1, "its supervisor vanished"};
   }
   if (!exits.started) {
+    if (exits.cut_off) {
+      return {ExitReason::kCutOff, 0, 0, -1, kCutOffMessage};
+    }
     if (exits.stop_ordered) {
       return {ExitReason::kStopped, 0, 0, -1, "stopped before it had started"};
     }
@@ -95,11 +99,17 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
     }
     const bool all_done = std::all_of(
         exits.ranks.begin(), exits.ranks.end(), [](const RankExit& r) { return r.done; });
+    if (exits.cut_off && !all_done) {
+      return {ExitReason::kCutOff, 0, 0, -1, kCutOffMessage};
+    }
     if (exits.stop_ordered && !all_done) {
       // A handler of SIGTERM may exit 0; that does not mean that the work is done.
       return {ExitReason::kStopped, 0, 0, -1, "stopped"};
     }
     return {ExitReason::kSucceeded, 0, 0, -1, ""};
+  }
+  if (exits.cut_off) {
+    return {ExitReason::kCutOff, culprit->code, culprit->signal, -1, kCutOffMessage};
   }
   if (exits.stop_ordered) {
     return Describe(exits, *culprit, ExitReason::kStopped);

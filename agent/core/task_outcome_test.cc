@@ -96,6 +96,22 @@ TEST_CASE("a rank that cut its page is named, whatever the exits are") {
   CHECK(JudgeExits(exits).message.find("TIDE_PAGE") != std::string::npos);
 }
 
+TEST_CASE("what ends because the node was cut off is told apart from what failed") {
+  TaskExits exits = Started({Rank(0, 0, 9), Rank(1, 1)});
+  exits.stop_ordered = true;  // by the agent itself
+  exits.cut_off = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kCutOff);
+  exits.started = false;
+  CHECK(JudgeExits(exits).reason == ExitReason::kCutOff);
+  exits = Started({Rank(0, 0)});
+  exits.cut_off = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kCutOff);  // a handler of SIGTERM
+  exits.ranks[0].done = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);
+  exits.ranks = {Acknowledged(0)};
+  CHECK(JudgeExits(exits).reason == ExitReason::kSuspended);
+}
+
 TEST_CASE("memory, start and loss are named") {
   TaskExits exits = Started({Rank(0, 0, 9), Rank(1, 1)});
   exits.ranks[0].oom = true;

@@ -96,6 +96,7 @@ void AgentLoop::CheckIsolation() {
   for (auto& [key, task] : tasks_) {
     if (!task.exited && !task.stop_ordered) {
       log::Warning("Cut off for too long, stopping task", {{"Task", key}});
+      task.cut_off = true;
       OrderStop(task, true, Duration());
     }
   }

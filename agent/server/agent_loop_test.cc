@@ -283,6 +283,8 @@ TEST_CASE("cut off for too long, tasks are ended") {
   SECTION("by the agent that started them") {
     world.scheduler->Stop();
     REQUIRE(world.WaitCall("kill 7.2.0"));
+    world.scheduler->Serve();
+    REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_CUT_OFF));
   }
   SECTION("by the next one, at once") {
     world.agent.reset();
@@ -293,6 +295,10 @@ TEST_CASE("cut off for too long, tasks are ended") {
     CHECK(world.CountCalls("kill 7.2.0") == 0);
     world.agent = std::make_unique<Agent>(world.config, world.node);
     CHECK(world.CountCalls("kill 7.2.0") == 1);  // before it connects
+    REQUIRE(Eventually([&] {
+      const auto held = ReadHeld(world.config.state_dir, "7.2.0");
+      return held && held->outcome.reason == ExitReason::kCutOff;
+    }));
   }
 }
 

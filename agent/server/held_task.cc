@@ -31,6 +31,7 @@ Status WriteHeld(const std::string& state_dir, const HeldTask& task) {
       {"suspend_deadline", task.suspend_deadline},
       {"suspend_signalled", task.suspend_signalled},
       {"stop_ordered", task.stop_ordered},
+      {"cut_off", task.cut_off},
       {"kill_at", task.kill_at},
       {"stop_step", task.stop_step},
       {"parked_at", task.parked_at},
@@ -68,6 +69,7 @@ Result<HeldTask> ReadHeld(const std::string& state_dir, const std::string& key) 
     task.saved_step = json.at("saved_step");
     task.saved_at = json.at("saved_at");
     task.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
+    task.cut_off = json.value("cut_off", false);
     if (const auto exit = json.find("exit"); exit != json.end()) {
       task.exited = true;
       task.outcome.reason = static_cast<ExitReason>(exit->at("reason").get<int>());
@@ -143,6 +145,9 @@ TaskExits CollectExits(const HeldTask& task) {
   exits.lost = task.status.lost;
   exits.error = task.status.error;
   exits.suspend_signalled = task.suspend_signalled;
+  exits.stop_ordered = task.stop_ordered;
+  // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.
+  exits.cut_off = task.cut_off || (task.status.cut_off && !task.stop_ordered);
   exits.cut_rank = task.cut_rank;
   exits.memory_limit_bytes = task.start.spec().memory_bytes_per_node();
   for (const RankStatus& status : task.status.ranks) {

@@ -23,6 +23,7 @@ struct HeldTask {
   int64_t suspend_deadline = 0;  // Unix ns; 0 = no suspension under way
   bool suspend_signalled = false;
   bool stop_ordered = false;
+  bool cut_off = false;    // and that because the node's lease ran out, not by the scheduler
   int64_t kill_at = 0;     // Unix ns; 0 = no stop under way
   bool stop_sent = false;  // by this agent; not journaled, so that the next one says it again
 
