@@ -1,5 +1,6 @@
 // Taking up what an earlier agent left running.
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -75,9 +76,23 @@ void AgentLoop::EndStrays() {
   });
 }
 
+// What waited in the socket while this agent was stopped may be older than the isolation timeout:
+// by now the scheduler has given the order to another node.
+bool AgentLoop::IsOldNews() const {
+  const Contact since{.heard_ns = std::max(contact_.heard_ns, hello_ns_),
+                      .isolation_ms = contact_.isolation_ms};
+  return since.IsCutOff(BootNanos());
+}
+
 void AgentLoop::Heard() {
-  CheckIsolation();  // first: what waited in a socket while this agent was stopped is old news
+  CheckIsolation();  // first: the answer ends an isolation, it does not undo it
   contact_.heard_ns = BootNanos();
+}
+
+void AgentLoop::DropStream() {
+  link_->Drop(stream_);
+  stream_ = 0;
+  welcomed_ = false;
 }
 
 // Cut off for longer than the scheduler waits before it starts the tasks elsewhere: end them here

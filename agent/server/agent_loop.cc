@@ -215,6 +215,12 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
   if (stream != stream_) {
     return;
   }
+  if (IsOldNews()) {
+    log::Warning("Messages too old to be followed, asking again");
+    CheckIsolation();
+    DropStream();
+    return;
+  }
   if (message.term() < highest_term_) {
     log::Warning("Message of a former leader ignored", {{"Term", message.term()}});
     return;
@@ -271,6 +277,7 @@ void AgentLoop::SendHello() {
   node->set_agent_version(TIDE_VERSION);
   node->set_port_low(config_.port_low);
   node->set_port_high(config_.port_high);
+  hello_ns_ = BootNanos();
   hello->set_highest_term(highest_term_);
   hello->set_incarnation(static_cast<uint64_t>(::getpid()));
   for (auto& [key, task] : tasks_) {

@@ -79,7 +79,9 @@ class AgentLoop {
   // --- taking up tasks, and being cut off (agent_adopt.cc) ---
   [[nodiscard]] Status AdoptTask(const std::string& key, bool in_runtime);
   void EndStrays();
+  [[nodiscard]] bool IsOldNews() const;
   void Heard();
+  void DropStream();
   void CheckIsolation();
 
   // --- watching (agent_watch.cc) ---
@@ -139,7 +141,8 @@ class AgentLoop {
   int64_t heartbeat_ms_ = 1000;
   Contact contact_;
   int64_t contact_saved_ns_ = 0;
-  std::string refusal_;  // said already
+  int64_t hello_ns_ = 0;  // BootNanos() of the newest Hello: no answer to it is older
+  std::string refusal_;   // said already
   int64_t next_stray_ns_ = 0;
   int64_t next_heartbeat_ns_ = 0;
   int64_t next_scan_ns_ = 0;

@@ -3,6 +3,7 @@
 #include "agent/server/agent_loop.h"
 
 #include <fstream>
+#include <future>
 
 #include "agent/server/testing/fake_runtime.h"
 #include "agent/server/testing/fake_scheduler.h"
@@ -300,6 +301,23 @@ TEST_CASE("cut off for too long, tasks are ended") {
       return held && held->outcome.reason == ExitReason::kCutOff;
     }));
   }
+}
+
+TEST_CASE("an order that waited in the socket while the agent was stopped is not carried out") {
+  World world(400);
+  REQUIRE(Eventually([&] { return world.scheduler->heartbeats() > 1; }));
+  std::promise<void> go_on;
+  world.agent->loop().Post([&] { go_on.get_future().wait(); });  // as by SIGSTOP
+  world.Start();
+  const int64_t until = BootNanos() + 500'000'000;
+  REQUIRE(Eventually([&] { return BootNanos() > until; }));
+  const size_t hellos = world.scheduler->hellos().size();
+  go_on.set_value();
+  REQUIRE(Eventually([&] { return world.scheduler->hellos().size() > hellos; }));
+  CHECK(world.node.calls().empty());
+  REQUIRE(Eventually([&] { return world.scheduler->connected(); }));
+  world.Start();
+  CHECK(world.WaitState(tide::v1::TASK_STATE_RUNNING));
 }
 
 TEST_CASE("a rank that cuts its page short loses its job, not the node's agent") {
