@@ -67,13 +67,34 @@ Status AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
   return {};
 }
 
+// The scheduler does not know this task, only one of the same number: it is ended, and nothing is
+// said of it any more.
+void AgentLoop::MakeStray(const std::string& key) {
+  log::Warning("Task of a job that is not the scheduler's, ending it", {{"Task", key}});
+  leads_.erase(key);
+  book_.Remove(key);
+  sockets_.Remove(key);
+  SetAlive(key, false);
+  RemoveHeld(config_.state_dir, key);
+  tasks_.erase(key);
+  strays_.insert(key);
+}
+
 // Tasks without an order: until nothing of them is left.
 void AgentLoop::EndStrays() {
   std::erase_if(strays_, [this](const std::string& key) {
     (void)runtime_->Kill(key);
     const Status removed = runtime_->Remove(key, true);
-    return removed || removed.error().code == ErrorCode::kNotFound;
+    if (!removed && removed.error().code != ErrorCode::kNotFound) {
+      return false;
+    }
+    janitor_.Discard(key);
+    ClearRunDir(config_, key);
+    return true;
   });
+  if (strays_.empty() && std::exchange(start_refused_, false)) {
+    DropStream();  // what could not be started is ordered again on the next
+  }
 }
 
 // What waited in the socket while this agent was stopped may be older than the isolation timeout:

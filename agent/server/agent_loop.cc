@@ -238,6 +238,14 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     contact_saved_ns_ = 0;   // saved with the next look
     next_heartbeat_ns_ = 0;  // and the first beat goes out
     refusal_.clear();
+    for (const tide::v1::TaskRef& stranger : message.welcome().strangers()) {
+      const std::string key = TaskKey(stranger.job_id(), stranger.epoch(), stranger.task());
+      if (tasks_.contains(key)) {
+        MakeStray(key);
+      }
+    }
+    next_stray_ns_ = 0;
+    scan_now_ = true;
     log::Info("Joined", {{"Node", config_.name}, {"Term", message.term()}});
   } else if (message.has_refused() && message.refused().message() != refusal_) {
     refusal_ = message.refused().message();  // tried again for ever, said once

@@ -78,6 +78,7 @@ class AgentLoop {
 
   // --- taking up tasks, and being cut off (agent_adopt.cc) ---
   [[nodiscard]] Status AdoptTask(const std::string& key, bool in_runtime);
+  void MakeStray(const std::string& key);
   void EndStrays();
   [[nodiscard]] bool IsOldNews() const;
   void Heard();
@@ -119,6 +120,7 @@ class AgentLoop {
   Link* link_ = nullptr;
   std::map<std::string, HeldTask> tasks_;
   std::set<std::string> strays_;  // of the runtime, without an order
+  bool start_refused_ = false;    // of a task whose key a stray still has
   Janitor janitor_;
   struct Lead {
     uint64_t serial = 0;  // tells a run from the one it replaced

@@ -320,6 +320,35 @@ TEST_CASE("an order that waited in the socket while the agent was stopped is not
   CHECK(world.WaitState(tide::v1::TASK_STATE_RUNNING));
 }
 
+TEST_CASE("a task of another job that had the number makes room for the new one") {
+  World world;
+  tide::v1::StartTask start = TestStart();
+  start.set_submitted_at(5);
+  world.Start(start);
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  CHECK(world.scheduler->Newest().submitted_at() == 5);
+  const size_t hellos = world.scheduler->hellos().size();
+  SECTION("when that is to start") {
+    start.set_submitted_at(9);
+    world.Start(start);
+    REQUIRE(Eventually([&] { return world.scheduler->hellos().size() > hellos; }));
+    CHECK(world.scheduler->hellos().back().tasks_size() == 0);
+    world.Start(start);  // as a scheduler does after each hello
+    REQUIRE(Eventually([&] { return world.scheduler->Newest().submitted_at() == 9; }));
+    CHECK(world.CountCalls("start 7.2.0") == 2);
+  }
+  SECTION("when the scheduler says so") {
+    tide::v1::SchedulerMessage message;
+    message.mutable_welcome()->set_heartbeat_ms(20);
+    message.mutable_welcome()->set_isolation_timeout_ms(600'000);
+    World::Key(message.mutable_welcome()->add_strangers());
+    world.scheduler->Send(message);
+    REQUIRE(world.WaitCall("remove 7.2.0"));
+    CHECK(ListHeld(world.config.state_dir).value().empty());
+  }
+  CHECK(world.CountCalls("kill 7.2.0") == 1);
+}
+
 TEST_CASE("a rank that cuts its page short loses its job, not the node's agent") {
   World world;
   world.Start();

@@ -47,6 +47,17 @@ void AgentLoop::Carry(const tide::v1::Command& command) {
 
 void AgentLoop::StartTask(const tide::v1::StartTask& start) {
   const std::string key = KeyOf(start);
+  const auto held = tasks_.find(key);
+  if (held != tasks_.end() && start.submitted_at() != 0 && held->second.start.submitted_at() != 0 &&
+      held->second.start.submitted_at() != start.submitted_at()) {
+    MakeStray(key);
+  }
+  if (strays_.contains(key)) {
+    start_refused_ = true;
+    next_stray_ns_ = 0;
+    scan_now_ = true;
+    return;
+  }
   if (stopping_ || tasks_.contains(key)) {
     return;
   }

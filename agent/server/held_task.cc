@@ -172,6 +172,7 @@ tide::v1::TaskReport MakeReport(const HeldTask& task, int64_t now_ns) {
   report.set_job_id(task.start.job_id());
   report.set_epoch(task.start.epoch());
   report.set_task(task.start.task());
+  report.set_submitted_at(task.start.submitted_at());
   if (task.exited) {
     report.set_state(tide::v1::TASK_STATE_EXITED);
     tide::v1::TaskExit* exit = report.mutable_exit();

@@ -11,7 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -102,12 +104,25 @@ Status CheckMount(const AgentConfig& config, const tide::v1::Mount& mount) {
       error);
 }
 
+// "j-7-18a3f0c2b1d4e5f6". Numbers begin anew when the scheduler's database is lost, and repeat when
+// it is restored; the time of submission tells the jobs apart, so that none resumes from another's
+// checkpoint.
+std::string CheckpointName(const tide::v1::StartTask& start) {
+  std::string name = "j-" + std::to_string(start.job_id());
+  if (start.submitted_at() != 0) {
+    std::array<char, 17> hex{};
+    std::to_chars(hex.begin(), hex.end() - 1, static_cast<uint64_t>(start.submitted_at()), 16);
+    name += std::string("-") + hex.data();
+  }
+  return name;
+}
+
 // The job's checkpoint folder: its own, made with its rights, or one below the agent's root.
 Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
                                          const tide::v1::StartTask& start) {
   std::string path = start.spec().checkpoint_dir();
   if (path.empty()) {
-    path = config.checkpoint_root + "/j-" + std::to_string(start.job_id());
+    path = config.checkpoint_root + "/" + CheckpointName(start);
     TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       return NodeFault("cannot create the checkpoint folder " + path, errno);

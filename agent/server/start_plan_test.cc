@@ -67,6 +67,22 @@ TEST_CASE("a rank's environment is complete") {
   CHECK(plan->ranks[1].env.contains("PATH"));
 }
 
+TEST_CASE("two jobs of one number have two checkpoint folders") {
+  const TestDir dir;
+  const AgentConfig config = TestConfig(dir);
+  tide::v1::StartTask start = TestStart();
+  start.set_submitted_at(0x18a3f0c2b1d4e5f6);
+  const auto first = PlanStart(config, start);
+  REQUIRE(first);
+  CHECK(first->ranks[0].env.at("TIDE_CHECKPOINT_DIR") ==
+        dir.File("checkpoints/j-7-18a3f0c2b1d4e5f6"));
+  start.set_submitted_at(0x18a3f0c2b1d4e5f7);
+  const auto second = PlanStart(config, start);
+  REQUIRE(second);
+  CHECK(second->ranks[0].env.at("TIDE_CHECKPOINT_DIR") !=
+        first->ranks[0].env.at("TIDE_CHECKPOINT_DIR"));
+}
+
 TEST_CASE("in a container the run folder has its fixed place") {
   const TestDir dir;
   AgentConfig config = TestConfig(dir);
