@@ -82,6 +82,25 @@ TEST_CASE("oci: only the basic devices and those asked for are there") {
   CHECK(task.Log(8, "7.2.0").starts_with("/dev/full\n/dev/fuse\n"));
 }
 
+TEST_CASE("oci: of a masked folder only the task's own mounts are seen") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  const std::string mine = task.state_dir() + "/mine";
+  REQUIRE(MakeDirs(mine, 0755));
+  REQUIRE(WriteFileDurably(mine + "/x", "mine\n", 0644));
+  TaskConfig config = task.Task(
+      RuntimeKind::kOci,
+      {"ls /usr/share; cat /usr/share/tide/job/x; (: >/usr/share/y) 2>/dev/null || echo denied"});
+  config.masks = {"/usr/share", "/no/such/folder", "/tmp/elsewhere"};
+  // An outer mount that shows the masked folder again does not help.
+  config.mounts = {{mine, "/usr/share/tide/job", true}, {"/usr", "/usr", true}};
+  const TaskStatus end = task.Run(config);
+  CHECK(end.error.empty());
+  CHECK(task.Log(8) == "tide\nmine\ndenied\n");
+}
+
 TEST_CASE("oci: the host is seen but not written") {
   if (Skipped()) {
     return;

@@ -72,7 +72,8 @@ TaskConfig FromJson(const Json& json) {
   }
   json.at("devices").get_to(config.devices);
   json.at("run_dir").get_to(config.run_dir);
-  config.contact = json.value("contact", "");  // younger than the format
+  config.contact = json.value("contact", "");  // these are younger than the format
+  config.masks = json.value("masks", std::vector<std::string>());
   json.at("scratch").get_to(config.scratch);
   json.at("memory_bytes").get_to(config.memory_bytes);
   json.at("shm_bytes").get_to(config.shm_bytes);
@@ -130,6 +131,11 @@ Status Validate(const TaskConfig& config) {
   if (!IsAbsolute(config.runtime_path)) {
     return Invalid(config, "no OCI runtime: install runc (or crun), or use the process runtime");
   }
+  for (const std::string& mask : config.masks) {
+    if (!IsAbsolute(mask) || mask == "/") {
+      return Invalid(config, "mask '" + mask + "' is not a folder that can be hidden");
+    }
+  }
   for (const MountConfig& mount : config.mounts) {
     if (!IsAbsolute(mount.source) || !IsAbsolute(mount.target)) {
       return Invalid(config,
@@ -157,6 +163,7 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"uid", config.uid},
                      {"gid", config.gid},
                      {"mounts", std::move(mounts)},
+                     {"masks", config.masks},
                      {"devices", config.devices},
                      {"run_dir", config.run_dir},
                      {"contact", config.contact},

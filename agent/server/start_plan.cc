@@ -258,6 +258,8 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
   task.memory_bytes = spec.memory_bytes_per_node();
   task.cpu_millis = spec.cpus_per_node() * 1000ULL;
   task.pids = kPidsMax;
+  // All jobs are one user: what is of others must not be seen.
+  task.masks = {config.state_dir, config.checkpoint_root, config.run_root};
   if (spec.image() != "host") {
     return Fail(ErrorCode::kInvalidArgument,
                 "image \"" + spec.image() + "\": this version runs `image: host` only");

@@ -99,6 +99,8 @@ TEST_CASE("in a container the run folder has its fixed place") {
   for (const MountConfig& mount : plan->mounts) {
     targets.insert(mount.target);
   }
+  CHECK(plan->masks ==
+        std::vector<std::string>{dir.File("state"), dir.File("checkpoints"), dir.File("run")});
   CHECK(targets == std::set<std::string>{dir.File("checkpoints/j-7"), "/opt/tide/sdk"});
 }
 
