@@ -360,6 +360,24 @@ TEST_CASE("a rank that cuts its page short loses its job, not the node's agent")
   CHECK_THAT(world.scheduler->Newest().exit().message(), Catch::Contains("TIDE_PAGE"));
 }
 
+TEST_CASE("a notice is as long as the scheduler says, whatever the clocks are") {
+  World world;
+  tide::v1::StartTask start = TestStart(2);
+  start.set_task(1);
+  world.Start(start);
+  const int64_t before = SystemNow().unix_nanos();
+  world.scheduler->Command([&](tide::v1::Command& command) {
+    World::Key(command.mutable_suspend());
+    command.mutable_suspend()->set_task(1);
+    command.mutable_suspend()->set_deadline(77);  // long ago, by this clock
+    command.mutable_suspend()->set_remaining_ms(60'000);
+  });
+  REQUIRE(Eventually([&] {
+    const auto held = ReadHeld(world.config.state_dir, "7.2.1");
+    return held && held->suspend_deadline == 77 && held->suspend_until >= before + 60'000'000'000;
+  }));
+}
+
 TEST_CASE("while the scheduler answers, nothing is ended") {
   World world(300);
   world.Start();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/server/agent_loop.h"
+#include "agent/server/deadline.h"
 #include "agent/server/start_plan.h"
 #include "agent/validators/suite.h"
 #include "common/log/log.h"
@@ -124,6 +125,7 @@ void AgentLoop::SuspendTask(const tide::v1::SuspendTask& order) {
   const bool news = task.suspend_deadline != order.deadline();
   if (news) {
     task.suspend_deadline = order.deadline();
+    task.suspend_until = LocalDeadline(order.deadline(), order.remaining_ms());
     if (task.pages->committed_step() < 0) {
       task.parked_at = 0;  // of a suspension that was withdrawn
     }
@@ -133,7 +135,7 @@ void AgentLoop::SuspendTask(const tide::v1::SuspendTask& order) {
     return;
   }
   const auto lead = leads_.find(task.key);
-  if (lead == leads_.end() || (news && !lead->second.run->Renew(order.deadline()))) {
+  if (lead == leads_.end() || (news && !lead->second.run->Renew(task.suspend_until))) {
     LeadAgreement(task);
   }
 }
@@ -146,7 +148,7 @@ void AgentLoop::LeadAgreement(const HeldTask& task) {
       std::make_unique<SuspendRun>(
           task.start,
           token_,
-          task.suspend_deadline,
+          task.suspend_until,
           [this, key = task.key, serial](Agreement::Phase phase, int64_t /*step*/) {
             Post([this, key, serial, phase] { OnAgreementOver(key, serial, phase); });
           })};

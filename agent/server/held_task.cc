@@ -29,6 +29,7 @@ Status WriteHeld(const std::string& state_dir, const HeldTask& task) {
   nlohmann::json json = {
       {"start", start},
       {"suspend_deadline", task.suspend_deadline},
+      {"suspend_until", task.suspend_until},
       {"suspend_signalled", task.suspend_signalled},
       {"stop_ordered", task.stop_ordered},
       {"cut_off", task.cut_off},
@@ -70,6 +71,7 @@ Result<HeldTask> ReadHeld(const std::string& state_dir, const std::string& key) 
     task.saved_at = json.at("saved_at");
     task.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
     task.cut_off = json.value("cut_off", false);
+    task.suspend_until = json.value("suspend_until", task.suspend_deadline);
     if (const auto exit = json.find("exit"); exit != json.end()) {
       task.exited = true;
       task.outcome.reason = static_cast<ExitReason>(exit->at("reason").get<int>());

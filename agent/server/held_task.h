@@ -20,7 +20,8 @@ struct HeldTask {
   TaskStatus status;
 
   // Asked of it. Journaled: a restarted agent judges exits the same way.
-  int64_t suspend_deadline = 0;  // Unix ns; 0 = no suspension under way
+  int64_t suspend_deadline = 0;  // as the scheduler's clock says it; 0 = no suspension under way
+  int64_t suspend_until = 0;     // the same by this node's clock
   bool suspend_signalled = false;
   bool stop_ordered = false;
   bool cut_off = false;    // and that because the node's lease ran out, not by the scheduler

@@ -38,6 +38,12 @@ class Session final : public AgentSession {
   void Send(const Command& command, const ClusterState& state) override {
     tide::v1::SchedulerMessage message;
     *message.mutable_command() = wire::ToProto(state, command);
+    if (message.command().has_suspend() && command.deadline.is_set()) {
+      // What is left of it, for an agent whose clock is not this one's.
+      const Duration left = command.deadline - SystemNow();
+      message.mutable_command()->mutable_suspend()->set_remaining_ms(
+          static_cast<uint64_t>(std::max<int64_t>(1, left.millis())));
+    }
     Push(std::move(message));
   }
 

@@ -223,6 +223,29 @@ TEST_CASE("a task of another job that had the number is not taken for this one's
   CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == 77);
 }
 
+TEST_CASE("an order to leave says how much time is left, for an agent with another clock") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  const auto submitted = edge.Submit(AJob());
+  agent.Report(1, agent.Next().command().start(), tide::v1::TASK_STATE_RUNNING);
+  REQUIRE(agent.Next().has_ack());
+  grpc::ClientContext context;
+  Token().Attach(context);
+  tide::v1::ControlJobRequest request;
+  request.set_job_id(submitted.job_id());
+  request.set_verb(tide::v1::JOB_VERB_SUSPEND);
+  request.set_actor("ann");
+  request.set_notice_ms(3'600'000);
+  tide::v1::MutationResponse response;
+  REQUIRE(edge.stub().ControlJob(&context, request, &response).ok());
+  const auto order = agent.Next();
+  REQUIRE(order.command().has_suspend());
+  CHECK(order.command().suspend().remaining_ms() > 3'000'000);
+  CHECK(order.command().suspend().remaining_ms() <= 3'600'000);
+}
+
 TEST_CASE("names that could be paths or markup are refused") {
   Edge edge;
   const std::vector<std::string> bad = {"", "a/b", "a b", "<b>", "\"", std::string(64, 'n')};
