@@ -34,7 +34,11 @@ Json ToJson(const RankConfig& rank) {
 }
 
 Json ToJson(const MountConfig& mount) {
-  return {{"source", mount.source}, {"target", mount.target}, {"read_only", mount.read_only}};
+  return {{"source", mount.source},
+          {"target", mount.target},
+          {"read_only", mount.read_only},
+          {"device", mount.device},
+          {"inode", mount.inode}};
 }
 
 RankConfig RankFromJson(const Json& json) {
@@ -51,6 +55,8 @@ MountConfig MountFromJson(const Json& json) {
   json.at("source").get_to(mount.source);
   json.at("target").get_to(mount.target);
   json.at("read_only").get_to(mount.read_only);
+  mount.device = json.value("device", uint64_t{0});  // these are younger than the format
+  mount.inode = json.value("inode", uint64_t{0});
   return mount;
 }
 

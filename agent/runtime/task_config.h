@@ -28,6 +28,10 @@ struct MountConfig {
   std::string source;
   std::string target;
   bool read_only = false;
+  // What `source` was when somebody looked with the job's rights: if it is another file when the
+  // task starts, it is not mounted. inode 0: nobody looked.
+  uint64_t device = 0;
+  uint64_t inode = 0;
 };
 
 struct TaskConfig {

@@ -156,6 +156,28 @@ TEST_CASE("a folder is opened with the rights of the job's user, not the agent's
   (void)WhyNot(config, start, ErrorCode::kSystem);
 }
 
+TEST_CASE("a mount is the file that was looked at, through any links") {
+  const TestDir dir;
+  const AgentConfig config = TestConfig(dir);
+  REQUIRE(::mkdir(dir.File("data").c_str(), 0755) == 0);
+  REQUIRE(::symlink(dir.File("data").c_str(), dir.File("link").c_str()) == 0);
+  struct stat data{};
+  REQUIRE(::stat(dir.File("data").c_str(), &data) == 0);
+  tide::v1::StartTask start = TestStart();
+  start.mutable_spec()->set_workdir(dir.File("link"));
+  start.mutable_spec()->add_mounts()->set_source(dir.File("link"));
+  start.mutable_spec()->mutable_mounts(0)->set_target("/data");
+  start.mutable_spec()->mutable_mounts(0)->set_read_only(true);
+  const auto plan = PlanStart(config, start);
+  REQUIRE(plan);
+  REQUIRE(plan->mounts.size() == 3);
+  CHECK_FALSE(plan->mounts[0].read_only);
+  CHECK(plan->mounts[0].inode == data.st_ino);
+  CHECK(plan->mounts[2].inode == data.st_ino);
+  CHECK(plan->mounts[2].device == data.st_dev);
+  CHECK(plan->mounts[2].source == dir.File("link"));
+}
+
 TEST_CASE("a port in use is the node's fault and only matters to task 0") {
   const TestDir dir;
   const AgentConfig config = TestConfig(dir);
