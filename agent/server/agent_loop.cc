@@ -215,6 +215,12 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
   if (stream != stream_) {
     return;
   }
+  if (IsOldNews()) {
+    log::Warning("Messages too old to be followed, asking again");
+    CheckIsolation();
+    DropStream();
+    return;
+  }
   if (message.term() < highest_term_) {
     log::Warning("Message of a former leader ignored", {{"Term", message.term()}});
     return;
@@ -232,6 +238,14 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     contact_saved_ns_ = 0;   // saved with the next look
     next_heartbeat_ns_ = 0;  // and the first beat goes out
     refusal_.clear();
+    for (const tide::v1::TaskRef& stranger : message.welcome().strangers()) {
+      const std::string key = TaskKey(stranger.job_id(), stranger.epoch(), stranger.task());
+      if (tasks_.contains(key)) {
+        MakeStray(key);
+      }
+    }
+    next_stray_ns_ = 0;
+    scan_now_ = true;
     log::Info("Joined", {{"Node", config_.name}, {"Term", message.term()}});
   } else if (message.has_refused() && message.refused().message() != refusal_) {
     refusal_ = message.refused().message();  // tried again for ever, said once
@@ -271,6 +285,7 @@ void AgentLoop::SendHello() {
   node->set_agent_version(TIDE_VERSION);
   node->set_port_low(config_.port_low);
   node->set_port_high(config_.port_high);
+  hello_ns_ = BootNanos();
   hello->set_highest_term(highest_term_);
   hello->set_incarnation(static_cast<uint64_t>(::getpid()));
   for (auto& [key, task] : tasks_) {

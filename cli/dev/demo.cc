@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -26,6 +27,17 @@ int64_t StepOf(const json& job) {
 
 bool IsOver(const json& job) {
   return job["state"] == "finished";
+}
+
+// Of a job that names none: j-12-…, after its time of submission.
+std::string CheckpointFolder(const std::string& root, const std::string& job) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(root, none)) {
+    if (entry.path().filename().string().starts_with(job + "-")) {
+      return entry.path().string();
+    }
+  }
+  return root + "/" + job;
 }
 
 }  // namespace
@@ -271,8 +283,9 @@ Status Demo::FinishAndCompare() {
     say_("  attempt " + std::to_string(attempt["epoch"].get<uint64_t>()) + " on " +
          NodesOf(attempt) + ": " + words.value_or("(no log)"));
   }
-  const std::string root = workspace_.root() + "/checkpoints/";
-  const Comparison comparison = CompareCheckpoints(workspace_, root + reference_, root + training_);
+  const std::string root = workspace_.root() + "/checkpoints";
+  const Comparison comparison = CompareCheckpoints(
+      workspace_, CheckpointFolder(root, reference_), CheckpointFolder(root, training_));
   Check("final weights equal those of the undisturbed run, bit for bit",
         comparison.equal,
         comparison.words);

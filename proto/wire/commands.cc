@@ -44,6 +44,7 @@ void FillStart(const ClusterState& state, const Command& command, tide::v1::Star
   out->set_master_port(attempt.master_port);
   out->set_user(job->user);
   out->set_topology_json(TopologyJson(state, *job));
+  out->set_submitted_at(job->submitted_at.unix_nanos());
 }
 
 template <typename Message>

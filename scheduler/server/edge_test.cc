@@ -34,8 +34,12 @@ class Stream {
     wire_ = stub_->Connect(&context_);
   }
 
-  void Hello(const std::string& name, uint64_t highest_term = 0, const std::string& leaf = "l1") {
+  void Hello(const std::string& name,
+             uint64_t highest_term = 0,
+             const std::string& leaf = "l1",
+             const std::vector<tide::v1::TaskReport>& tasks = {}) {
     tide::v1::AgentMessage message;
+    message.mutable_hello()->mutable_tasks()->Assign(tasks.begin(), tasks.end());
     tide::v1::Node* node = message.mutable_hello()->mutable_node();
     node->set_name(name);
     node->set_group("default");
@@ -180,6 +184,66 @@ TEST_CASE("an agent that connects again gets what it is owed; the older stream e
   CHECK_FALSE(first.Read());
   CHECK(edge.world.view().Since(0).nodes(0).connected());
   CHECK(edge.world.view().Since(0).nodes_size() == 1);
+}
+
+TEST_CASE("a task of another job that had the number is not taken for this one's") {
+  Edge edge;
+  Stream first(edge.address());
+  first.Hello("n1");
+  REQUIRE(first.Next().has_welcome());
+  edge.Submit(AJob());
+  const tide::v1::StartTask start = first.Next().command().start();
+  REQUIRE(start.submitted_at() > 0);
+  tide::v1::TaskReport report;
+  report.set_job_id(start.job_id());
+  report.set_epoch(start.epoch());
+  report.set_state(tide::v1::TASK_STATE_RUNNING);
+  report.set_stop_step(-1);
+  report.set_saved_step(77);
+  report.set_submitted_at(start.submitted_at() - 1);  // of a database that was lost
+
+  Stream second(edge.address());
+  second.Hello("n1", 0, "l1", {report});
+  const auto welcome = second.Next();
+  REQUIRE(welcome.welcome().strangers_size() == 1);
+  CHECK(welcome.welcome().strangers(0).job_id() == start.job_id());
+  CHECK(second.Next().command().has_start());
+  tide::v1::AgentMessage message;
+  message.mutable_report()->set_seq(3);
+  *message.mutable_report()->add_tasks() = report;
+  second.Write(message);
+  CHECK(second.Next().ack().seq() == 3);
+  CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == -1);
+  CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_STARTING);
+
+  report.set_submitted_at(start.submitted_at());
+  Stream third(edge.address());
+  third.Hello("n1", 0, "l1", {report});
+  CHECK(third.Next().welcome().strangers_size() == 0);
+  CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == 77);
+}
+
+TEST_CASE("an order to leave says how much time is left, for an agent with another clock") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  const auto submitted = edge.Submit(AJob());
+  agent.Report(1, agent.Next().command().start(), tide::v1::TASK_STATE_RUNNING);
+  REQUIRE(agent.Next().has_ack());
+  grpc::ClientContext context;
+  Token().Attach(context);
+  tide::v1::ControlJobRequest request;
+  request.set_job_id(submitted.job_id());
+  request.set_verb(tide::v1::JOB_VERB_SUSPEND);
+  request.set_actor("ann");
+  request.set_notice_ms(3'600'000);
+  tide::v1::MutationResponse response;
+  REQUIRE(edge.stub().ControlJob(&context, request, &response).ok());
+  const auto order = agent.Next();
+  REQUIRE(order.command().has_suspend());
+  CHECK(order.command().suspend().remaining_ms() > 3'000'000);
+  CHECK(order.command().suspend().remaining_ms() <= 3'600'000);
 }
 
 TEST_CASE("names that could be paths or markup are refused") {
