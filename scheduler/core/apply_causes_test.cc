@@ -155,6 +155,31 @@ TEST_CASE("one failing rank stops the gang and its code is the job's") {
   CHECK(world.At(killed).detail == "rank 0: segmentation fault");
 }
 
+TEST_CASE("a task lost after another one failed makes it a fault of hardware") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.stops = false;
+  world.Exit(job, 0, ExitReason::kFailed, 1);  // its peer was gone
+  REQUIRE(std::get<Stopping>(world.At(job).phase).cause == StopCause::kFailed);
+  world.Exit(job, 1, ExitReason::kLost);
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kFault);
+  CHECK(world.At(job).attempts.front().end_detail == "task on A-l1-n2 ended");
+  CHECK(world.At(job).hardware_restarts == 1);
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("what fails while a job stops says nothing about why it stops") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.stops = false;
+  world.agents.saves = false;
+  (void)world.Do(SuspendRequested{job, StopCause::kDrained, JobId(), world.now, "drain"});
+  world.Pass(Duration::Seconds(1));
+  REQUIRE(world.Is(job) == JobState::kStopping);
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  CHECK(std::get<Stopping>(world.At(job).phase).cause == StopCause::kDrained);
+}
+
 TEST_CASE("a start that takes too long fails") {
   World world(Cluster().Leaf(1));
   world.agents.starts = false;

@@ -55,6 +55,11 @@ bool IsFailure(ExitReason reason) {
   return false;
 }
 
+// The node ended the task, not the program.
+bool IsNodesFault(ExitReason reason) {
+  return reason == ExitReason::kLost;
+}
+
 std::string DescribeExit(const ClusterState& state, const Task& task) {
   const std::string node = state.nodes[task.node.value()].identity.name;
   return task.exit.message.empty() ? "task on " + node + " ended" : task.exit.message;
@@ -114,11 +119,18 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
   }
 }
 
-// A task failed while the job was to go on, or to save.
-void FailFromTask(ClusterState& state, Job& job, Instant at, const Task& task) {
-  const bool lost = task.exit.reason == ExitReason::kLost;
-  EnterStopping(
-      state, job, at, lost ? StopCause::kFault : StopCause::kFailed, DescribeExit(state, task));
+// Tasks failed while the job was to go on, or to save. In a job that stops already, their own
+// failures say nothing new, but evidence against a node still raises the cause: ranks fail of a
+// peer that is gone, often before the report about that peer arrives.
+void FailFromTasks(ClusterState& state, Job& job, Instant at) {
+  const bool stopping = StateOf(job) == JobState::kStopping;
+  for (const Task& task : job.attempts.back().tasks) {
+    if (IsNodesFault(task.exit.reason)) {
+      EnterStopping(state, job, at, StopCause::kFault, DescribeExit(state, task));
+    } else if (IsFailure(task.exit.reason) && !stopping) {
+      EnterStopping(state, job, at, StopCause::kFailed, DescribeExit(state, task));
+    }
+  }
 }
 
 }  // namespace
@@ -165,15 +177,7 @@ void Settle(ClusterState& state, Job& job, Instant at) {
   const bool all_succeeded = AllTasks(
       attempt, [](const Task& task) { return task.exit.reason == ExitReason::kSucceeded; });
 
-  if (StateOf(job) == JobState::kStarting || StateOf(job) == JobState::kRunning ||
-      StateOf(job) == JobState::kSaving) {
-    const auto failed = std::find_if(attempt.tasks.begin(),
-                                     attempt.tasks.end(),
-                                     [](const Task& task) { return IsFailure(task.exit.reason); });
-    if (failed != attempt.tasks.end()) {
-      FailFromTask(state, job, at, *failed);
-    }
-  }
+  FailFromTasks(state, job, at);
   if (StateOf(job) == JobState::kStarting &&
       AllTasks(attempt, [](const Task& task) { return task.state >= TaskState::kRunning; })) {
     attempt.running_at = at;
