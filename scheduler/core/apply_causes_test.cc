@@ -168,6 +168,25 @@ TEST_CASE("a task lost after another one failed makes it a fault of hardware") {
   CHECK(world.Is(job) == JobState::kRunning);
 }
 
+TEST_CASE("a gang cut off from the scheduler is restarted, whichever task reports first") {
+  World world(Cluster().Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(3));
+  for (uint32_t node = 0; node < 3; ++node) {
+    world.agents.cut.emplace(NodeId(node), world.now);
+  }
+  // The node whose time is over first ends its task; the ranks elsewhere fail of the lost peer.
+  world.agents.Exit(job, 1, ExitReason::kCutOff, 143, world.now);
+  world.agents.Exit(job, 0, ExitReason::kFailed, 1, world.now);
+  world.agents.Exit(job, 2, ExitReason::kFailed, 1, world.now);
+  for (const uint32_t node : {0U, 2U, 1U}) {
+    REQUIRE(world.At(job).attempts.size() == 1);
+    world.Rejoin(node);
+  }
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kFault);
+  CHECK(world.At(job).hardware_restarts == 1);
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
 TEST_CASE("what fails while a job stops says nothing about why it stops") {
   World world(Cluster().Leaf(2));
   const JobId job = world.Submit(AJob().Nodes(2));

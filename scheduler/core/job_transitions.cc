@@ -45,6 +45,7 @@ bool IsFailure(ExitReason reason) {
     case ExitReason::kOom:
     case ExitReason::kStartFailed:
     case ExitReason::kLost:
+    case ExitReason::kCutOff:
       return true;
     case ExitReason::kNone:
     case ExitReason::kSucceeded:
@@ -57,7 +58,7 @@ bool IsFailure(ExitReason reason) {
 
 // The node ended the task, not the program.
 bool IsNodesFault(ExitReason reason) {
-  return reason == ExitReason::kLost;
+  return reason == ExitReason::kLost || reason == ExitReason::kCutOff;
 }
 
 std::string DescribeExit(const ClusterState& state, const Task& task) {

@@ -27,6 +27,7 @@ enum class ExitReason : uint8_t {
   kStopped = 5,      // ended on Tide's order
   kStartFailed = 6,  // never ran
   kLost = 7,         // its supervisor or node vanished
+  kCutOff = 8,       // ended by its node, which had not reached the scheduler for too long
 };
 
 struct TaskExit {

@@ -176,7 +176,7 @@ void FakeAgents::Isolate(Instant now, Duration timeout) {
     const auto since = cut.find(task.report.node);
     if (since != cut.end() && since->second + timeout <= now &&
         task.report.state != TaskState::kExited) {
-      End(task, ExitReason::kLost, 0, now);
+      End(task, ExitReason::kCutOff, 0, now);
     }
   }
 }
