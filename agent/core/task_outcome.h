@@ -16,6 +16,7 @@ enum class ExitReason : uint8_t {
   kStopped = 5,
   kStartFailed = 6,
   kLost = 7,
+  kNodeFault = 9,
 };
 
 struct RankExit {

@@ -10,6 +10,7 @@ namespace tide::apply {
 namespace {
 
 constexpr const char* kTideActor = "tide";
+constexpr uint32_t kFailedStartsMax = 3;  // in a row
 
 // Tasks the state believes to be on the node but its agent does not hold any more.
 void LoseMissingTasks(ClusterState& state, const NodeJoined& event, Instant at) {
@@ -115,6 +116,19 @@ void SettleNode(ClusterState& state, Node& node, Instant at) {
   if (node.state == NodeState::kDraining && state.occupants[node.id.value()].job == JobId()) {
     SetNodeState(state, node, *NextNodeState(node.state, NodeEvent::kEmptied), at);
   }
+}
+
+void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why) {
+  ++node.failed_starts;
+  state.changed.nodes.insert(node.id);
+  const auto next = NextNodeState(node.state, NodeEvent::kDrainRequested);
+  if (node.failed_starts < kFailedStartsMax || !TakesWork(node) || !next) {
+    return;
+  }
+  node.reason = std::to_string(node.failed_starts) + " starts in a row failed: " + why;
+  node.actor = kTideActor;
+  SetNodeState(state, node, *next, at);
+  SettleNode(state, node, at);
 }
 
 void FailOccupant(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
@@ -290,6 +304,7 @@ ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event) {
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kUndrainRequested));
   node->reason.clear();
   node->actor.clear();
+  node->failed_starts = 0;
   SetNodeState(state, *node, next, at);
   ClearIncidents(state, node->id, at);
   return Applied::kChanged;
@@ -347,6 +362,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
     SetNodeState(state, *node, *NextNodeState(node->state, NodeEvent::kValidationFailed), at);
     return Applied::kChanged;
   }
+  node->failed_starts = 0;
   NodeEvent passed = NodeEvent::kValidationPassed;
   if (node->after_validation == NodeState::kProbation) {
     passed = NodeEvent::kValidationPassedAfterFault;

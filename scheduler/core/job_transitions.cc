@@ -46,6 +46,7 @@ bool IsFailure(ExitReason reason) {
     case ExitReason::kStartFailed:
     case ExitReason::kLost:
     case ExitReason::kCutOff:
+    case ExitReason::kNodeFault:
       return true;
     case ExitReason::kNone:
     case ExitReason::kSucceeded:
@@ -56,13 +57,17 @@ bool IsFailure(ExitReason reason) {
   return false;
 }
 
-// The node ended the task, not the program.
+// The node ended the task, or could not start it; the program did nothing wrong.
 bool IsNodesFault(ExitReason reason) {
-  return reason == ExitReason::kLost || reason == ExitReason::kCutOff;
+  return reason == ExitReason::kLost || reason == ExitReason::kCutOff ||
+         reason == ExitReason::kNodeFault;
 }
 
 std::string DescribeExit(const ClusterState& state, const Task& task) {
   const std::string node = state.nodes[task.node.value()].identity.name;
+  if (task.exit.reason == ExitReason::kNodeFault) {
+    return node + " could not start it: " + task.exit.message;
+  }
   return task.exit.message.empty() ? "task on " + node + " ended" : task.exit.message;
 }
 
@@ -76,6 +81,22 @@ int32_t ExitCodeOf(const Job& job) {
     }
   }
   return 1;
+}
+
+// The first fault costs no time: the job goes on at once, elsewhere. One that does not even start
+// again and again waits longer each time, so that it does not wear out its restarts in a second.
+Instant AfterFault(const Job& job, Instant at) {
+  constexpr Duration kFirst = Duration::Seconds(5);
+  constexpr Duration kMost = Duration::Minutes(5);
+  const uint32_t failed = FailedStarts(job);
+  if (failed < 2) {
+    return Instant();
+  }
+  Duration backoff = kFirst;
+  for (uint32_t i = 2; i < failed && backoff < kMost; ++i) {
+    backoff = backoff * 2;
+  }
+  return at + std::min(backoff, kMost);
 }
 
 // All tasks are gone and the job was Stopping: run again, stay held, or end, by cause.
@@ -96,7 +117,8 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
     case StopCause::kFault:
       if (job.hardware_restarts < job.spec.retry_hardware_max) {
         ++job.hardware_restarts;
-        EnterQueued(state, job, at, {StartReason::kFault, Instant(), beneficiary, std::nullopt});
+        EnterQueued(
+            state, job, at, {StartReason::kFault, AfterFault(job, at), beneficiary, std::nullopt});
         return;
       }
       job.detail += " (retry.hardware is used up)";
@@ -183,6 +205,7 @@ void Settle(ClusterState& state, Job& job, Instant at) {
       AllTasks(attempt, [](const Task& task) { return task.state >= TaskState::kRunning; })) {
     attempt.running_at = at;
     job.detail.clear();
+    job.avoid.clear();
     ChangePhase(state, job, at, Running{*AllocationOf(job)});
   }
   if (!all_exited) {

@@ -222,6 +222,7 @@ class RandomWorld : public World {
                                        ExitReason::kStartFailed,
                                        ExitReason::kLost,
                                        ExitReason::kCutOff,
+                                       ExitReason::kNodeFault,
                                        ExitReason::kSuspended};
     const JobId job = AnyJob();
     const ExitReason reason = kReasons[prng_.Below(std::size(kReasons))];

@@ -36,6 +36,7 @@ inline constexpr auto kEnumNames<ExitReason> = std::to_array<EnumName<ExitReason
     {ExitReason::kStartFailed, "start_failed"},
     {ExitReason::kLost, "lost"},
     {ExitReason::kCutOff, "cut_off"},
+    {ExitReason::kNodeFault, "node_fault"},
 });
 
 template <>

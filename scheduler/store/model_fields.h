@@ -215,7 +215,8 @@ void VisitFields(V& visit, T& record) {
          hardware_restarts,
          failure_restarts,
          run_time,
-         detail] = record;
+         detail,
+         avoid] = record;
   visit("id", id);
   visit("spec", spec);
   visit("user", user);
@@ -230,6 +231,7 @@ void VisitFields(V& visit, T& record) {
   visit("failure_restarts", failure_restarts);
   visit("run_time", run_time);
   visit("detail", detail);
+  visit("avoid", avoid);
 }
 
 template <typename V, MaybeConst<NodeCapacity> T>
@@ -293,7 +295,8 @@ void VisitFields(V& visit, T& record) {
          after_validation,
          verdicts,
          faults,
-         lost_at] = record;
+         lost_at,
+         failed_starts] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -305,6 +308,7 @@ void VisitFields(V& visit, T& record) {
   visit("verdicts", verdicts);
   visit("faults", faults);
   visit("lost_at", lost_at);
+  visit("failed_starts", failed_starts);
 }
 
 template <typename V, MaybeConst<Incident> T>

@@ -1,5 +1,6 @@
 #include "scheduler/core/model/job.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -63,6 +64,14 @@ const Allocation* AllocationOf(const Job& job) {
         }
       },
       job.phase);
+}
+
+uint32_t FailedStarts(const Job& job) {
+  const auto ran =
+      std::find_if(job.attempts.rbegin(), job.attempts.rend(), [](const Attempt& each) {
+        return each.end_cause != StopCause::kFault || each.running_at.is_set();
+      });
+  return static_cast<uint32_t>(ran - job.attempts.rbegin());
 }
 
 std::string CheckpointName(int64_t step, Epoch epoch) {

@@ -151,8 +151,12 @@ struct Job {
   uint32_t failure_restarts = 0;
   Duration run_time;   // over finished attempts
   std::string detail;  // one line: why it is in this state
+  // Nodes that could not start it, oldest first, at most kAvoidMax. Placement prefers all others;
+  // forgotten when the job runs.
+  std::vector<NodeId> avoid;
   bool operator==(const Job&) const = default;
 };
+inline constexpr size_t kAvoidMax = 16;
 
 [[nodiscard]] JobState StateOf(const Job& job);
 [[nodiscard]] std::string_view JobStateName(JobState state);
@@ -160,6 +164,9 @@ struct Job {
 
 // The allocation while there is one, else nullptr.
 [[nodiscard]] const Allocation* AllocationOf(const Job& job);
+
+// How many attempts in a row have ended by a fault before they ran.
+[[nodiscard]] uint32_t FailedStarts(const Job& job);
 
 // "s000000001200-0003": the folder of a checkpoint (docs/rank-protocol.md).
 [[nodiscard]] std::string CheckpointName(int64_t step, Epoch epoch);
