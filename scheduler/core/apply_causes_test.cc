@@ -127,6 +127,29 @@ TEST_CASE("ranks that save and leave unasked are queued again") {
   CHECK(world.Is(job) == JobState::kStarting);
 }
 
+TEST_CASE("half a gang that saved and left takes the other half with it, after a while") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.Exit(job, 1, ExitReason::kSuspended, 85);
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.last.wake_at == world.now + world.policy.leave_grace);
+  world.Pass(world.policy.leave_grace - Duration::Nanos(1));
+  CHECK(world.agents.LiveTasks(job) == 1);
+  world.Pass(Duration::Minutes(1));
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kLeft);
+  CHECK(world.At(job).attempts.front().end_detail ==
+        "some of its tasks saved and left, the others did not");
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("tasks may finish long before the last one of their gang") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.Exit(job, 1, ExitReason::kSucceeded);
+  world.Pass(Duration::Minutes(60));
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
 TEST_CASE("finishing while being suspended is a success") {
   World world(Cluster().Leaf(2));
   const JobId job = world.Submit(AJob().Nodes(2));

@@ -290,6 +290,9 @@ ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
   }
   if (const auto* saving = std::get_if<Saving>(&job->phase)) {
     EnterStopping(state, *job, at, saving->cause, "did not save before its deadline");
+  } else if (StateOf(*job) == JobState::kRunning && FirstLeftAt(job->attempts.back()).is_set()) {
+    EnterStopping(
+        state, *job, at, StopCause::kLeft, "some of its tasks saved and left, the others did not");
   } else if (StateOf(*job) == JobState::kRunning) {
     EnterStopping(state, *job, at, StopCause::kTimeLimit, "max_runtime is used up");
   } else {

@@ -66,6 +66,16 @@ const Allocation* AllocationOf(const Job& job) {
       job.phase);
 }
 
+Instant FirstLeftAt(const Attempt& attempt) {
+  Instant first;
+  for (const Task& task : attempt.tasks) {
+    if (task.exit.reason == ExitReason::kSuspended && (!first.is_set() || task.exited_at < first)) {
+      first = task.exited_at;
+    }
+  }
+  return first;
+}
+
 uint32_t FailedStarts(const Job& job) {
   const auto ran =
       std::find_if(job.attempts.rbegin(), job.attempts.rend(), [](const Attempt& each) {

@@ -165,6 +165,9 @@ inline constexpr size_t kAvoidMax = 16;
 // The allocation while there is one, else nullptr.
 [[nodiscard]] const Allocation* AllocationOf(const Job& job);
 
+// When the first task of the attempt saved and left; not set = none has.
+[[nodiscard]] Instant FirstLeftAt(const Attempt& attempt);
+
 // How many attempts in a row have ended by a fault before they ran.
 [[nodiscard]] uint32_t FailedStarts(const Job& job);
 
