@@ -124,7 +124,42 @@ TEST_CASE("ranks that save and leave unasked are queued again") {
   world.Run();
   CHECK(world.At(job).attempts.front().end_cause == StopCause::kLeft);
   CHECK(world.At(job).suspensions == 1);
+  CHECK(world.Is(job) == JobState::kQueued);
+  CHECK(world.last.wake_at == world.now + Duration::Seconds(5));
+  world.Pass(Duration::Seconds(5));
   CHECK(world.Is(job) == JobState::kStarting);
+}
+
+TEST_CASE("a job that only saves and leaves is stopped after three restarts") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob().RetryFailure(0, Duration::Seconds(10)));
+  for (const int64_t seconds : {10, 20, 30}) {
+    world.Exit(job, 0, ExitReason::kSuspended, 85);
+    REQUIRE(world.Is(job) == JobState::kQueued);
+    CHECK(world.last.wake_at == world.now + Duration::Seconds(seconds));
+    world.Pass(Duration::Seconds(seconds));
+  }
+  REQUIRE(world.Is(job) == JobState::kRunning);
+  world.Exit(job, 0, ExitReason::kSuspended, 85);
+  REQUIRE(world.Is(job) == JobState::kFinished);
+  CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 1});
+  CHECK(world.At(job).detail.find("3 times in a row without a newer step") != std::string::npos);
+  CHECK(world.At(job).attempts.size() == 4);
+}
+
+TEST_CASE("a job that leaves at newer and newer steps goes on") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob());
+  for (int64_t step = 100; step <= 1000; step += 100) {
+    TaskReported report = world.agents.Held(NodeId(0)).back();
+    report.saved_step = step;
+    report.saved_at = world.now;
+    (void)world.Do(report);
+    world.Exit(job, 0, ExitReason::kSuspended, 85);
+    CHECK(LeftInVain(world.At(job)) == 0);
+    world.Pass(Duration::Seconds(5));
+    REQUIRE(world.Is(job) == JobState::kRunning);
+  }
 }
 
 TEST_CASE("half a gang that saved and left takes the other half with it, after a while") {

@@ -99,6 +99,26 @@ Instant AfterFault(const Job& job, Instant at) {
   return at + std::min(backoff, kMost);
 }
 
+// It saved and left. A notice that was taken back too late costs it no time (docs/adr/0001); a
+// program that leaves unasked waits, and is not started for ever when that leads nowhere.
+void ResolveLeft(ClusterState& state, Job& job, Instant at, JobId beneficiary) {
+  constexpr uint32_t kInVainMax = 3;
+  constexpr Duration kLeast = Duration::Seconds(1);
+  const uint32_t in_vain = LeftInVain(job);
+  if (in_vain >= kInVainMax) {
+    job.detail = "saved and left on its own " + std::to_string(in_vain) +
+                 " times in a row without a newer step; see the exit codes of its ranks";
+    EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});
+    return;
+  }
+  Instant not_before;
+  if (!job.attempts.back().notice_at.is_set()) {
+    not_before = at + std::max(job.spec.retry_backoff, kLeast) * (in_vain + 1);
+  }
+  ++job.suspensions;
+  EnterQueued(state, job, at, {StartReason::kResumed, not_before, beneficiary, std::nullopt});
+}
+
 // All tasks are gone and the job was Stopping: run again, stay held, or end, by cause.
 void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId beneficiary) {
   CloseAttempt(job, at, cause);
@@ -106,9 +126,11 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
     case StopCause::kNone:
     case StopCause::kPreempted:
     case StopCause::kDrained:
-    case StopCause::kLeft:
       ++job.suspensions;
       EnterQueued(state, job, at, {StartReason::kResumed, Instant(), beneficiary, std::nullopt});
+      return;
+    case StopCause::kLeft:
+      ResolveLeft(state, job, at, beneficiary);
       return;
     case StopCause::kHeld:
       ++job.suspensions;

@@ -84,6 +84,14 @@ uint32_t FailedStarts(const Job& job) {
   return static_cast<uint32_t>(ran - job.attempts.rbegin());
 }
 
+uint32_t LeftInVain(const Job& job) {
+  const Epoch grew = std::max(job.checkpoint.epoch, Epoch(1));  // the first start is no restart
+  return static_cast<uint32_t>(
+      std::count_if(job.attempts.begin(), job.attempts.end(), [&](const Attempt& each) {
+        return each.epoch > grew && each.end_cause == StopCause::kLeft && !each.notice_at.is_set();
+      }));
+}
+
 std::string CheckpointName(int64_t step, Epoch epoch) {
   std::array<char, 48> text{};
   std::snprintf(text.data(),

@@ -171,6 +171,9 @@ inline constexpr size_t kAvoidMax = 16;
 // How many attempts in a row have ended by a fault before they ran.
 [[nodiscard]] uint32_t FailedStarts(const Job& job);
 
+// How many restarts have left on their own, unasked, since the newest checkpoint grew.
+[[nodiscard]] uint32_t LeftInVain(const Job& job);
+
 // "s000000001200-0003": the folder of a checkpoint (docs/rank-protocol.md).
 [[nodiscard]] std::string CheckpointName(int64_t step, Epoch epoch);
 
