@@ -314,6 +314,12 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kValidationRequested));
   TIDE_TRY(CheckIdle(state, *node));
+  if (node->lost_at.is_set()) {
+    return Fail(
+        ErrorCode::kConflict,
+        node->identity.name +
+            " cannot be validated: its agent does not answer; start tide-agent there first");
+  }
   switch (node->state) {
     case NodeState::kProbation:
       node->after_validation = NodeState::kProbation;

@@ -234,6 +234,20 @@ TEST_CASE("a loss without a warning is a loss") {
   CHECK(world.Is(job) == JobState::kStopping);
 }
 
+TEST_CASE("a node whose agent does not answer is not validated: it would wait for ever") {
+  World world(Cluster().Leaf(1));
+  world.Drain(0);
+  world.Lose(0);
+  const Result<Applied> result = world.Apply(ValidationRequested{NodeId(0), "v", "op"});
+  REQUIRE_FALSE(result);
+  CHECK(result.error().message.find("A-l1-n1 cannot be validated") == 0);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  world.Rejoin(0);
+  world.Validate(0);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  CHECK_FALSE(world.state.nodes[0].verdicts.empty());
+}
+
 TEST_CASE("a node lost during its validation is broken") {
   World world(Cluster().Leaf(1));
   world.agents.validates = false;
