@@ -82,6 +82,14 @@ void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, In
   SettleNode(state, node, at);
 }
 
+// An operator's hold stays the operator's.
+void BlameValidation(Node& node, std::string reason) {
+  node.reason = std::move(reason);
+  if (node.after_validation != NodeState::kDrained) {
+    node.actor = kTideActor;
+  }
+}
+
 // A validation never runs beside a job.
 Status CheckIdle(const ClusterState& state, const Node& node) {
   const Occupant& occupant = state.occupants[node.id.value()];
@@ -217,8 +225,11 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
     SetNodeState(state, *node, *silent, at);
   }
   if (const auto next = NextNodeState(node->state, NodeEvent::kLost)) {
-    node->reason = node->state == NodeState::kValidating ? "lost during its validation"
-                                                         : "its agent does not answer";
+    if (node->state == NodeState::kValidating) {
+      BlameValidation(*node, "lost during its validation");
+    } else {
+      node->reason = "its agent does not answer";
+    }
     SetNodeState(state, *node, *next, at);
   }
   FailOccupant(state, *node, at, node->identity.name + " does not answer");
@@ -359,12 +370,10 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
   node->verdicts = event.verdicts;
   node->validation_id.clear();
   if (failed != event.verdicts.end() || !any_passed) {
-    node->reason = failed != event.verdicts.end()
-                       ? "validator " + failed->validator + " failed: " + failed->evidence
-                       : "no validator could run";
-    if (node->after_validation != NodeState::kDrained) {
-      node->actor = kTideActor;  // an operator's hold stays the operator's
-    }
+    BlameValidation(*node,
+                    failed != event.verdicts.end()
+                        ? "validator " + failed->validator + " failed: " + failed->evidence
+                        : "no validator could run");
     SetNodeState(state, *node, *NextNodeState(node->state, NodeEvent::kValidationFailed), at);
     return Applied::kChanged;
   }

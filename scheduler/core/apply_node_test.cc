@@ -254,6 +254,11 @@ TEST_CASE("a node lost during its validation is broken") {
   world.Validate(0);
   world.Lose(0);
   CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  CHECK(world.state.nodes[0].actor == "tide");
+  world.agents.validates = true;
+  world.Rejoin(0);
+  world.Validate(0);
+  CHECK(world.NodeIs(0) == NodeState::kProbation);  // not drained: no operator held it
 }
 
 TEST_CASE("agents are told to stop what should not run and to forget what is settled") {
