@@ -82,6 +82,11 @@ void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, In
   SettleNode(state, node, at);
 }
 
+// A silence is no pass: what is left of a probation follows it.
+NodeEvent HeardAgain(const Node& node) {
+  return node.probation_since.is_set() ? NodeEvent::kHeardOnProbation : NodeEvent::kHeard;
+}
+
 // An operator's hold stays the operator's.
 void BlameValidation(Node& node, std::string reason) {
   node.reason = std::move(reason);
@@ -116,6 +121,12 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
   if (node.state != next) {
     node.state = next;
     node.state_since = at;
+    if (next == NodeState::kProbation && !node.probation_since.is_set()) {
+      node.probation_since = at;
+    } else if (next != NodeState::kProbation && next != NodeState::kSuspect &&
+               next != NodeState::kLost) {
+      node.probation_since = Instant();
+    }
   }
   state.changed.nodes.insert(node.id);
 }
@@ -175,7 +186,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
   node.lost_at = Instant();
   state.changed.nodes.insert(node.id);
   const NodeEvent arrival =
-      node.state == NodeState::kJoining ? NodeEvent::kAdmitted : NodeEvent::kHeard;
+      node.state == NodeState::kJoining ? NodeEvent::kAdmitted : HeardAgain(node);
   if (const auto next = NextNodeState(node.state, arrival)) {
     SetNodeState(state, node, *next, at);
     node.reason.clear();
@@ -202,7 +213,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event) {
 
 ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
-  const auto next = NextNodeState(node->state, NodeEvent::kHeard);
+  const auto next = NextNodeState(node->state, HeardAgain(*node));
   if (!next && !node->lost_at.is_set()) {
     return Applied::kNoOp;
   }

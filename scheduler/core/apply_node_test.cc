@@ -166,6 +166,28 @@ TEST_CASE("a broken node comes back through validation and probation") {
   CHECK(world.NodeIs(0) == NodeState::kReady);
 }
 
+TEST_CASE("a silence does not end a probation early, nor begin it anew") {
+  World world(Cluster().Leaf(1));
+  world.Xid(0, 79);
+  world.Validate(0);
+  const Instant over = world.now + world.policy.probation;
+  world.Pass(Duration::Minutes(10));
+  (void)world.Do(NodeSilent{NodeId(0)});
+  REQUIRE(world.NodeIs(0) == NodeState::kSuspect);
+  (void)world.Do(NodeHeard{NodeId(0)});
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+  world.Lose(0);
+  world.Pass(Duration::Minutes(1));
+  world.Rejoin(0);
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+  CHECK(world.last.wake_at == over);
+  world.Pass(over - world.now);
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+  (void)world.Do(NodeSilent{NodeId(0)});
+  (void)world.Do(NodeHeard{NodeId(0)});
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+}
+
 TEST_CASE("an operator's hold wins over a passed validation; the machine's own does not") {
   World world(Cluster().Leaf(2));
   world.Drain(0);

@@ -46,7 +46,7 @@ class Timers {
           NodeIsolated{node.id});
     }
     if (node.state == NodeState::kProbation) {
-      Due(node.state_since + policy_.probation, ProbationOver{node.id});
+      Due(node.probation_since + policy_.probation, ProbationOver{node.id});
     }
   }
 

@@ -296,6 +296,7 @@ void VisitFields(V& visit, T& record) {
          verdicts,
          faults,
          lost_at,
+         probation_since,
          failed_starts] = record;
   visit("id", id);
   visit("identity", identity);
@@ -308,6 +309,7 @@ void VisitFields(V& visit, T& record) {
   visit("verdicts", verdicts);
   visit("faults", faults);
   visit("lost_at", lost_at);
+  visit("probation_since", probation_since);
   visit("failed_starts", failed_starts);
 }
 
