@@ -17,6 +17,7 @@ enum class ExitReason : uint8_t {
   kStartFailed = 6,
   kLost = 7,
   kCutOff = 8,
+  kNodeFault = 9,
 };
 
 struct RankExit {

@@ -178,7 +178,7 @@ TEST_CASE("a start that failed is reported, over a restart, too, until it is for
   SECTION("what the node cannot do") {
     world.node.FailStarts(ErrorCode::kSystem);
     world.Start();
-    REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_LOST));
+    REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_NODE_FAULT));
   }
   const tide::v1::ExitReason reason = world.scheduler->Newest().exit().reason();
   world.node.FailStarts(ErrorCode::kInternal);

@@ -104,7 +104,7 @@ void AgentLoop::FailStart(const tide::v1::StartTask& start, Fault fault, const E
   task.key = KeyOf(start);
   task.start = start;
   task.exited = true;
-  task.outcome = {fault == Fault::kNode ? ExitReason::kLost : ExitReason::kStartFailed,
+  task.outcome = {fault == Fault::kNode ? ExitReason::kNodeFault : ExitReason::kStartFailed,
                   0,
                   0,
                   -1,

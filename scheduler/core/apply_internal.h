@@ -58,6 +58,9 @@ void ExitTask(ClusterState& state, Job& job, uint32_t task, Instant at, TaskExit
 void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at);
 // A draining node without a task is drained.
 void SettleNode(ClusterState& state, Node& node, Instant at);
+// A task could not start, by the node's fault. A node to which that happens again and again is
+// taken out of service: it looks idle, and would draw and fail job after job.
+void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
 // The jobs on `node` cannot go on there.
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
 

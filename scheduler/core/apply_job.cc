@@ -10,16 +10,26 @@
 namespace tide::apply {
 namespace {
 
+std::string Listed(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
 // Can the group ever hold this gang? Counts every node that has joined, whatever its state.
 Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
   std::map<std::string, uint32_t> by_zone;
   std::set<std::string> groups;
+  std::set<std::string> zones_of_group;
   uint32_t with_too_few_gpus = 0;
   for (const Node& node : state.nodes) {
     groups.insert(node.identity.group);
     if (node.identity.group != spec.group) {
       continue;
     }
+    zones_of_group.insert(node.identity.zone);
     if (node.identity.capacity.gpus < spec.gpus_per_node) {
       ++with_too_few_gpus;
       continue;
@@ -30,14 +40,16 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
     return Fail(ErrorCode::kUnavailable, "no node has joined this cluster yet; try again shortly");
   }
   if (!groups.contains(spec.group)) {
-    std::string known;
-    for (const std::string& group : groups) {
-      known += (known.empty() ? "" : ", ") + group;
-    }
-    return Fail(ErrorCode::kNeverFits,
-                "resources.group: there is no group \"" + spec.group + "\" here; known: " + known);
+    return Fail(
+        ErrorCode::kNeverFits,
+        "resources.group: there is no group \"" + spec.group + "\" here; known: " + Listed(groups));
   }
   const bool named_zone = spec.zone != "single" && spec.zone != "cross-ok";
+  if (named_zone && !zones_of_group.contains(spec.zone)) {
+    return Fail(ErrorCode::kNeverFits,
+                "placement.zone: there is no zone \"" + spec.zone + "\" in group " + spec.group +
+                    "; known: " + Listed(zones_of_group) + ", single, cross-ok");
+  }
   uint32_t most = 0;
   uint32_t second = 0;  // a gang is split over two zones at most
   std::string zones;
@@ -321,6 +333,9 @@ ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
   }
   if (const auto* saving = std::get_if<Saving>(&job->phase)) {
     EnterStopping(state, *job, at, saving->cause, "did not save before its deadline");
+  } else if (StateOf(*job) == JobState::kRunning && FirstLeftAt(job->attempts.back()).is_set()) {
+    EnterStopping(
+        state, *job, at, StopCause::kLeft, "some of its tasks saved and left, the others did not");
   } else if (StateOf(*job) == JobState::kRunning) {
     EnterStopping(state, *job, at, StopCause::kTimeLimit, "max_runtime is used up");
   } else {

@@ -10,6 +10,7 @@ namespace tide::apply {
 namespace {
 
 constexpr const char* kTideActor = "tide";
+constexpr uint32_t kFailedStartsMax = 3;  // in a row
 
 // Tasks the state believes to be on the node but its agent does not hold any more.
 void LoseMissingTask(ClusterState& state,
@@ -80,6 +81,19 @@ void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, In
   SettleNode(state, node, at);
 }
 
+// A silence is no pass: what is left of a probation follows it.
+NodeEvent HeardAgain(const Node& node) {
+  return node.probation_since.is_set() ? NodeEvent::kHeardOnProbation : NodeEvent::kHeard;
+}
+
+// An operator's hold stays the operator's.
+void BlameValidation(Node& node, std::string reason) {
+  node.reason = std::move(reason);
+  if (node.after_validation != NodeState::kDrained) {
+    node.actor = kTideActor;
+  }
+}
+
 // A validation never runs beside a job.
 Status CheckIdle(const ClusterState& state, const Node& node) {
   const NodeUse& use = state.uses[node.id.value()];
@@ -102,6 +116,12 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
   if (node.state != next) {
     node.state = next;
     node.state_since = at;
+    if (next == NodeState::kProbation && !node.probation_since.is_set()) {
+      node.probation_since = at;
+    } else if (next != NodeState::kProbation && next != NodeState::kSuspect &&
+               next != NodeState::kLost) {
+      node.probation_since = Instant();
+    }
   }
   state.changed.nodes.insert(node.id);
 }
@@ -110,6 +130,19 @@ void SettleNode(ClusterState& state, Node& node, Instant at) {
   if (node.state == NodeState::kDraining && state.uses[node.id.value()].idle()) {
     SetNodeState(state, node, *NextNodeState(node.state, NodeEvent::kEmptied), at);
   }
+}
+
+void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why) {
+  ++node.failed_starts;
+  state.changed.nodes.insert(node.id);
+  const auto next = NextNodeState(node.state, NodeEvent::kDrainRequested);
+  if (node.failed_starts < kFailedStartsMax || !TakesWork(node) || !next) {
+    return;
+  }
+  node.reason = std::to_string(node.failed_starts) + " starts in a row failed: " + why;
+  node.actor = kTideActor;
+  SetNodeState(state, node, *next, at);
+  SettleNode(state, node, at);
 }
 
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
@@ -147,7 +180,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
   node.lost_at = Instant();
   state.changed.nodes.insert(node.id);
   const NodeEvent arrival =
-      node.state == NodeState::kJoining ? NodeEvent::kAdmitted : NodeEvent::kHeard;
+      node.state == NodeState::kJoining ? NodeEvent::kAdmitted : HeardAgain(node);
   if (const auto next = NextNodeState(node.state, arrival)) {
     SetNodeState(state, node, *next, at);
     node.reason.clear();
@@ -177,7 +210,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event) {
 
 ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
-  const auto next = NextNodeState(node->state, NodeEvent::kHeard);
+  const auto next = NextNodeState(node->state, HeardAgain(*node));
   if (!next && !node->lost_at.is_set()) {
     return Applied::kNoOp;
   }
@@ -200,8 +233,11 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
     SetNodeState(state, *node, *silent, at);
   }
   if (const auto next = NextNodeState(node->state, NodeEvent::kLost)) {
-    node->reason = node->state == NodeState::kValidating ? "lost during its validation"
-                                                         : "its agent does not answer";
+    if (node->state == NodeState::kValidating) {
+      BlameValidation(*node, "lost during its validation");
+    } else {
+      node->reason = "its agent does not answer";
+    }
     SetNodeState(state, *node, *next, at);
   }
   FailOccupants(state, *node, at, node->identity.name + " does not answer");
@@ -289,6 +325,7 @@ ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event) {
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kUndrainRequested));
   node->reason.clear();
   node->actor.clear();
+  node->failed_starts = 0;
   SetNodeState(state, *node, next, at);
   ClearIncidents(state, node->id, at);
   return Applied::kChanged;
@@ -298,6 +335,12 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kValidationRequested));
   TIDE_TRY(CheckIdle(state, *node));
+  if (node->lost_at.is_set()) {
+    return Fail(
+        ErrorCode::kConflict,
+        node->identity.name +
+            " cannot be validated: its agent does not answer; start tide-agent there first");
+  }
   switch (node->state) {
     case NodeState::kProbation:
       node->after_validation = NodeState::kProbation;
@@ -337,15 +380,14 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
   node->verdicts = event.verdicts;
   node->validation_id.clear();
   if (failed != event.verdicts.end() || !any_passed) {
-    node->reason = failed != event.verdicts.end()
-                       ? "validator " + failed->validator + " failed: " + failed->evidence
-                       : "no validator could run";
-    if (node->after_validation != NodeState::kDrained) {
-      node->actor = kTideActor;  // an operator's hold stays the operator's
-    }
+    BlameValidation(*node,
+                    failed != event.verdicts.end()
+                        ? "validator " + failed->validator + " failed: " + failed->evidence
+                        : "no validator could run");
     SetNodeState(state, *node, *NextNodeState(node->state, NodeEvent::kValidationFailed), at);
     return Applied::kChanged;
   }
+  node->failed_starts = 0;
   NodeEvent passed = NodeEvent::kValidationPassed;
   if (node->after_validation == NodeState::kProbation) {
     passed = NodeEvent::kValidationPassedAfterFault;

@@ -237,9 +237,12 @@ class RandomWorld : public World {
                                        ExitReason::kFailed,
                                        ExitReason::kOom,
                                        ExitReason::kStartFailed,
+                                       ExitReason::kLost,
+                                       ExitReason::kCutOff,
+                                       ExitReason::kNodeFault,
                                        ExitReason::kSuspended};
     const JobId job = AnyJob();
-    const ExitReason reason = kReasons[prng_.Below(6)];
+    const ExitReason reason = kReasons[prng_.Below(std::size(kReasons))];
     const auto first = static_cast<uint32_t>(prng_.Below(3));
     for (uint32_t task = reason == ExitReason::kSucceeded ? 0 : first; task < 5; ++task) {
       agents.Exit(job, task, reason, reason == ExitReason::kSucceeded ? 0 : 1, now);

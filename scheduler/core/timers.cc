@@ -22,6 +22,10 @@ class Timers {
     if (std::holds_alternative<Starting>(job.phase)) {
       Due(job.state_since + policy_.start_timeout, DeadlinePassed{job.id});
     } else if (std::holds_alternative<Running>(job.phase)) {
+      // A gang leaves together or not at all: its other tasks wait for ranks that do not come back.
+      if (const Instant left = FirstLeftAt(job.attempts.back()); left.is_set()) {
+        Due(left + policy_.leave_grace, DeadlinePassed{job.id});
+      }
       if (job.spec.max_runtime.nanos() > 0) {
         const Duration left = job.spec.max_runtime - job.run_time;
         Due(job.attempts.back().running_at + left, TimeLimitReached{job.id});
@@ -42,7 +46,7 @@ class Timers {
           NodeIsolated{node.id});
     }
     if (node.state == NodeState::kProbation) {
-      Due(node.state_since + policy_.probation, ProbationOver{node.id});
+      Due(node.probation_since + policy_.probation, ProbationOver{node.id});
     }
   }
 

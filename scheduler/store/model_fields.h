@@ -228,7 +228,8 @@ void VisitFields(V& visit, T& record) {
          hardware_restarts,
          failure_restarts,
          run_time,
-         detail] = record;
+         detail,
+         avoid] = record;
   visit("id", id);
   visit("spec", spec);
   visit("user", user);
@@ -243,6 +244,7 @@ void VisitFields(V& visit, T& record) {
   visit("failure_restarts", failure_restarts);
   visit("run_time", run_time);
   visit("detail", detail);
+  visit("avoid", avoid);
 }
 
 template <typename V, MaybeConst<NodeCapacity> T>
@@ -306,7 +308,9 @@ void VisitFields(V& visit, T& record) {
          after_validation,
          verdicts,
          faults,
-         lost_at] = record;
+         lost_at,
+         probation_since,
+         failed_starts] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -318,6 +322,8 @@ void VisitFields(V& visit, T& record) {
   visit("verdicts", verdicts);
   visit("faults", faults);
   visit("lost_at", lost_at);
+  visit("probation_since", probation_since);
+  visit("failed_starts", failed_starts);
 }
 
 template <typename V, MaybeConst<Incident> T>

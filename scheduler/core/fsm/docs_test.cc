@@ -75,6 +75,8 @@ std::string_view NodeEventWords(NodeEvent event) {
       return "admitted";
     case NodeEvent::kHeard:
       return "heard";
+    case NodeEvent::kHeardOnProbation:
+      return "heard, on probation";
     case NodeEvent::kSilent:
       return "silent";
     case NodeEvent::kLost:

@@ -70,6 +70,32 @@ const Allocation* AllocationOf(const Job& job) {
       job.phase);
 }
 
+Instant FirstLeftAt(const Attempt& attempt) {
+  Instant first;
+  for (const Task& task : attempt.tasks) {
+    if (task.exit.reason == ExitReason::kSuspended && (!first.is_set() || task.exited_at < first)) {
+      first = task.exited_at;
+    }
+  }
+  return first;
+}
+
+uint32_t FailedStarts(const Job& job) {
+  const auto ran =
+      std::find_if(job.attempts.rbegin(), job.attempts.rend(), [](const Attempt& each) {
+        return each.end_cause != StopCause::kFault || each.running_at.is_set();
+      });
+  return static_cast<uint32_t>(ran - job.attempts.rbegin());
+}
+
+uint32_t LeftInVain(const Job& job) {
+  const Epoch grew = std::max(job.checkpoint.epoch, Epoch(1));  // the first start is no restart
+  return static_cast<uint32_t>(
+      std::count_if(job.attempts.begin(), job.attempts.end(), [&](const Attempt& each) {
+        return each.epoch > grew && each.end_cause == StopCause::kLeft && !each.notice_at.is_set();
+      }));
+}
+
 std::string CheckpointName(int64_t step, Epoch epoch) {
   std::array<char, 48> text{};
   std::snprintf(text.data(),

@@ -164,8 +164,12 @@ struct Job {
   uint32_t failure_restarts = 0;
   Duration run_time;   // over finished attempts
   std::string detail;  // one line: why it is in this state
+  // Nodes that could not start it, oldest first, at most kAvoidMax. Placement prefers all others;
+  // forgotten when the job runs.
+  std::vector<NodeId> avoid;
   bool operator==(const Job&) const = default;
 };
+inline constexpr size_t kAvoidMax = 16;
 
 // GPUs that a job counts for in its owner's use; a node without GPUs counts as one.
 [[nodiscard]] int64_t ChargedGpus(const JobSpec& spec);
@@ -176,6 +180,15 @@ struct Job {
 
 // The allocation while there is one, else nullptr.
 [[nodiscard]] const Allocation* AllocationOf(const Job& job);
+
+// When the first task of the attempt saved and left; not set = none has.
+[[nodiscard]] Instant FirstLeftAt(const Attempt& attempt);
+
+// How many attempts in a row have ended by a fault before they ran.
+[[nodiscard]] uint32_t FailedStarts(const Job& job);
+
+// How many restarts have left on their own, unasked, since the newest checkpoint grew.
+[[nodiscard]] uint32_t LeftInVain(const Job& job);
 
 // "s000000001200-0003": the folder of a checkpoint (docs/rank-protocol.md).
 [[nodiscard]] std::string CheckpointName(int64_t step, Epoch epoch);

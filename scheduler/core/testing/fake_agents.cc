@@ -55,7 +55,11 @@ void FakeAgents::Obey(const Command& command, Instant now) {
         task.report.task = command.task;
         task.report.state = TaskState::kPreparing;
         task.report.at = now;
-        tasks_.emplace(key, task);
+        FakeTask& added = tasks_.emplace(key, task).first->second;
+        if (unfit.contains(command.node)) {
+          added.report.exit.message = "no space left on device";
+          End(added, ExitReason::kNodeFault, 0, now);
+        }
       } else {
         Say(it->second);
       }
@@ -176,7 +180,7 @@ void FakeAgents::Isolate(Instant now, Duration timeout) {
     const auto since = cut.find(task.report.node);
     if (since != cut.end() && since->second + timeout <= now &&
         task.report.state != TaskState::kExited) {
-      End(task, ExitReason::kLost, 0, now);
+      End(task, ExitReason::kCutOff, 0, now);
     }
   }
 }
