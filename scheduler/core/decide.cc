@@ -160,7 +160,7 @@ class Planner {
     FreeNodes free = capacity_.idle();
     for (const auto& [claimant, claim] : claims_) {
       for (const NodeId node : claim.nodes) {
-        if (state_.uses[node.value()].idle() && MayUse(job, node)) {
+        if (state_.uses[node.value()].idle() && MayUse(job, node) && !capacity_.IsParted(node)) {
           free.Add(node);
         }
       }
@@ -410,14 +410,14 @@ class Planner {
   // Claims nodes that are leaving anyway, or asks victims for them.
   bool Claim(const Job& job, const std::optional<Part>& part, const PlacementRequest& request) {
     const int64_t use = shares_.UseOf(job);
-    const TakeRules rules{[&](NodeId node) { return MayUse(job, node); },
-                          [&](const Runner& runner) { return LeavesFor(job, *runner.job); },
-                          [&](const Runner& runner) {
-                            // A job that keeps failing does not stop others on each retry.
-                            return job.failure_restarts == 0 && !asked_.contains(runner.job->id) &&
-                                   runner.job->spec.group == job.spec.group &&
-                                   runners_.MayTake(job, use, runner);
-                          }};
+    const TakeRules rules{
+        [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
+        [&](const Runner& runner) { return LeavesFor(job, *runner.job); },
+        [&](const Runner& runner) {
+          // A job that keeps failing does not stop others on each retry.
+          return job.failure_restarts == 0 && !asked_.contains(runner.job->id) &&
+                 runner.job->spec.group == job.spec.group && runners_.MayTake(job, use, runner);
+        }};
     VictimPlan plan =
         part ? ChoosePartVictims(state_, capacity_, job, request, runners_, rules)
              : ChooseVictims(state_, capacity_, job, request, IdleFor(job), runners_, rules);

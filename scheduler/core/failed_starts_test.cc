@@ -100,8 +100,7 @@ TEST_CASE("a job remembers the newest nodes that could not start it, and not too
   CHECK(world.At(job).avoid.front() == NodeId(4));
 }
 
-// Pending: placement does not look at `avoid` yet.
-TEST_CASE("a job starts elsewhere than where it could not, if it can", "[.placement]") {
+TEST_CASE("a job starts elsewhere than where it could not, if it can") {
   World world(Cluster().Leaf(4));
   world.agents.unfit = {NodeId(0)};
   const JobId job = world.Submit(AJob());
@@ -109,8 +108,10 @@ TEST_CASE("a job starts elsewhere than where it could not, if it can", "[.placem
   CHECK(world.At(job).attempts.size() == 2);
   const JobId gang = world.Submit(AJob().Nodes(3));  // 0, 2 and 3 are left: it has no choice
   CHECK(world.At(gang).attempts.size() == 2);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);  // the third start that failed there
   world.agents.unfit.clear();
-  world.Pass(Duration::Seconds(5));
+  world.Undrain(0);
+  world.Pass(Duration::Seconds(10));
   CHECK(world.NodesOf(gang) == std::vector<uint32_t>{0, 2, 3});
 }
 

@@ -44,6 +44,7 @@ Capacity::Capacity(const ClusterState& state, const Fabric& fabric)
     : state_(state),
       fabric_(fabric),
       idle_(fabric),
+      parted_(state.nodes.size()),
       taken_(state.nodes.size()),
       rooms_(state.nodes.size()),
       rooms_by_gpus_(kGpusPerNodeMax + 1) {
@@ -100,6 +101,22 @@ bool Capacity::ZoneSuits(const PlacementRequest& request, NodeId node) const {
 PlacementResult Capacity::PlaceWhole(const Job& job,
                                      const PlacementRequest& request,
                                      const FreeNodes& free) const {
+  if (!job.avoid.empty()) {
+    FreeNodes others = free;
+    for (const NodeId node : job.avoid) {
+      others.Remove(node);
+    }
+    PlacementResult placed = PlaceAnywhere(job, request, others);
+    if (!placed.nodes.empty()) {
+      return placed;
+    }
+  }
+  return PlaceAnywhere(job, request, free);
+}
+
+PlacementResult Capacity::PlaceAnywhere(const Job& job,
+                                        const PlacementRequest& request,
+                                        const FreeNodes& free) const {
   const int group = fabric_.FindGroup(request.group);
   if (group < 0 ||
       fabric_.groups[static_cast<size_t>(group)].smallest.gpus >= job.spec.gpus_per_node) {
@@ -138,12 +155,26 @@ std::optional<Part> Capacity::Room(NodeId node, JobId job) const {
 
 std::optional<Capacity::PartPlacement> Capacity::PlacePart(const Job& job,
                                                            const PlacementRequest& request) const {
+  if (const auto placed = FindRoom(job, request, job.avoid)) {
+    return placed;
+  }
+  const PlacementResult whole = PlaceWhole(job, request, idle_);
+  if (!whole.nodes.empty()) {
+    return OnNode(job, whole.nodes.front());
+  }
+  return job.avoid.empty() ? std::nullopt : FindRoom(job, request, {});
+}
+
+std::optional<Capacity::PartPlacement> Capacity::FindRoom(const Job& job,
+                                                          const PlacementRequest& request,
+                                                          const std::vector<NodeId>& avoid) const {
   // The fewest free GPUs first: nodes that are whole stay whole.
   for (uint32_t gpus = job.spec.gpus_per_node; gpus <= kGpusPerNodeMax; ++gpus) {
     std::optional<PartPlacement> found;
     for (const NodeId node : rooms_by_gpus_[gpus]) {
       const bool is_former = std::ranges::find(request.former, node) != request.former.end();
-      if ((found && !is_former) || !ZoneSuits(request, node)) {
+      if ((found && !is_former) || !ZoneSuits(request, node) ||
+          std::ranges::find(avoid, node) != avoid.end()) {
         continue;
       }
       auto part = PartOf(job.spec, state_.nodes[node.value()].identity.capacity);
@@ -157,8 +188,7 @@ std::optional<Capacity::PartPlacement> Capacity::PlacePart(const Job& job,
       return found;
     }
   }
-  const PlacementResult whole = PlaceWhole(job, request, idle_);
-  return whole.nodes.empty() ? std::nullopt : OnNode(job, whole.nodes.front());
+  return std::nullopt;
 }
 
 std::optional<Capacity::PartPlacement> Capacity::OnNode(const Job& job, NodeId node) const {
@@ -187,6 +217,7 @@ void Capacity::TakeWhole(const std::vector<NodeId>& nodes) {
 void Capacity::TakePart(NodeId node, const Part& part) {
   std::optional<NodeRoom> room = idle_.Contains(node) ? FullRoom(node) : rooms_[node.value()];
   idle_.Remove(node);
+  parted_[node.value()] = true;
   if (room) {
     room->Take(part);
     SetRoom(node, *room);

@@ -31,9 +31,13 @@ class Capacity {
 
   // Take work, run nothing, claimed by nobody, not taken in this pass.
   [[nodiscard]] const FreeNodes& idle() const { return idle_; }
+  // Whole, in this pass.
   [[nodiscard]] bool IsTaken(NodeId node) const { return taken_[node.value()]; }
+  // A part of it, in this pass.
+  [[nodiscard]] bool IsParted(NodeId node) const { return parted_[node.value()]; }
 
-  // Whole nodes for `job`, from `free`. Nodes too small for it are passed over.
+  // Whole nodes for `job`, from `free`. Nodes too small for it are passed over; those that it
+  // should avoid are taken only where no others do.
   [[nodiscard]] PlacementResult PlaceWhole(const Job& job,
                                            const PlacementRequest& request,
                                            const FreeNodes& free) const;
@@ -58,6 +62,12 @@ class Capacity {
   void Unclaim(const Claim& claim);
 
  private:
+  [[nodiscard]] PlacementResult PlaceAnywhere(const Job& job,
+                                              const PlacementRequest& request,
+                                              const FreeNodes& free) const;
+  [[nodiscard]] std::optional<PartPlacement> FindRoom(const Job& job,
+                                                      const PlacementRequest& request,
+                                                      const std::vector<NodeId>& avoid) const;
   [[nodiscard]] bool ZoneSuits(const PlacementRequest& request, NodeId node) const;
   [[nodiscard]] NodeRoom FullRoom(NodeId node) const;
   // Beside tasks and all claims; nothing when it is taken or claimed whole.
@@ -67,6 +77,7 @@ class Capacity {
   const ClusterState& state_;
   const Fabric& fabric_;
   FreeNodes idle_;
+  std::vector<bool> parted_;
   std::vector<bool> taken_;                      // whole, by this pass; by node
   std::vector<std::optional<NodeRoom>> rooms_;   // of nodes that carry parts, or claims of parts
   std::vector<std::set<NodeId>> rooms_by_gpus_;  // the same nodes by free GPUs
