@@ -32,7 +32,7 @@ bool IsOver(const json& job) {
 
 Demo::Demo(const Workspace& workspace, Say say, const std::atomic<bool>& stop)
     : workspace_(workspace),
-      client_(Server{workspace.server(), workspace.token(), "tide dev"}, Duration::Seconds(30)),
+      client_(Server{workspace.server(), workspace.token(), "tide dev"}, Client::Patience{}),
       say_(std::move(say)),
       stop_(stop) {}
 
