@@ -200,7 +200,7 @@ Status Workspace::CheckVersion() {
 Status Workspace::CleanLeftovers() const {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(root_, error)) {
-    if (!entry.path().filename().string().starts_with("agent-")) {
+    if (!entry.path().filename().string().starts_with("agent-") || !entry.is_directory(error)) {
       continue;
     }
     const std::string program = bin_ + "/tide-agent";

@@ -103,7 +103,6 @@ TEST_CASE("nesting without end is named as what it is") {
   CHECK(image("[", 100, "]") == "4:107 " + deep);
   CHECK(image("[", 100'000, "]") == "4:107 " + deep);
   CHECK(image("{a: ", 100'000, "}") == "4:404 " + deep);
-  CHECK(image("[", 100'000, "") == "4:107 " + deep);
 }
 
 TEST_CASE("every mistake is named with its place") {
