@@ -93,7 +93,8 @@ class Session final : public AgentSession {
   }
 
   // Loop thread, before the commands of the step that let the node join are sent.
-  void Join(NodeId node, const std::shared_ptr<Session>& self) {
+  //   faults_taken: of its Hello; they are committed.
+  void Join(NodeId node, uint32_t faults_taken, const std::shared_ptr<Session>& self) {
     {
       const MutexLock lock(mutex_);
       node_ = node;
@@ -105,6 +106,7 @@ class Session final : public AgentSession {
     welcome->set_heartbeat_ms(static_cast<uint32_t>(link_.heartbeat.millis()));
     welcome->set_isolation_timeout_ms(
         static_cast<uint64_t>(link_.loop.policy().isolation_timeout.millis()));
+    welcome->set_faults_taken(faults_taken);
     Push(std::move(message));
     link_.view.SetConnected(node, link_.streams_joined, true);
     link_.sessions.Attach(node, self, MonotonicNanos());
@@ -188,6 +190,27 @@ bool IsPlainName(const std::string& name) {
   });
 }
 
+// What this version does not understand is left out, not the message with it: that is acknowledged
+// as a whole, and never said again.
+template <typename Body>
+void AddUnderstood(NodeId node, Result<Body> body, std::vector<EventBody>& events) {
+  if (body) {
+    events.emplace_back(*std::move(body));
+  } else {
+    log::Warning("Part of a report ignored",
+                 {{"NodeId", node.value()}, {"Error", body.error().message}});
+  }
+}
+
+template <typename Message>
+void AddFaults(NodeId node, const Message& message, std::vector<EventBody>& events) {
+  for (const tide::v1::Fault& fault : message.faults()) {
+    AddUnderstood(node, wire::FromProto(fault, node), events);
+  }
+}
+
+// Faults come before the tasks that they explain: else a job would be over, as failed by itself,
+// when its reason is read. Only a node that is new has to join first.
 Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
                                         Reply& reply,
                                         const tide::v1::Hello& hello) {
@@ -198,26 +221,22 @@ Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
     TIDE_ASSIGN(TaskReported report, wire::FromProto(task, reply.node));
     joined.tasks.push_back(std::move(report));
   }
-  return std::vector<EventBody>{std::move(joined)};
+  std::vector<EventBody> events;
+  if (batch.state().FindNode(identity.name) != nullptr) {
+    AddFaults(reply.node, hello, events);
+    events.emplace_back(std::move(joined));
+  } else {
+    events.emplace_back(std::move(joined));
+    AddFaults(reply.node, hello, events);
+  }
+  return events;
 }
 
-// What this version does not understand is left out, not the report with it: it is acknowledged as
-// a whole, and never said again.
 std::vector<EventBody> MakeReport(NodeId node, const tide::v1::Report& report) {
   std::vector<EventBody> events;
-  const auto add = [&](auto body) {
-    if (body) {
-      events.emplace_back(*std::move(body));
-    } else {
-      log::Warning("Part of a report ignored",
-                   {{"NodeId", node.value()}, {"Error", body.error().message}});
-    }
-  };
+  AddFaults(node, report, events);
   for (const tide::v1::TaskReport& task : report.tasks()) {
-    add(wire::FromProto(task, node));
-  }
-  for (const tide::v1::Fault& fault : report.faults()) {
-    add(wire::FromProto(fault, node));
+    AddUnderstood(node, wire::FromProto(task, node), events);
   }
   if (report.has_validation()) {
     events.emplace_back(wire::FromProto(report.validation(), node));
@@ -278,9 +297,9 @@ class AgentStream final : public Reactor {
     request.make = [hello](BatchContext& batch, Reply& reply) {
       return MakeJoin(batch, reply, hello);
     };
-    request.done = [session = session_](const Reply& reply) {
+    request.done = [session = session_, faults = hello.faults_size()](const Reply& reply) {
       if (reply.status) {
-        session->Join(reply.node, session);
+        session->Join(reply.node, static_cast<uint32_t>(faults), session);
       } else {
         session->Refuse(reply.status.error().message);
       }
