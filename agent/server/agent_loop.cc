@@ -246,6 +246,7 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     }
     next_stray_ns_ = 0;
     scan_now_ = true;
+    AcknowledgeFaults(message.welcome().faults_taken());
     log::Info("Joined", {{"Node", config_.name}, {"Term", message.term()}});
   } else if (message.has_refused() && message.refused().message() != refusal_) {
     refusal_ = message.refused().message();  // tried again for ever, said once
@@ -254,13 +255,20 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     const auto it = faults_in_report_.find(message.ack().seq());
     if (it != faults_in_report_.end()) {
       faults_sent_ -= it->second;
-      if (const Status saved = faults_->Acknowledge(it->second); !saved) {
-        log::Failure("Fault spool not saved", {{"Error", saved.error().message}});
-      }
+      AcknowledgeFaults(it->second);
       faults_in_report_.erase(it);
     }
   } else if (message.has_command()) {
     Carry(message.command());
+  }
+}
+
+void AgentLoop::AcknowledgeFaults(size_t count) {
+  if (count == 0) {
+    return;
+  }
+  if (const Status saved = faults_->Acknowledge(count); !saved) {
+    log::Failure("Fault spool not saved", {{"Error", saved.error().message}});
   }
 }
 
@@ -291,6 +299,9 @@ void AgentLoop::SendHello() {
   for (auto& [key, task] : tasks_) {
     task.reported = MakeReport(task, SystemNow().unix_nanos());
     *hello->add_tasks() = task.reported;
+  }
+  for (const tide::v1::Fault& fault : faults_->pending()) {
+    *hello->add_faults() = fault;
   }
   // What was sent on the last stream and not acknowledged is said again.
   faults_in_report_.clear();

@@ -97,6 +97,7 @@ class AgentLoop {
   // --- reporting ---
   void ReportChanges();
   void SendReport(tide::v1::Report report, size_t faults);
+  void AcknowledgeFaults(size_t count);
   void SendHeartbeat();
   void SendHello();
 

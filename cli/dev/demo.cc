@@ -44,12 +44,8 @@ std::string CheckpointFolder(const std::string& root, const std::string& job) {
 
 Demo::Demo(const Workspace& workspace, Say say, const std::atomic<bool>& stop)
     : workspace_(workspace),
-<<<<<<< HEAD
       client_(Server{workspace.server(), workspace.token(), "tide dev"},
               {.timeout = Duration::Seconds(30), .first_contact = Duration::Seconds(30)}),
-=======
-      client_(Server{workspace.server(), workspace.token(), "tide dev"}, Client::Patience{}),
->>>>>>> h-fixcli
       say_(std::move(say)),
       stop_(stop) {}
 

@@ -1,5 +1,6 @@
 #include "proto/wire/state.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "proto/wire/convert.h"
@@ -98,9 +99,12 @@ tide::v1::Job ToProto(const ClusterState& state, const Job& job) {
     out.set_exit_code(finished->exit_code);
   }
   out.set_detail(job.detail);
-  for (const Attempt& attempt : job.attempts) {
-    FillAttempt(state, job, attempt, out.add_attempts());
+  // Each change of a job is sent whole, to everybody who watches: bounded, however often it ran.
+  const size_t hidden = job.attempts.size() - std::min(job.attempts.size(), kAttemptsShownMax);
+  for (size_t i = hidden; i < job.attempts.size(); ++i) {
+    FillAttempt(state, job, job.attempts[i], out.add_attempts());
   }
+  out.set_starts(static_cast<uint32_t>(job.attempts.size()));
   out.mutable_checkpoint()->set_step(job.checkpoint.step);
   if (job.checkpoint.step >= 0) {
     out.mutable_checkpoint()->set_id(CheckpointName(job.checkpoint.step, job.checkpoint.epoch));

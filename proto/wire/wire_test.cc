@@ -214,6 +214,20 @@ TEST_CASE("who a node is survives the way to its agent and back") {
   CHECK(IdentityFromProto(ToProto(world.state, node)) == node.identity);
 }
 
+TEST_CASE("a job that started often shows its newest attempts and how many there were") {
+  World world(Cluster().Zone("A").Leaf(1));
+  const JobId id = world.Submit(AJob());
+  for (size_t n = 1; n < kAttemptsShownMax + 3; ++n) {
+    world.Hold(id);
+    world.Release(id);
+  }
+  const tide::v1::Job job = ToProto(world.state, world.At(id));
+  CHECK(job.starts() == kAttemptsShownMax + 3);
+  REQUIRE(job.attempts_size() == static_cast<int>(kAttemptsShownMax));
+  CHECK(job.attempts(0).epoch() == 4);
+  CHECK(job.attempts().rbegin()->epoch() == kAttemptsShownMax + 3);
+}
+
 TEST_CASE("a job shows its attempts, tasks and checkpoint") {
   World world(Cluster().Zone("A").Leaf(2));
   const JobId id = world.Submit(AJob().Nodes(2));

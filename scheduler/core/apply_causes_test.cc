@@ -199,6 +199,7 @@ TEST_CASE("one failing rank stops the gang and its code is the job's") {
   World world(Cluster().Leaf(3));
   const JobId job = world.Submit(AJob().Nodes(3));
   world.Exit(job, 1, ExitReason::kFailed, 42);
+  world.Pass(world.policy.evidence_wait);
   CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 42});
   CHECK(world.agents.LiveTasks(job) == 0);
   const JobId killed = world.Submit(AJob());
@@ -211,6 +212,56 @@ TEST_CASE("one failing rank stops the gang and its code is the job's") {
   (void)world.Do(report);
   CHECK(std::get<Finished>(world.At(killed).phase) == Finished{Outcome::kFailed, 139});
   CHECK(world.At(killed).detail == "rank 0: segmentation fault");
+}
+
+TEST_CASE("a fault seen just after a failure explains it") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Gpus(8));
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  REQUIRE(world.Is(job) == JobState::kStopping);
+  CHECK(world.last.wake_at == world.now + world.policy.evidence_wait);
+  SECTION("the job goes on elsewhere") {
+    world.Xid(0, 79);
+    CHECK(world.At(job).attempts.front().end_cause == StopCause::kFault);
+    CHECK(world.NodesOf(job) == std::vector<uint32_t>{1});
+  }
+  SECTION("what is wrong with other nodes, or only counted, explains nothing") {
+    world.Xid(1, 79);
+    world.Xid(0, 13);
+    CHECK(world.Is(job) == JobState::kStopping);
+    world.Pass(world.policy.evidence_wait);
+    CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 1});
+  }
+  SECTION("its user need not wait for it") {
+    world.Cancel(job);
+    CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kCancelled, 130});
+  }
+  SECTION("nor hold a node meanwhile") {
+    CHECK(world.Is(world.Submit(AJob().Nodes(2))) == JobState::kRunning);
+    world.Hold(job);
+    CHECK(world.Is(job) == JobState::kHeld);
+  }
+}
+
+TEST_CASE("a fault on a node that failed first explains it while the rest of the gang stops") {
+  World world(Cluster().Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.stops = false;
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  world.Xid(0, 79);
+  CHECK(std::get<Stopping>(world.At(job).phase).cause == StopCause::kFault);
+  world.Pass(world.policy.stop_grace);
+  CHECK(world.NodesOf(job) == std::vector<uint32_t>{1, 2});
+}
+
+TEST_CASE("a program that fails alone on its CPU, or for memory, does not wait for evidence") {
+  World world(Cluster().Leaf(2));
+  const JobId alone = world.Submit(AJob());
+  world.Exit(alone, 0, ExitReason::kFailed, 1);
+  CHECK(world.Is(alone) == JobState::kFinished);
+  const JobId large = world.Submit(AJob().Nodes(2));
+  world.Exit(large, 0, ExitReason::kOom, 137);
+  CHECK(world.Is(large) == JobState::kFinished);
 }
 
 TEST_CASE("a task lost after another one failed makes it a fault of hardware") {

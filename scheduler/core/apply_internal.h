@@ -52,6 +52,9 @@ void EnterStopping(
 // After a task changed: does the job as a whole run, fail, succeed, or is it gone?
 void Settle(ClusterState& state, Job& job, Instant at);
 
+// Every task of a stopping job is gone: run again, stay held, or end, by its cause.
+void ResolveStopped(ClusterState& state, Job& job, Instant at);
+
 // --- tasks and nodes -----------------------------------------------------------------------
 // Marks a task as gone and frees its node.
 void ExitTask(ClusterState& state, Job& job, uint32_t task, Instant at, TaskExit exit);
@@ -63,5 +66,7 @@ void SettleNode(ClusterState& state, Node& node, Instant at);
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
 // The jobs on `node` cannot go on there.
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+// The node broke: jobs that have just failed on it did so for that reason.
+void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail);
 
 }  // namespace tide::apply

@@ -275,6 +275,7 @@ ApplyResult On(ClusterState& state, Instant at, const HoldRequested& event) {
       return Applied::kNoOp;
     }
     EnterStopping(state, *job, at, StopCause::kHeld, detail);
+    Settle(state, *job, at);  // it may have waited for evidence only
     return Applied::kChanged;
   }
   return BeginSaving(state, *job, at, {{}, StopCause::kHeld, JobId(), event.deadline}, detail);
@@ -300,6 +301,7 @@ ApplyResult On(ClusterState& state, Instant at, const CancelRequested& event) {
   }
   if (AllocationOf(*job) != nullptr) {
     EnterStopping(state, *job, at, StopCause::kCancelled, detail);
+    Settle(state, *job, at);  // it may have waited for evidence only
   } else {
     job->detail = detail;
     EnterFinished(state, *job, at, {Outcome::kCancelled, 130});
@@ -322,6 +324,10 @@ ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event) {
 ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kDeadlinePassed));
+  if (AwaitsEvidence(*job)) {
+    ResolveStopped(state, *job, at);  // none came
+    return Applied::kChanged;
+  }
   if (auto* stopping = std::get_if<Stopping>(&job->phase)) {
     if (stopping->kill) {
       return Applied::kNoOp;

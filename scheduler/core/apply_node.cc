@@ -1,6 +1,7 @@
 // Events about nodes: joining, silence, faults, drains, validations.
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "scheduler/core/apply_internal.h"
@@ -77,6 +78,7 @@ void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, In
   SetNodeState(state, node, *next, at);
   if (event == NodeEvent::kBroken) {
     FailOccupants(state, node, at, reason + " on " + node.identity.name);
+    ExplainFailures(state, node, at, reason + " on " + node.identity.name);
   }
   SettleNode(state, node, at);
 }
@@ -150,6 +152,22 @@ void FailOccupants(ClusterState& state, const Node& node, Instant at, const std:
     Job& job = state.jobs.at(occupant.job);
     if (NextJobState(StateOf(job), JobEvent::kNodeLost)) {
       EnterStopping(state, job, at, StopCause::kFault, detail);
+    }
+  }
+}
+
+void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
+  const std::set<JobId> live = state.live;  // resolving a job changes it
+  for (const JobId id : live) {
+    Job& job = state.jobs.at(id);
+    const auto* stopping = std::get_if<Stopping>(&job.phase);
+    const std::vector<Task>& tasks = job.attempts.back().tasks;
+    const bool failed_here = std::any_of(tasks.begin(), tasks.end(), [&](const Task& task) {
+      return task.node == node.id && task.exit.reason == ExitReason::kFailed;
+    });
+    if (stopping != nullptr && stopping->cause == StopCause::kFailed && failed_here) {
+      EnterStopping(state, job, at, StopCause::kFault, detail);
+      Settle(state, job, at);
     }
   }
 }

@@ -251,9 +251,14 @@ void Settle(ClusterState& state, Job& job, Instant at) {
   } else if (const auto* saving = std::get_if<Saving>(&job.phase)) {
     EnterStopping(state, job, at, saving->cause, job.detail);
   }
-  if (const auto* stopping = std::get_if<Stopping>(&job.phase)) {
-    Resolve(state, job, at, stopping->cause, stopping->beneficiary);
+  if (StateOf(job) == JobState::kStopping && !AwaitsEvidence(job)) {
+    ResolveStopped(state, job, at);
   }
+}
+
+void ResolveStopped(ClusterState& state, Job& job, Instant at) {
+  const auto& stopping = std::get<Stopping>(job.phase);
+  Resolve(state, job, at, stopping.cause, stopping.beneficiary);
 }
 
 }  // namespace tide::apply

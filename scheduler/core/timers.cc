@@ -32,6 +32,12 @@ class Timers {
       }
     } else if (const auto* saving = std::get_if<Saving>(&job.phase)) {
       Due(saving->deadline, DeadlinePassed{job.id});
+    } else if (AwaitsEvidence(job)) {
+      Instant gone;
+      for (const Task& task : job.attempts.back().tasks) {
+        gone = std::max(gone, task.exited_at);
+      }
+      Due(gone + policy_.evidence_wait, DeadlinePassed{job.id});
     } else if (const auto* stopping = std::get_if<Stopping>(&job.phase)) {
       if (!stopping->kill) {
         Due(job.state_since + policy_.stop_grace, DeadlinePassed{job.id});

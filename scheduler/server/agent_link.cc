@@ -99,9 +99,11 @@ class Session final : public AgentSession {
   }
 
   // Loop thread, before the commands of the step that let the node join are sent.
+  //   faults_taken: of its Hello; they are committed.
   void Join(NodeId node,
-            const std::shared_ptr<Session>& self,
-            const std::vector<tide::v1::TaskRef>& strangers) {
+            uint32_t faults_taken,
+            const std::vector<tide::v1::TaskRef>& strangers,
+            const std::shared_ptr<Session>& self) {
     {
       const MutexLock lock(mutex_);
       node_ = node;
@@ -114,6 +116,7 @@ class Session final : public AgentSession {
     welcome->set_isolation_timeout_ms(
         static_cast<uint64_t>(link_.loop.policy().isolation_timeout.millis()));
     welcome->mutable_strangers()->Assign(strangers.begin(), strangers.end());
+    welcome->set_faults_taken(faults_taken);
     Push(std::move(message));
     link_.view.SetConnected(node, link_.streams_joined, true);
     link_.sessions.Attach(node, self, MonotonicNanos());
@@ -205,6 +208,27 @@ bool IsStranger(const ClusterState& state, const tide::v1::TaskReport& task) {
          job->submitted_at.unix_nanos() != task.submitted_at();
 }
 
+// What this version does not understand is left out, not the message with it: that is acknowledged
+// as a whole, and never said again.
+template <typename Body>
+void AddUnderstood(NodeId node, Result<Body> body, std::vector<EventBody>& events) {
+  if (body) {
+    events.emplace_back(*std::move(body));
+  } else {
+    log::Warning("Part of a report ignored",
+                 {{"NodeId", node.value()}, {"Error", body.error().message}});
+  }
+}
+
+template <typename Message>
+void AddFaults(NodeId node, const Message& message, std::vector<EventBody>& events) {
+  for (const tide::v1::Fault& fault : message.faults()) {
+    AddUnderstood(node, wire::FromProto(fault, node), events);
+  }
+}
+
+// Faults come before the tasks that they explain: else a job would be over, as failed by itself,
+// when its reason is read. Only a node that is new has to join first.
 Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
                                         Reply& reply,
                                         const tide::v1::Hello& hello,
@@ -223,30 +247,26 @@ Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
     TIDE_ASSIGN(TaskReported report, wire::FromProto(task, reply.node));
     joined.tasks.push_back(std::move(report));
   }
-  return std::vector<EventBody>{std::move(joined)};
+  std::vector<EventBody> events;
+  if (batch.state().FindNode(identity.name) != nullptr) {
+    AddFaults(reply.node, hello, events);
+    events.emplace_back(std::move(joined));
+  } else {
+    events.emplace_back(std::move(joined));
+    AddFaults(reply.node, hello, events);
+  }
+  return events;
 }
 
-// What this version does not understand is left out, not the report with it: it is acknowledged as
-// a whole, and never said again.
 std::vector<EventBody> MakeReport(const ClusterState& state,
                                   NodeId node,
                                   const tide::v1::Report& report) {
   std::vector<EventBody> events;
-  const auto add = [&](auto body) {
-    if (body) {
-      events.emplace_back(*std::move(body));
-    } else {
-      log::Warning("Part of a report ignored",
-                   {{"NodeId", node.value()}, {"Error", body.error().message}});
-    }
-  };
+  AddFaults(node, report, events);
   for (const tide::v1::TaskReport& task : report.tasks()) {
     if (!IsStranger(state, task)) {  // the agent learns about it when it is to start the other
-      add(wire::FromProto(task, node));
+      AddUnderstood(node, wire::FromProto(task, node), events);
     }
-  }
-  for (const tide::v1::Fault& fault : report.faults()) {
-    add(wire::FromProto(fault, node));
   }
   if (report.has_validation()) {
     events.emplace_back(wire::FromProto(report.validation(), node));
@@ -308,9 +328,10 @@ class AgentStream final : public Reactor {
     request.make = [hello, strangers](BatchContext& batch, Reply& reply) {
       return MakeJoin(batch, reply, hello, *strangers);
     };
-    request.done = [session = session_, strangers](const Reply& reply) {
+    request.done = [session = session_, strangers, faults = hello.faults_size()](
+                       const Reply& reply) {
       if (reply.status) {
-        session->Join(reply.node, session, *strangers);
+        session->Join(reply.node, static_cast<uint32_t>(faults), *strangers, session);
       } else {
         session->Refuse(reply.status.error().message);
       }

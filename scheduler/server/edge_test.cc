@@ -328,6 +328,50 @@ TEST_CASE("one part of a report that is not understood does not take the rest wi
   CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
 }
 
+// The exit of task 0 and the kernel's line that explains it.
+template <typename Message>
+void FailWithXid(const tide::v1::StartTask& start, Message* message) {
+  tide::v1::TaskReport* task = message->add_tasks();
+  task->set_job_id(start.job_id());
+  task->set_epoch(start.epoch());
+  task->set_state(tide::v1::TASK_STATE_EXITED);
+  task->mutable_exit()->set_reason(tide::v1::EXIT_REASON_FAILED);
+  task->mutable_exit()->set_code(1);
+  tide::v1::Fault* fault = message->add_faults();
+  fault->set_kind(tide::v1::FAULT_KIND_XID);
+  fault->set_code(79);
+  fault->set_device("0000:03:00");
+}
+
+TEST_CASE("a fault explains the failure that is reported with it") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().welcome().faults_taken() == 0);
+  edge.Submit(AJob());
+  const tide::v1::StartTask start = agent.Next().command().start();
+  tide::v1::AgentMessage message;
+  SECTION("in one report") {
+    FailWithXid(start, message.mutable_report());
+    agent.Write(message);
+    REQUIRE(Eventually([&] { return edge.world.view().Since(0).incidents_size() == 1; }));
+  }
+  SECTION("in the Hello of a restarted agent") {
+    Stream again(edge.address());
+    message.mutable_hello()->mutable_node()->set_name("n1");
+    message.mutable_hello()->mutable_node()->set_group("default");
+    message.mutable_hello()->mutable_node()->set_zone("A");
+    message.mutable_hello()->mutable_node()->set_leaf("l1");
+    FailWithXid(start, message.mutable_hello());
+    again.Write(message);
+    CHECK(again.Next().welcome().faults_taken() == 1);
+  }
+  const tide::v1::Job job = edge.world.view().Since(0).jobs(0);
+  CHECK(job.state() == tide::v1::JOB_STATE_QUEUED);
+  CHECK(job.attempts(0).end_reason() == "fault");
+  CHECK(job.hardware_restarts() == 1);
+}
+
 TEST_CASE("heartbeats are answered and show live progress") {
   Edge edge;
   Stream agent(edge.address());

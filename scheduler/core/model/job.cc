@@ -70,6 +70,22 @@ const Allocation* AllocationOf(const Job& job) {
       job.phase);
 }
 
+bool AwaitsEvidence(const Job& job) {
+  const auto* stopping = std::get_if<Stopping>(&job.phase);
+  const bool has_hardware = job.spec.gpus_per_node > 0 || job.spec.nodes > 1;  // GPUs or links
+  if (stopping == nullptr || stopping->cause != StopCause::kFailed || !has_hardware) {
+    return false;
+  }
+  bool failed = false;
+  for (const Task& task : job.attempts.back().tasks) {
+    if (task.state != TaskState::kExited) {
+      return false;
+    }
+    failed = failed || task.exit.reason == ExitReason::kFailed;
+  }
+  return failed;
+}
+
 Instant FirstLeftAt(const Attempt& attempt) {
   Instant first;
   for (const Task& task : attempt.tasks) {

@@ -181,6 +181,10 @@ inline constexpr size_t kAvoidMax = 16;
 // The allocation while there is one, else nullptr.
 [[nodiscard]] const Allocation* AllocationOf(const Job& job);
 
+// Every task of it is gone, and it failed in a way that broken hardware could explain. Its verdict
+// waits for a moment: the kernel's line and the exit of a rank travel on different paths.
+[[nodiscard]] bool AwaitsEvidence(const Job& job);
+
 // When the first task of the attempt saved and left; not set = none has.
 [[nodiscard]] Instant FirstLeftAt(const Attempt& attempt);
 
