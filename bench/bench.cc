@@ -7,7 +7,12 @@ namespace {
 
 constexpr Bench kBenches[] = {
     {"decide-full", "one decision: nothing free, every waiting gang considered", RunDecideFull},
+    {"decide-fill", "an empty cluster filled from a long queue", RunDecideFill},
     {"place-one", "one gang placed on a half-busy cluster", RunPlaceOne},
+    {"preempt", "victims for a large gang, or the proof that none suffice", RunPreempt},
+    {"whatif", "a plan on a copy of a live state", RunWhatif},
+    {"step-event", "one event into a live cluster", RunStepEvent},
+    {"scaling", "cost against nodes and waiting jobs", RunScaling},
 };
 
 struct MetricText {

@@ -6,6 +6,11 @@
 namespace tide::bench {
 
 void RunDecideFull(Run& run);
+void RunDecideFill(Run& run);
 void RunPlaceOne(Run& run);
+void RunPreempt(Run& run);
+void RunWhatif(Run& run);
+void RunStepEvent(Run& run);
+void RunScaling(Run& run);
 
 }  // namespace tide::bench

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "scheduler/core/step.h"
 #include "scheduler/core/testing/builders.h"
 
 namespace tide::bench {
@@ -11,8 +12,9 @@ namespace {
 constexpr uint32_t kNodesPerLeaf = 16;
 constexpr uint32_t kUsers = 200;
 constexpr uint32_t kProjects = 20;
-constexpr int32_t kVeryHigh = 40;
-constexpr int32_t kHigh = 30;
+
+// A gang of a mix takes at most this part of a zone, so that small clusters have queues, too.
+constexpr uint32_t kPartOfZone = 8;
 
 // Shares of job sizes, per thousand: mostly small, nodes mostly in large ones, as in public traces
 // of training clusters.
@@ -83,28 +85,26 @@ uint32_t World::DrawNodes(uint32_t most) {
   auto draw = static_cast<uint32_t>(prng_.Below(1000));
   for (const SizeShare& size : kSizes) {
     if (draw < size.per_mille) {
-      return std::min(size.nodes, most);
+      return std::min({size.nodes, most, std::max(1U, nodes_in_zone_ / kPartOfZone)});
     }
     draw -= size.per_mille;
   }
   return 1;
 }
 
-uint32_t World::LargestGang() const {
-  return std::max<uint32_t>(1, nodes_in_zone_ / 8);
-}
-
-void World::RunMix(int32_t priority, uint32_t most, uint32_t busy_percent) {
+void World::Fill(const Running& running) {
   const auto end = static_cast<uint32_t>(state.nodes.size());
-  for (uint32_t first = 0; first < end;) {
-    const uint32_t zone_end = first < nodes_in_zone_ ? nodes_in_zone_ : end;
-    const uint32_t size = std::min({DrawNodes(most), LargestGang(), zone_end - first});
+  for (uint32_t next = 0; next < end;) {
+    const uint32_t zone_end = next < nodes_in_zone_ ? nodes_in_zone_ : end;
+    const uint32_t size = DrawNodes(running.most);
     std::vector<NodeId> nodes;
-    for (uint32_t i = 0; i < size; ++i) {
-      nodes.emplace_back(first + i);
+    for (; next < zone_end && nodes.size() < size; ++next) {
+      if (TakesWork(state.nodes[next])) {
+        nodes.emplace_back(next);
+      }
     }
-    first += size;
-    if (prng_.Below(100) < busy_percent) {
+    const int32_t priority = running.classes[prng_.Below(running.classes.size())];
+    if (!nodes.empty() && prng_.Below(100) < running.busy_percent) {
       const Duration ran = Duration::Seconds(static_cast<int64_t>(prng_.Below(36'000)));
       RunOn(nodes, testing::AJob().Priority(priority).Spec(), now - ran);
     }
@@ -120,17 +120,25 @@ void World::SubmitMix(uint32_t count, int32_t highest) {
   }
   for (uint32_t i = 0; i < count; ++i) {
     const int32_t priority = classes[prng_.Below(classes.size())];
-    const uint32_t nodes = std::min(DrawNodes(512), LargestGang());
-    JobSpec spec = testing::AJob().Nodes(nodes).Priority(priority).Gpus(8).Spec();
+    JobSpec spec = testing::AJob().Nodes(DrawNodes(512)).Priority(priority).Gpus(8).Spec();
     const uint64_t user = prng_.Below(kUsers);
     spec.project = "project" + std::to_string(user % kProjects);
     Submit(spec, "user" + std::to_string(user));
   }
 }
 
+void World::Settle() {
+  const StepResult result = Step(state, {}, policy, now);
+  for (const Event& event : result.log) {
+    TIDE_CHECK(!std::holds_alternative<JobPlaced>(event.body) &&
+                   !std::holds_alternative<SuspendRequested>(event.body),
+               "the world is at rest");
+  }
+}
+
 World BusyWorld(uint32_t nodes, uint32_t pending) {
   World world(nodes);
-  world.RunMix(kVeryHigh, 512);
+  world.Fill({.classes = {kVeryHigh}});
   world.SubmitMix(pending, kHigh);
   world.Settle();
   return world;
@@ -138,7 +146,7 @@ World BusyWorld(uint32_t nodes, uint32_t pending) {
 
 World HalfBusyWorld(uint32_t nodes) {
   World world(nodes);
-  world.RunMix(kVeryHigh, 64, 50);
+  world.Fill({.classes = {kVeryHigh}, .most = 64, .busy_percent = 50});
   world.Settle();
   return world;
 }
@@ -146,7 +154,7 @@ World HalfBusyWorld(uint32_t nodes) {
 World WaitingWorld(uint32_t nodes, uint32_t pending) {
   World world(nodes);
   world.SubmitMix(pending, kHigh);
-  world.Settle();
+  world.state.changed = ChangeSet();  // as after a commit
   return world;
 }
 

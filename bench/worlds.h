@@ -15,6 +15,19 @@ namespace tide::bench {
 inline constexpr uint32_t kNodes = 10'000;
 inline constexpr uint32_t kPending = 10'000;
 
+// Classes of the jobs in these worlds.
+inline constexpr int32_t kVeryHigh = 40;
+inline constexpr int32_t kHigh = 30;
+inline constexpr int32_t kNormal = 10;
+inline constexpr int32_t kLow = 0;
+
+// What runs: jobs of mixed sizes up to `most` nodes, each of a class drawn from `classes`.
+struct Running {
+  std::vector<int32_t> classes;
+  uint32_t most = 512;
+  uint32_t busy_percent = 100;  // of the jobs; the places of the others stay empty
+};
+
 class World {
  public:
   ClusterState state;
@@ -30,19 +43,19 @@ class World {
   // An operator takes an idle node out of service.
   void Drain(NodeId node);
 
-  // Fills the cluster node by node with jobs of class `priority`, of mixed sizes up to `most`
-  // nodes. `busy_percent` of the jobs run; the places of the others stay empty.
-  void RunMix(int32_t priority, uint32_t most, uint32_t busy_percent = 100);
+  // Fills the nodes that take work, in order of their ids, with jobs that started in the last ten
+  // hours.
+  void Fill(const Running& running);
   // Submits `count` gangs of mixed sizes, users, projects and classes up to `highest`.
   void SubmitMix(uint32_t count, int32_t highest);
 
   void Do(EventBody body, Instant at);
-  // As after a commit: the rows that building changed are not part of what is measured.
-  void Settle() { state.changed = ChangeSet(); }
+  // Lets the scheduler do what it wants to do first (reserve nodes, say), so that what is measured
+  // is a cluster at rest. Nothing may start or leave by that.
+  void Settle();
 
  private:
   [[nodiscard]] uint32_t DrawNodes(uint32_t most);
-  [[nodiscard]] uint32_t LargestGang() const;
 
   Prng prng_{20260101};
   uint32_t nodes_in_zone_;
