@@ -12,7 +12,13 @@ constexpr Bench kBenches[] = {
     {"preempt", "victims for a large gang, or the proof that none suffice", RunPreempt},
     {"whatif", "a plan on a copy of a live state", RunWhatif},
     {"step-event", "one event into a live cluster", RunStepEvent},
-    {"scaling", "cost against nodes and waiting jobs", RunScaling},
+    {"submit", "a job is durable: one client, 64 clients", RunSubmit},
+    {"churn", "jobs started, ended and recorded per second", RunChurn},
+    {"start-gang", "submit until all tasks of a gang run", RunStartGang},
+    {"handover", "last victim gone until the beneficiary starts", RunHandover},
+    {"restart", "process start until a big cluster is served", RunRestart},
+    {"agents", "CPU and memory for connected agents", RunAgents},
+    {"scaling", "cost against nodes and waiting jobs", RunScaling, ScalingTables},
 };
 
 struct MetricText {

@@ -91,6 +91,8 @@ struct Bench {
   std::string_view name;
   std::string_view what;  // one line for --list
   void (*run)(Run&);
+  // Figures as Markdown, where one row for each case would not do.
+  std::string (*markdown)(const std::vector<Figure>&) = nullptr;
 };
 
 // All of them, in the order of the README.

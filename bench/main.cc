@@ -54,7 +54,9 @@ int RunAll(const Options& options, const std::vector<const Bench*>& chosen) {
     bench->run(run);
     figures += run.figures().size();
     if (options.markdown) {
-      std::printf("%s\n", MarkdownTable(run.figures()).c_str());
+      std::printf(
+          "%s\n",
+          (bench->markdown != nullptr ? bench->markdown : MarkdownTable)(run.figures()).c_str());
       continue;
     }
     for (const Figure& figure : run.figures()) {

@@ -33,6 +33,9 @@ struct Repeat {
 class Samples {
  public:
   void Add(int64_t nanos) { nanos_.push_back(nanos); }
+  void Append(const Samples& other) {
+    nanos_.insert(nanos_.end(), other.nanos_.begin(), other.nanos_.end());
+  }
   [[nodiscard]] size_t size() const { return nanos_.size(); }
   // Nearest rank: the smallest sample that at least `percent` of all do not exceed. 100 = largest.
   // There must be one.   Cost: O(n log n).

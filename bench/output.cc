@@ -10,24 +10,24 @@
 namespace tide::bench {
 namespace {
 
-// Three digits that matter, no exponent: "0.0123", "4.57", "312", "98231".
-std::string FormatValue(double value) {
-  if (value == 0) {
-    return "0";
-  }
-  int decimals = 0;
-  for (double scaled = value; scaled < 100 && decimals < 6; scaled *= 10) {
-    ++decimals;
-  }
-  return fmt::format("{:.{}f}", value, decimals);
+std::string TargetForMachines(const Target& target) {
+  return fmt::format("{} {}", target.at_most ? "<=" : ">=", target.value);
 }
 
-std::string FormatTarget(const std::optional<Target>& target, const char* at_most) {
-  if (!target) {
+// For people: bytes in megabytes.
+std::string FormatIn(Metric metric, double value) {
+  return metric == Metric::kBytes ? FormatValue(value / 1e6) + " MB" : FormatValue(value);
+}
+
+std::string TargetForPeople(const Figure& figure) {
+  if (!figure.target) {
     return "";
   }
-  const char* at_least = at_most[0] == '<' ? ">=" : "≥";
-  return fmt::format("{} {}", target->at_most ? at_most : at_least, target->value);
+  const double value = figure.target->value;
+  return fmt::format("{} {}",
+                     figure.target->at_most ? "≤" : "≥",
+                     figure.metric == Metric::kBytes ? fmt::format("{} MB", value / 1e6)
+                                                     : fmt::format("{}", value));
 }
 
 std::string Mark(const Figure& figure) {
@@ -38,6 +38,17 @@ std::string Mark(const Figure& figure) {
 }
 
 }  // namespace
+
+std::string FormatValue(double value) {
+  if (value == 0) {
+    return "0";
+  }
+  int decimals = 0;
+  for (double scaled = value; scaled < 100 && decimals < 6; scaled *= 10) {
+    ++decimals;
+  }
+  return fmt::format("{:.{}f}", value, decimals);
+}
 
 bool IsMet(const Figure& figure) {
   if (!figure.target) {
@@ -56,7 +67,7 @@ std::string JsonLine(const Figure& figure, const Machine& machine) {
   line["unit"] = MetricUnit(figure.metric);
   line["n"] = figure.samples;
   if (figure.target) {
-    line["target"] = FormatTarget(figure.target, "<=");
+    line["target"] = TargetForMachines(*figure.target);
   } else {
     line["target"] = nullptr;
   }
@@ -86,8 +97,8 @@ std::string TableRow(const Figure& figure) {
                      figure.bench.substr(0, 12),
                      figure.what.substr(0, 26),
                      MetricName(figure.metric),
-                     FormatValue(figure.value),
-                     FormatTarget(figure.target, "≤"),
+                     FormatIn(figure.metric, figure.value),
+                     TargetForPeople(figure),
                      mark.empty() ? " " : mark,
                      figure.samples);
 }
@@ -120,9 +131,9 @@ std::string MarkdownTable(const std::vector<Figure>& figures) {
         continue;
       }
       const Figure& figure = *cell->second;
-      text += " " + FormatValue(figure.value);
+      text += " " + FormatIn(figure.metric, figure.value);
       if (figure.target) {
-        text += fmt::format(" {} {}", FormatTarget(figure.target, "≤"), Mark(figure));
+        text += fmt::format(" {} {}", TargetForPeople(figure), Mark(figure));
       }
       text += " |";
     }

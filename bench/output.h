@@ -14,6 +14,9 @@ namespace tide::bench {
 // is "<= 5", ">= 5000" or null.
 [[nodiscard]] std::string JsonLine(const Figure& figure, const Machine& machine);
 
+// Three digits that matter, without an exponent: "0.0123", "4.57", "312", "98231".
+[[nodiscard]] std::string FormatValue(double value);
+
 // At most 80 columns: metric, value, target and whether it is met.
 [[nodiscard]] std::string TableHeader();
 [[nodiscard]] std::string TableRow(const Figure& figure);

@@ -3,7 +3,12 @@
 
 #include <fmt/core.h>
 
+#include <map>
+#include <optional>
+#include <sstream>
+
 #include "bench/benches.h"
+#include "bench/output.h"
 #include "bench/worlds.h"
 #include "common/base/check.h"
 #include "scheduler/core/step.h"
@@ -63,7 +68,69 @@ void MeasurePlacement(Run& run, uint32_t nodes) {
            }));
 }
 
+struct Size {
+  uint32_t nodes = 0;
+  uint32_t pending = 0;
+  auto operator<=>(const Size&) const = default;
+};
+
+struct Point {
+  std::string measure;  // decide, report or place
+  Size size;
+};
+
+std::optional<Point> ParseCase(const std::string& what) {
+  std::istringstream words(what);
+  Point point;
+  std::string times;
+  if (words >> point.measure >> point.size.nodes >> times >> point.size.pending) {
+    return point;
+  }
+  return std::nullopt;
+}
+
+// p50 by size and measure.
+using Points = std::map<Size, std::map<std::string, double>>;
+
+std::string Cell(const Points& points, Size size, const std::string& measure) {
+  const auto row = points.find(size);
+  if (row == points.end() || !row->second.contains(measure)) {
+    return "";
+  }
+  return FormatValue(row->second.at(measure));
+}
+
 }  // namespace
+
+std::string ScalingTables(const std::vector<Figure>& figures) {
+  Points points;
+  for (const Figure& figure : figures) {
+    const auto point = ParseCase(figure.what);
+    if (point && figure.metric == Metric::kP50Ms) {
+      points[point->size][point->measure] = figure.value;
+    }
+  }
+  std::string nodes = "| nodes | waiting | decide | one report | place 8 nodes |\n";
+  nodes += "|---:|---:|---:|---:|---:|\n";
+  std::string pending = "| nodes | waiting | decide | one report |\n|---:|---:|---:|---:|\n";
+  for (const auto& [size, row] : points) {
+    if (size.pending == 1) {
+      continue;  // shown with the nodes
+    }
+    const std::string cells = fmt::format("| {} | {} | {} | {} |",
+                                          size.nodes,
+                                          size.pending,
+                                          Cell(points, size, "decide"),
+                                          Cell(points, size, "report"));
+    if (size.pending == kPending) {
+      nodes += fmt::format("{} {} |\n", cells, Cell(points, {size.nodes, 1}, "place"));
+    }
+    if (size.nodes == kNodes) {
+      pending += cells + "\n";
+    }
+  }
+  return nodes + "\n" + pending;
+}
 
 void RunScaling(Run& run) {
   const uint32_t nodes_fixed = run.quick() ? 64 : kNodes;
