@@ -42,7 +42,8 @@ struct FakeAgents::Shared {
   mutable Condition changed;
   Counts counts TIDE_GUARDED_BY(mutex);
   uint32_t welcomed TIDE_GUARDED_BY(mutex) = 0;
-  uint32_t ended TIDE_GUARDED_BY(mutex) = 0;
+  uint32_t broken TIDE_GUARDED_BY(mutex) = 0;  // streams that ended by themselves
+  uint32_t ended TIDE_GUARDED_BY(mutex) = 0;   // gRPC is done with them
   bool stopping TIDE_GUARDED_BY(mutex) = false;
   std::vector<std::unique_ptr<Agent>> agents;
   std::thread beats;
@@ -100,6 +101,8 @@ class FakeAgents::Agent final
 
   void OnReadDone(bool ok) override {
     if (!ok) {
+      const MutexLock lock(shared_.mutex);
+      shared_.broken += shared_.stopping ? 0 : 1;
       return;
     }
     if (incoming_.has_welcome()) {
@@ -108,6 +111,9 @@ class FakeAgents::Agent final
       shared_.changed.NotifyAll();
     } else if (incoming_.has_command()) {
       Obey(incoming_.command());
+    } else if (incoming_.has_ack() && incoming_.ack().seq() == 0) {  // not of a report
+      const MutexLock lock(shared_.mutex);
+      ++shared_.counts.beats;
     }
     StartRead(&incoming_);
   }
@@ -283,7 +289,7 @@ FakeAgents::Counts FakeAgents::WaitForForgotten(uint64_t forgotten) const {
 
 uint32_t FakeAgents::connected() const {
   const MutexLock lock(shared_->mutex);
-  return shared_->welcomed - shared_->ended;
+  return shared_->welcomed - shared_->broken;
 }
 
 }  // namespace tide::bench

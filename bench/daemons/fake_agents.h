@@ -29,6 +29,7 @@ class FakeAgents {
     uint64_t started = 0;         // tasks told to start
     uint64_t left = 0;            // tasks that left on the scheduler's order
     uint64_t forgotten = 0;       // ends that the scheduler has on disk
+    uint64_t beats = 0;           // heartbeats that the scheduler answered
     int64_t last_started_ns = 0;  // CLOCK_MONOTONIC
     int64_t last_left_ns = 0;
   };
