@@ -16,6 +16,7 @@ namespace {
 constexpr uint32_t kSmall = 3;
 
 void MeasureDecision(Run& run, std::string_view what, World world, uint32_t gang, bool possible) {
+  TIDE_CHECK(run.quick() || world.state.live.size() >= 5000, "5,000 jobs run");
   world.Submit(testing::AJob().Nodes(gang).Gpus(8).Priority(kHigh).Spec(), "ada");
   const Samples samples = Measure(run.Times(50), [&] {
     Decision decision = Decide(world.state, world.policy, world.now);

@@ -1,5 +1,5 @@
 // step-event: what a busy cluster does all day, one cause at a time: a task reports progress,
-// repeats itself, a job ends and another one starts, a job is submitted.
+// repeats itself, a job ends (and what fits then starts), a job is submitted.
 
 #include <vector>
 
