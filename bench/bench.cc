@@ -1,0 +1,84 @@
+#include "bench/bench.h"
+
+#include "bench/benches.h"
+
+namespace tide::bench {
+namespace {
+
+constexpr Bench kBenches[] = {
+    {"decide-full", "one decision: nothing free, every waiting gang considered", RunDecideFull},
+    {"decide-fill", "an empty cluster filled from a long queue", RunDecideFill},
+    {"place-one", "one gang placed on a half-busy cluster", RunPlaceOne},
+    {"preempt", "victims for a large gang, or the proof that none suffice", RunPreempt},
+    {"whatif", "a plan on a copy of a live state", RunWhatif},
+    {"step-event", "one event into a live cluster", RunStepEvent},
+    {"submit", "a job is durable: one client, 64 clients", RunSubmit},
+    {"churn", "jobs started, ended and recorded per second", RunChurn},
+    {"start-gang", "submit until all tasks of a gang run", RunStartGang},
+    {"handover", "last victim gone until the beneficiary starts", RunHandover},
+    {"restart", "process start until a big cluster is served", RunRestart},
+    {"agents", "CPU and memory for connected agents", RunAgents},
+    {"scaling", "cost against nodes and waiting jobs", RunScaling, ScalingTables},
+};
+
+struct MetricText {
+  std::string_view name;
+  std::string_view unit;
+};
+
+// By value of Metric.
+constexpr MetricText kMetrics[kMetricCount] = {
+    {"p50_ms", "ms"},
+    {"p99_ms", "ms"},
+    {"max_ms", "ms"},
+    {"per_s", "1/s"},
+    {"ratio", ""},
+    {"count", ""},
+    {"bytes", "B"},
+    {"cpu_s", "s"},
+};
+
+std::optional<Target> AtMostMs(const std::optional<double>& ms) {
+  return ms ? std::optional<Target>(AtMost(*ms)) : std::nullopt;
+}
+
+}  // namespace
+
+std::string_view MetricName(Metric metric) {
+  return kMetrics[static_cast<int>(metric)].name;
+}
+
+std::string_view MetricUnit(Metric metric) {
+  return kMetrics[static_cast<int>(metric)].unit;
+}
+
+bool Run::Wants(std::string_view what) const {
+  return what.find(filter_) != std::string_view::npos;
+}
+
+Repeat Run::Times(size_t repetitions) const {
+  Repeat repeat;
+  repeat.most = quick_ ? 3 : repetitions;
+  repeat.warm_up = quick_ ? 0 : 3;
+  return repeat;
+}
+
+void Run::Add(std::string_view what,
+              Metric metric,
+              double value,
+              size_t samples,
+              std::optional<Target> target) {
+  figures_.push_back({bench_, std::string(what), metric, value, samples, target});
+}
+
+void Run::AddTimes(std::string_view what, const Samples& samples, const TimeTargets& targets) {
+  Add(what, Metric::kP50Ms, samples.PercentileMs(50), samples.size(), AtMostMs(targets.p50_ms));
+  Add(what, Metric::kP99Ms, samples.PercentileMs(99), samples.size(), AtMostMs(targets.p99_ms));
+  Add(what, Metric::kMaxMs, samples.PercentileMs(100), samples.size(), AtMostMs(targets.max_ms));
+}
+
+std::span<const Bench> Benches() {
+  return kBenches;
+}
+
+}  // namespace tide::bench

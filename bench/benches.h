@@ -1,0 +1,27 @@
+#pragma once
+// One function for each benchmark, each in the file of its name.
+
+#include "bench/bench.h"
+
+namespace tide::bench {
+
+void RunDecideFull(Run& run);
+void RunDecideFill(Run& run);
+void RunPlaceOne(Run& run);
+void RunPreempt(Run& run);
+void RunWhatif(Run& run);
+void RunStepEvent(Run& run);
+void RunScaling(Run& run);
+
+// With real processes on this machine (daemons/).
+void RunSubmit(Run& run);
+void RunChurn(Run& run);
+void RunStartGang(Run& run);
+void RunHandover(Run& run);
+void RunRestart(Run& run);
+void RunAgents(Run& run);
+
+// p50 by size: one table against nodes, one against waiting jobs.
+[[nodiscard]] std::string ScalingTables(const std::vector<Figure>& figures);
+
+}  // namespace tide::bench

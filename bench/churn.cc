@@ -1,0 +1,44 @@
+// churn: jobs that are submitted, placed, started, ended and recorded per second. A job counts when
+// the scheduler has its end on disk and says so to the agent.
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "bench/benches.h"
+#include "bench/daemons/fake_agents.h"
+#include "bench/daemons/scheduler_process.h"
+#include "common/base/check.h"
+#include "scheduler/core/testing/builders.h"
+
+namespace tide::bench {
+
+void RunChurn(Run& run) {
+  if (!run.Wants("1 node")) {
+    return;
+  }
+  constexpr size_t kClients = 32;
+  const size_t each = run.quick() ? 2 : 150;
+  const BenchFolder folder;
+  const SchedulerProcess scheduler(folder);
+  const FakeAgents agents(scheduler, {.count = run.quick() ? 8U : 512U, .exit_at_once = true});
+  const int64_t start = MonotonicNanos();
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kClients; ++i) {
+    threads.emplace_back([&] {
+      SchedulerClient client(scheduler);
+      for (size_t n = 0; n < each; ++n) {
+        TIDE_CHECK(client.Submit(testing::AJob().Gpus(8).Spec()).has_value(), "a job is accepted");
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  const size_t jobs = kClients * each;
+  (void)agents.WaitForForgotten(jobs);
+  const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
+  run.Add("1 node", Metric::kPerS, static_cast<double>(jobs) / seconds, jobs, AtLeast(2000));
+}
+
+}  // namespace tide::bench

@@ -1,0 +1,120 @@
+// tide-bench: measures Tide. `tide-bench --list` names the benchmarks.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/bench.h"
+#include "bench/output.h"
+#include "common/base/exit_codes.h"
+
+namespace tide::bench {
+namespace {
+
+struct Options {
+  std::vector<std::string> names;
+  std::string filter;
+  bool json = false;
+  bool markdown = false;
+  bool quick = false;
+  bool list = false;
+};
+
+const Bench* FindBench(std::string_view name) {
+  const auto benches = Benches();
+  const auto it = std::find_if(
+      benches.begin(), benches.end(), [&](const Bench& bench) { return bench.name == name; });
+  return it == benches.end() ? nullptr : &*it;
+}
+
+int List() {
+  for (const Bench& bench : Benches()) {
+    std::printf("%-12.*s %.*s\n",
+                static_cast<int>(bench.name.size()),
+                bench.name.data(),
+                static_cast<int>(bench.what.size()),
+                bench.what.data());
+  }
+  return kExitOk;
+}
+
+int RunAll(const Options& options, const std::vector<const Bench*>& chosen) {
+  const Machine machine = ReadMachine();
+  if (!options.json) {
+    std::printf("%s\n\n", DescribeMachine(machine).c_str());
+  }
+  if (!options.json && !options.markdown) {
+    std::fputs(TableHeader().c_str(), stdout);
+  }
+  size_t figures = 0;
+  for (const Bench* bench : chosen) {
+    Run run(bench->name, options.quick, options.filter);
+    bench->run(run);
+    figures += run.figures().size();
+    if (options.markdown) {
+      std::printf(
+          "%s\n",
+          (bench->markdown != nullptr ? bench->markdown : MarkdownTable)(run.figures()).c_str());
+      continue;
+    }
+    for (const Figure& figure : run.figures()) {
+      std::fputs(
+          options.json ? (JsonLine(figure, machine) + "\n").c_str() : TableRow(figure).c_str(),
+          stdout);
+    }
+    std::fflush(stdout);
+  }
+  if (figures == 0) {
+    std::fprintf(stderr,
+                 "tide-bench: no case of these benchmarks contains \"%s\"; leave --filter out to "
+                 "see all\n",
+                 options.filter.c_str());
+    return kExitUsage;
+  }
+  return kExitOk;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Measures Tide and compares with its targets");
+  app.add_option("NAME", options.names, "benchmarks to run (none: all)");
+  app.add_option("--filter", options.filter, "only cases that contain this text");
+  app.add_flag("--json", options.json, "one JSON line for each figure");
+  app.add_flag("--markdown", options.markdown, "a table for docs/measurements.md")
+      ->excludes("--json");
+  app.add_flag("--quick", options.quick, "tiny sizes: checks the benchmarks, measures nothing");
+  app.add_flag("--list", options.list, "names the benchmarks");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  if (options.list) {
+    return List();
+  }
+  std::vector<const Bench*> chosen;
+  for (const std::string& name : options.names) {
+    chosen.push_back(FindBench(name));
+    if (chosen.back() == nullptr) {
+      std::fprintf(stderr,
+                   "tide-bench: there is no benchmark \"%s\"; `tide-bench --list` names them\n",
+                   name.c_str());
+      return kExitUsage;
+    }
+  }
+  if (chosen.empty()) {
+    for (const Bench& bench : Benches()) {
+      chosen.push_back(&bench);
+    }
+  }
+  return RunAll(options, chosen);
+}
+
+}  // namespace
+}  // namespace tide::bench
+
+int main(int argc, char** argv) {
+  return tide::bench::Main(argc, argv);
+}

@@ -1,0 +1,35 @@
+// place-one: what it costs to find the nodes of one gang on a half-busy cluster, as a whole
+// decision with nothing else waiting.
+
+#include <string>
+
+#include "bench/benches.h"
+#include "bench/worlds.h"
+#include "common/base/check.h"
+#include "scheduler/core/decide.h"
+#include "scheduler/core/testing/builders.h"
+
+namespace tide::bench {
+
+void RunPlaceOne(Run& run) {
+  World half_busy = HalfBusyWorld(run.quick() ? 64 : kNodes);
+  for (const uint32_t nodes : {1U, 8U, 64U, 512U}) {
+    const std::string what = std::to_string(nodes) + (nodes == 1 ? " node" : " nodes");
+    if (!run.Wants(what) || nodes > half_busy.state.nodes.size() / 8) {
+      continue;
+    }
+    World world = half_busy;
+    world.Submit(testing::AJob().Nodes(nodes).Gpus(8).Spec(), "ada");
+    const Samples samples = Measure(run.Times(500), [&] {
+      Decision decision = Decide(world.state, world.policy, world.now);
+      TIDE_CHECK(decision.proposals.size() == 1 &&
+                     std::holds_alternative<JobPlaced>(decision.proposals.front()),
+                 "there is room for the gang");
+      return decision;
+    });
+    // Promised: 0.2 ms for any gang, 1 ms for 512 nodes.
+    run.AddTimes(what, samples, {.p50_ms = {}, .p99_ms = nodes < 512 ? 0.2 : 1, .max_ms = {}});
+  }
+}
+
+}  // namespace tide::bench

@@ -1,0 +1,71 @@
+#pragma once
+// Big clusters in chosen situations, the same on every machine: drawn from a seed, built from
+// events through Apply alone, so that they hold what a real scheduler's state would hold.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/prng.h"
+#include "scheduler/core/apply.h"
+#include "scheduler/core/policy/policy.h"
+
+namespace tide::bench {
+
+// The sizes that docs/measurements.md speaks of.
+inline constexpr uint32_t kNodes = 10'000;
+inline constexpr uint32_t kPending = 10'000;
+
+// Classes of the jobs in these worlds.
+inline constexpr int32_t kVeryHigh = 40;
+inline constexpr int32_t kHigh = 30;
+inline constexpr int32_t kNormal = 10;
+inline constexpr int32_t kLow = 0;
+
+// What runs: jobs of mixed sizes up to `most` nodes, each of a class drawn from `classes`.
+struct Running {
+  std::vector<int32_t> classes;
+  uint32_t most = 512;
+  uint32_t busy_percent = 100;  // of the jobs; the places of the others stay empty
+};
+
+class World {
+ public:
+  ClusterState state;
+  Policy policy;
+  Instant now = Instant::FromUnixNanos(1'800'000'000'000'000'000);
+
+  // Two zones of leaves with 16 nodes of 8 GPUs each; the last leaf of a zone may be smaller.
+  explicit World(uint32_t nodes);
+
+  JobId Submit(const JobSpec& spec, const std::string& user);
+  // Submits a job and has it run on `nodes` since `started`.
+  JobId RunOn(const std::vector<NodeId>& nodes, JobSpec spec, Instant started);
+  // An operator takes an idle node out of service.
+  void Drain(NodeId node);
+
+  // Fills the nodes that take work, in order of their ids, with jobs that started in the last ten
+  // hours.
+  void Fill(const Running& running);
+  // Submits `count` gangs of mixed sizes, users, projects and classes up to `highest`.
+  void SubmitMix(uint32_t count, int32_t highest);
+
+  void Do(EventBody body, Instant at);
+  // Lets the scheduler do what it wants to do first (reserve nodes, say), so that what is measured
+  // is a cluster at rest. Nothing may start or leave by that.
+  void Settle();
+
+ private:
+  [[nodiscard]] uint32_t DrawNodes(uint32_t most);
+
+  Prng prng_{20260101};
+  uint32_t nodes_in_zone_;
+};
+
+// Nothing is free and nobody can be asked to leave: everything runs in a class above all that wait.
+[[nodiscard]] World BusyWorld(uint32_t nodes, uint32_t pending);
+// About half of the nodes run jobs, in runs and holes as long as the jobs of the mix.
+[[nodiscard]] World HalfBusyWorld(uint32_t nodes);
+// Nothing runs yet.
+[[nodiscard]] World WaitingWorld(uint32_t nodes, uint32_t pending);
+
+}  // namespace tide::bench
