@@ -40,6 +40,11 @@ int64_t Ledger::Allocated() const {
 }
 
 void UsageMeter::Observe(int64_t now_ms, const Usage& usage) {
+  if (!begun_) {
+    begun_ = true;
+    begin_ms_ = now_ms;
+    now_ms_ = now_ms;
+  }
   const int64_t span = now_ms - now_ms_;
   TIDE_CHECK(span >= 0, "virtual time goes forward");
   const int64_t in_service = capacity_ - usage_.out_of_service;

@@ -53,7 +53,8 @@ class UsageMeter {
   // The idle and out-of-service classes; those of jobs are zero.
   [[nodiscard]] const Ledger& idle() const { return idle_; }
   [[nodiscard]] int64_t capacity() const { return capacity_; }
-  [[nodiscard]] int64_t elapsed_ms() const { return now_ms_; }
+  // From the first observation to the last.
+  [[nodiscard]] int64_t elapsed_ms() const { return begun_ ? now_ms_ - begin_ms_ : 0; }
   // GPU-milliseconds that jobs held.
   [[nodiscard]] int64_t allocated() const { return allocated_; }
   // Allocated over in-service capacity while demand was at least the capacity; -1 if never.
@@ -61,6 +62,8 @@ class UsageMeter {
 
  private:
   int64_t capacity_;
+  bool begun_ = false;
+  int64_t begin_ms_ = 0;
   int64_t now_ms_ = 0;
   Usage usage_;
   Ledger idle_;

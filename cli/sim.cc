@@ -1,0 +1,116 @@
+// tide sim: replays a trace of jobs under a policy, in virtual time. Asks no server.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/context.h"
+#include "cli/verbs.h"
+#include "common/base/file.h"
+#include "sim/results.h"
+#include "sim/simulate.h"
+
+namespace tide::cli {
+namespace {
+
+struct Options {
+  sim::SimOptions sim;
+  std::string users = "job";
+  std::string placement;
+  std::string json_out;
+  std::string jobs_out;
+};
+
+int ExitCodeOf(const Error& error) {
+  if (error.code == ErrorCode::kInvalidArgument) {
+    return kExitUsage;
+  }
+  if (error.code == ErrorCode::kNotFound) {
+    return kExitNotFound;
+  }
+  return error.code == ErrorCode::kNeverFits ? kExitNeverFits : kExitFailed;
+}
+
+int Fail(Context& context, const Error& error) {
+  return context.Report({ExitCodeOf(error), error.message, {}, false});
+}
+
+// Each policy has one placement: the published rules for the references, the scheduler's own for
+// time-sharing. Naming the other one is a mistake worth a word.
+Status CheckPlacement(const Options& options) {
+  const std::string own = options.sim.policy == "time-sharing" ? "tide" : "helios";
+  if (options.placement.empty() || options.placement == own) {
+    return {};
+  }
+  return tide::Fail(ErrorCode::kInvalidArgument,
+                    "--placement " + options.placement + " does not go with --policy " +
+                        options.sim.policy + ", which places by the rules of " + own +
+                        "; leave it out");
+}
+
+Status Write(const std::string& path, const std::string& text) {
+  return path.empty() ? Status() : WriteFileDurably(path, text, 0644);
+}
+
+int Run(Context& context, Options& options) {
+  const auto users = sim::ParseUserRule(options.users);
+  if (!users) {
+    return Fail(context, {users.error().code, "--users: " + users.error().message});
+  }
+  options.sim.users = *users;
+  if (const Status placement = CheckPlacement(options); !placement) {
+    return Fail(context, placement.error());
+  }
+  const auto simulation = sim::Simulate(options.sim);
+  if (!simulation) {
+    return Fail(context, simulation.error());
+  }
+  const sim::Results results = sim::Summarize(simulation->run);
+  const std::string text = sim::ToJson(results);
+  for (const Status& written :
+       {Write(options.json_out, text),
+        Write(options.jobs_out, sim::ToJobsCsv(simulation->trace, simulation->run))}) {
+    if (!written) {
+      return Fail(context, written.error());
+    }
+  }
+  context.Print(context.format() == Format::kTable ? sim::ToText(results) : text);
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddSimVerb(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("sim", "Replay a trace of jobs under a policy, in virtual time");
+  sim::SimOptions& sim = options->sim;
+  verb->add_option("--trace", sim.trace, "CSV of jobs, plain or gzip")->required();
+  verb->add_option("--policy", sim.policy, "Who runs when")
+      ->check(CLI::IsMember(sim::PolicyNames()))
+      ->required();
+  verb->add_option("--nodes", sim.nodes, "A cluster of this many equal nodes in one zone")
+      ->check(CLI::Range(1, 1'000'000))
+      ->required();
+  verb->add_option("--gpus-per-node", sim.gpus_per_node, "GPUs of each of them; 8")
+      ->check(CLI::Range(1, 64));
+  verb->add_option(
+          "--placement", options->placement, "tide or helios; the policy's own if left out")
+      ->check(CLI::IsMember({"tide", "helios"}));
+  verb->add_option("--users", options->users, "Whose the jobs are: job, column, or a number; job");
+  verb->add_option("--seed", sim.seed, "For everything drawn at random; 1");
+  verb->add_option("--compress", sim.compress, "Divide submit times by this; 1")
+      ->check(CLI::Range(0.001, 1e6));
+  verb->add_option("--preempt-cost-s",
+                   sim.preempt_cost_s,
+                   "Seconds a suspension costs a job; references: as published if left out")
+      ->check(CLI::Range(0, 86'400));
+  verb->add_option("--json", options->json_out, "Write the figures to this file");
+  verb->add_option("--jobs", options->jobs_out, "Write one line per job to this file, as CSV");
+  verb->footer(
+      "A trace has the columns "
+      "job_id,submit_s,duration_s,gpus,gpus_per_node,user,group,status,kind.\n"
+      "What the figures mean: docs/guide/simulator.md.");
+  verb->callback([options, &context] { context.exit_code = Run(context, *options); });
+}
+
+}  // namespace tide::cli
