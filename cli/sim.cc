@@ -77,6 +77,24 @@ int Run(Context& context, Options& options) {
   return kExitOk;
 }
 
+void AddTimeSharingOptions(CLI::App& verb, sim::SimOptions& sim) {
+  verb.add_option("--save-s", sim.save_s, "Of that cost, seconds for saving; a third")
+      ->check(CLI::Range(0, 86'400));
+  verb.add_option("--start-s", sim.start_s, "Seconds of a job's first start; 0")
+      ->check(CLI::Range(0, 86'400));
+  verb.add_option("--zone", sim.zone, "Zone rule of every job: cross-ok or single; cross-ok")
+      ->check(CLI::IsMember({"cross-ok", "single"}));
+  verb.add_option(
+      "--faults", sim.faults, "Trace of faults, file of rates, or faults per 1000 node-days");
+  verb.add_option("--checkpoint-every-s",
+                  sim.checkpoint_every_s,
+                  "With --faults: seconds of work between checkpoints; 300")
+      ->check(CLI::Range(1, 1'000'000));
+  verb.add_option(
+          "--checkpoint-cost-s", sim.checkpoint_cost_s, "Seconds that ranks wait for each; 1")
+      ->check(CLI::Range(0.0, 86'400.0));
+}
+
 }  // namespace
 
 void AddSimVerb(CLI::App& app, Context& context) {
@@ -88,9 +106,9 @@ void AddSimVerb(CLI::App& app, Context& context) {
   verb->add_option("--policy", sim.policy, "Who runs when")
       ->check(CLI::IsMember(sim::PolicyNames()))
       ->required();
-  verb->add_option("--nodes", sim.nodes, "A cluster of this many equal nodes in one zone")
-      ->check(CLI::Range(1, 1'000'000))
-      ->required();
+  verb->add_option("--cluster", sim.cluster, "Cluster file (configs/)");
+  verb->add_option("--nodes", sim.nodes, "Instead: this many equal nodes in one zone")
+      ->check(CLI::Range(1, 100'000));
   verb->add_option("--gpus-per-node", sim.gpus_per_node, "GPUs of each of them; 8")
       ->check(CLI::Range(1, 64));
   verb->add_option(
@@ -102,8 +120,9 @@ void AddSimVerb(CLI::App& app, Context& context) {
       ->check(CLI::Range(0.001, 1e6));
   verb->add_option("--preempt-cost-s",
                    sim.preempt_cost_s,
-                   "Seconds a suspension costs a job; references: as published if left out")
+                   "Seconds a suspension costs a job, in all; left out: as published, else 60")
       ->check(CLI::Range(0, 86'400));
+  AddTimeSharingOptions(*verb, sim);
   verb->add_option("--json", options->json_out, "Write the figures to this file");
   verb->add_option("--jobs", options->jobs_out, "Write one line per job to this file, as CSV");
   verb->footer(

@@ -19,7 +19,7 @@ struct JobRecord {
   int64_t duration_ms = 0;
   int64_t wait_ms = 0;        // without nodes, in all
   int64_t fault_wait_ms = 0;  // of it after faults
-  Ledger held;                // time with nodes by class, for one GPU of the job
+  Ledger held;                // GPU-milliseconds on its nodes, by class
   uint32_t preemptions = 0;
   uint32_t faults = 0;
 };

@@ -40,9 +40,9 @@ void AddJobs(const RunRecord& run, Results& results) {
       gang_wait.push_back(Seconds(job.wait_ms));
     }
     preemptions += job.preemptions;
-    ettr_span += (job.held.Total() + job.fault_wait_ms) * job.gpus;
+    ettr_span += job.held.Total() + job.fault_wait_ms * job.gpus;
     for (size_t use = 0; use < kGpuUses; ++use) {
-      results.ledger.gpu_ms[use] += job.held.gpu_ms[use] * job.gpus;
+      results.ledger.gpu_ms[use] += job.held.gpu_ms[use];
     }
   }
   results.jct_s = SpreadOf(std::move(jct));
@@ -74,7 +74,7 @@ Spread SpreadOf(std::vector<double> values) {
 }
 
 double EttrOf(const JobRecord& job) {
-  return Ratio(job.held[GpuUse::kUseful], job.held.Total() + job.fault_wait_ms);
+  return Ratio(job.held[GpuUse::kUseful], job.held.Total() + job.fault_wait_ms * job.gpus);
 }
 
 Results Summarize(const RunRecord& run) {

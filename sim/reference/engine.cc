@@ -125,9 +125,10 @@ class RefEngine {
       }
       JobRecord& record = run_.jobs[job->index];
       record.end_ms = cluster_.now_s * kMsPerS;
-      record.held[GpuUse::kUseful] = record.duration_ms;
+      record.held[GpuUse::kUseful] = record.duration_ms * record.gpus;
       // What suspensions cost, and the late notice of the end.
-      record.held[GpuUse::kRestart] = cluster_.RanOf(*job) * kMsPerS - record.duration_ms;
+      record.held[GpuUse::kRestart] =
+          (cluster_.RanOf(*job) * kMsPerS - record.duration_ms) * record.gpus;
       cluster_.pool.Release(job->grants);
       return true;
     });
