@@ -2,12 +2,10 @@
 // mean job completion time, mean queueing, preemptions.
 
 #include <catch2/catch.hpp>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 
 #include "sim/reference/policies.h"
+#include "sim/testing/traces.h"
 
 namespace tide::sim {
 namespace {
@@ -29,11 +27,6 @@ Figures FiguresOf(const RunRecord& run) {
   return {figures.jct_s / jobs, figures.wait_s / jobs, figures.preemptions};
 }
 
-std::string TracesFolder() {
-  const char* folder = std::getenv("TIDE_TRACES");  // NOLINT(concurrency-mt-unsafe)
-  return folder != nullptr ? folder : TIDE_SOURCE_DIR "/../shared/data/traces";
-}
-
 struct Published {
   const char* trace;
   uint32_t nodes;
@@ -44,7 +37,7 @@ struct Published {
 };
 
 void Reproduce(const Published& row) {
-  const std::string path = TracesFolder() + "/" + row.trace;
+  const std::string path = testing::TracesFolder() + "/" + row.trace;
   const auto trace = ReadTrace(path);
   if (!trace && trace.error().code == ErrorCode::kNotFound) {
     WARN("skipped: there is no " << path << "; TIDE_TRACES names the folder");

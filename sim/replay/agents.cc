@@ -262,7 +262,8 @@ void SimAgents::Repair(NodeId id, int64_t now_ms, Reports& out) {
     LeaveAll(id, now_ms);  // it came back before it was given up
     out.emplace_back(NodeJoined{id, shape_.nodes[id.value()], {}});
   }
-  agenda_.Add(now_ms, Happening::kReadmit, id.value());
+  // The operator looks once the scheduler has heard of it.
+  agenda_.Add(now_ms + 1, Happening::kReadmit, id.value());
 }
 
 }  // namespace tide::sim
