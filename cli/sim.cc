@@ -6,6 +6,7 @@
 #include "cli/context.h"
 #include "cli/verbs.h"
 #include "common/base/file.h"
+#include "sim/mix.h"
 #include "sim/results.h"
 #include "sim/simulate.h"
 
@@ -18,6 +19,7 @@ struct Options {
   std::string placement;
   std::string json_out;
   std::string jobs_out;
+  std::string trace_out;
 };
 
 int ExitCodeOf(const Error& error) {
@@ -68,6 +70,7 @@ int Run(Context& context, Options& options) {
   const std::string text = sim::ToJson(results);
   for (const Status& written :
        {Write(options.json_out, text),
+        Write(options.trace_out, sim::ToCsv(simulation->trace)),
         Write(options.jobs_out, sim::ToJobsCsv(simulation->trace, simulation->run))}) {
     if (!written) {
       return Fail(context, written.error());
@@ -102,7 +105,12 @@ void AddSimVerb(CLI::App& app, Context& context) {
   CLI::App* verb =
       app.add_subcommand("sim", "Replay a trace of jobs under a policy, in virtual time");
   sim::SimOptions& sim = options->sim;
-  verb->add_option("--trace", sim.trace, "CSV of jobs, plain or gzip")->required();
+  verb->add_option("--trace", sim.trace, "CSV of jobs, plain or gzip");
+  verb->add_option(
+          "--mix-days", sim.mix_days, "Instead: a synthetic mix of 1.35 times the capacity")
+      ->check(CLI::Range(0.01, 1000.0));
+  verb->add_option(
+      "--write-trace", options->trace_out, "Write the jobs, as simulated, to this file");
   verb->add_option("--policy", sim.policy, "Who runs when")
       ->check(CLI::IsMember(sim::PolicyNames()))
       ->required();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/mix.h"
 #include "sim/node_pool.h"
 #include "sim/reference/policies.h"
 #include "sim/replay/replay.h"
@@ -26,6 +27,17 @@ Result<ClusterShape> ShapeOfCluster(const SimOptions& options) {
   }
   return options.cluster.empty() ? FlatCluster(options.nodes, options.gpus_per_node)
                                  : LoadClusterShape(options.cluster);
+}
+
+Result<Trace> LoadOf(const SimOptions& options, const ClusterShape& shape) {
+  if (options.trace.empty() == (options.mix_days == 0)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "a simulation needs jobs: either --trace FILE or --mix-days N");
+  }
+  if (options.trace.empty()) {
+    return MakeMix(kMix, shape.capacity(), shape.gpus_per_node, options.mix_days, options.seed);
+  }
+  return ReadTrace(options.trace);
 }
 
 // The references know one pool of identical nodes.
@@ -96,7 +108,7 @@ std::vector<std::string> PolicyNames() {
 
 Result<Simulation> Simulate(const SimOptions& options) {
   TIDE_ASSIGN(const ClusterShape shape, ShapeOfCluster(options));
-  TIDE_ASSIGN(Trace trace, ReadTrace(options.trace));
+  TIDE_ASSIGN(Trace trace, LoadOf(options, shape));
   Compress(trace, options.compress);
   AssignUsers(trace, options.users, options.seed);
   if (const auto reference = MakeReference(options.policy, options.preempt_cost_s)) {

@@ -14,7 +14,8 @@
 namespace tide::sim {
 
 struct SimOptions {
-  std::string trace;  // path
+  std::string trace;  // path; "" = the synthetic mix of `mix_days`
+  double mix_days = 0;
   std::string policy = "time-sharing";
   std::string cluster;  // path; "" = `nodes` equal nodes in one zone
   uint32_t nodes = 0;

@@ -129,7 +129,7 @@ Result<FaultModel> ParseFaults(const std::string& path, std::string_view text) {
 }
 
 FaultSource::FaultSource(const FaultModel& model, uint32_t nodes, uint64_t seed)
-    : nodes_(nodes), prng_(seed) {
+    : nodes_(nodes), draw_(seed) {
   for (const NodeFault& fault : model.trace) {
     if (fault.node < nodes) {
       trace_.push_back(fault);
@@ -142,40 +142,31 @@ FaultSource::FaultSource(const FaultModel& model, uint32_t nodes, uint64_t seed)
       // A burst of b counts as b faults.
       stream.mean_gap_s =
           kSecondsPerDay * 1000 * rate.burst_mean / (rate.per_1000_node_days * nodes);
-      stream.next_s = Exponential(stream.mean_gap_s);
+      stream.next_s = draw_.Exponential(stream.mean_gap_s);
       streams_.push_back(std::move(stream));
     }
   }
 }
 
-double FaultSource::Uniform() {
-  constexpr uint64_t kSteps = uint64_t{1} << 53U;
-  return static_cast<double>(prng_.Below(kSteps) + 1) / static_cast<double>(kSteps);
-}
-
-double FaultSource::Exponential(double mean) {
-  return -mean * std::log(Uniform());
-}
-
-NodeFault FaultSource::Draw(Stream& stream) {
+NodeFault FaultSource::FaultOf(Stream& stream) {
   if (stream.pending.empty()) {
     NodeFault fault;
     fault.what = stream.rate.what;
     fault.at_ms = std::llround(stream.next_s * 1000);
-    uint32_t node = static_cast<uint32_t>(prng_.Below(nodes_));
+    uint32_t node = static_cast<uint32_t>(draw_.Below(nodes_));
     do {
       fault.node = node;
       fault.until_ms =
-          fault.at_ms + std::llround(Exponential(stream.rate.repair_p50_s / kLn2) * 1000);
+          fault.at_ms + std::llround(draw_.Exponential(stream.rate.repair_p50_s / kLn2) * 1000);
       stream.pending.push_back(fault);
       node = (node + 1) % nodes_;
-    } while (stream.pending.size() < nodes_ && Uniform() > 1 / stream.rate.burst_mean);
+    } while (stream.pending.size() < nodes_ && draw_.Uniform() > 1 / stream.rate.burst_mean);
     std::reverse(stream.pending.begin(), stream.pending.end());
   }
   const NodeFault fault = stream.pending.back();
   stream.pending.pop_back();
   if (stream.pending.empty()) {
-    stream.next_s += Exponential(stream.mean_gap_s);
+    stream.next_s += draw_.Exponential(stream.mean_gap_s);
   }
   return fault;
 }
@@ -192,7 +183,7 @@ std::optional<NodeFault> FaultSource::Next() {
       (more && static_cast<double>(trace_[at_].at_ms) <= first->next_s * 1000)) {
     return more ? std::optional(trace_[at_++]) : std::nullopt;
   }
-  return Draw(*first);
+  return FaultOf(*first);
 }
 
 }  // namespace tide::sim

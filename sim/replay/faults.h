@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/prng.h"
 #include "common/base/result.h"
+#include "sim/draw.h"
 
 namespace tide::sim {
 
@@ -62,16 +62,13 @@ class FaultSource {
     double next_s = 0;
     std::vector<NodeFault> pending;  // the rest of a burst
   };
-  // In (0, 1].
-  double Uniform();
-  double Exponential(double mean);
-  NodeFault Draw(Stream& stream);
+  NodeFault FaultOf(Stream& stream);
 
   std::vector<NodeFault> trace_;
   size_t at_ = 0;
   std::vector<Stream> streams_;
   uint32_t nodes_;
-  Prng prng_;
+  Draw draw_;
 };
 
 }  // namespace tide::sim

@@ -18,7 +18,7 @@ FaultModel Rates(const char* line) {
 }
 
 // Faults of the first `days` on 1000 nodes.
-std::vector<NodeFault> Draw(const FaultModel& model, int64_t days, uint64_t seed) {
+std::vector<NodeFault> Drawn(const FaultModel& model, int64_t days, uint64_t seed) {
   FaultSource source(model, 1000, seed);
   std::vector<NodeFault> faults;
   while (const auto fault = source.Next()) {
@@ -53,9 +53,9 @@ TEST_CASE("faults: a trace, in order of time, without nodes that are not there")
 TEST_CASE("faults: rates give as many as they say, bursts included") {
   // 4 per 1000 node-days on 1000 nodes for 2500 days: 10,000; a standard deviation is 100, with
   // bursts of 5 about 300.
-  const auto single = Draw(Rates("gpu,4,72000,1"), 2500, 1);
+  const auto single = Drawn(Rates("gpu,4,72000,1"), 2500, 1);
   CHECK(std::abs(static_cast<double>(single.size()) - 10'000) < 500);
-  const auto burst = Draw(Rates("flash,4,5,5"), 2500, 2);
+  const auto burst = Drawn(Rates("flash,4,5,5"), 2500, 2);
   CHECK(std::abs(static_cast<double>(burst.size()) - 10'000) < 1500);
   size_t alone = 0;
   for (size_t i = 1; i < burst.size(); ++i) {
@@ -67,9 +67,9 @@ TEST_CASE("faults: rates give as many as they say, bursts included") {
 
 TEST_CASE("faults: the same seed gives the same faults, the median repair is the one asked for") {
   const FaultModel model = Rates("node,4,72000,1");
-  const auto a = Draw(model, 1000, 9);
-  const auto b = Draw(model, 1000, 9);
-  const auto c = Draw(model, 1000, 10);
+  const auto a = Drawn(model, 1000, 9);
+  const auto b = Drawn(model, 1000, 9);
+  const auto c = Drawn(model, 1000, 10);
   REQUIRE(a.size() == b.size());
   size_t short_repairs = 0;
   for (size_t i = 0; i < a.size(); ++i) {
