@@ -16,6 +16,7 @@ namespace {
 struct Options {
   sim::SimOptions sim;
   std::string users = "job";
+  std::vector<std::string> policies;
   std::string placement;
   std::string json_out;
   std::string jobs_out;
@@ -39,18 +40,40 @@ int Fail(Context& context, const Error& error) {
 // Each policy has one placement: the published rules for the references, the scheduler's own for
 // time-sharing. Naming the other one is a mistake worth a word.
 Status CheckPlacement(const Options& options) {
-  const std::string own = options.sim.policy == "time-sharing" ? "tide" : "helios";
-  if (options.placement.empty() || options.placement == own) {
-    return {};
+  for (const std::string& policy : options.policies) {
+    const std::string own = policy == "time-sharing" ? "tide" : "helios";
+    if (!options.placement.empty() && options.placement != own) {
+      return tide::Fail(ErrorCode::kInvalidArgument,
+                        "--placement " + options.placement + " does not go with --policy " +
+                            policy + ", which places by the rules of " + own + "; leave it out");
+    }
   }
-  return tide::Fail(ErrorCode::kInvalidArgument,
-                    "--placement " + options.placement + " does not go with --policy " +
-                        options.sim.policy + ", which places by the rules of " + own +
-                        "; leave it out");
+  if (options.policies.size() > 1 && !options.jobs_out.empty()) {
+    return tide::Fail(ErrorCode::kInvalidArgument, "--jobs is for one policy; name only one");
+  }
+  return {};
 }
 
 Status Write(const std::string& path, const std::string& text) {
   return path.empty() ? Status() : WriteFileDurably(path, text, 0644);
+}
+
+// One simulation for each policy, then the figures.
+Status RunAll(const Context& context, Options& options) {
+  std::vector<sim::Results> runs;
+  for (const std::string& policy : options.policies) {
+    options.sim.policy = policy;
+    TIDE_ASSIGN(const sim::Simulation simulation, sim::Simulate(options.sim));
+    runs.push_back(sim::Summarize(simulation.run));
+    TIDE_TRY(Write(options.trace_out, sim::ToCsv(simulation.trace)));
+    TIDE_TRY(Write(options.jobs_out, sim::ToJobsCsv(simulation.trace, simulation.run)));
+  }
+  const bool one = runs.size() == 1;
+  const std::string figures = one ? sim::ToJson(runs.front()) : sim::ToJson(runs);
+  TIDE_TRY(Write(options.json_out, figures));
+  const std::string text = one ? sim::ToText(runs.front()) : sim::ToComparison(runs);
+  context.Print(context.format() == Format::kTable ? text : figures);
+  return {};
 }
 
 int Run(Context& context, Options& options) {
@@ -59,25 +82,11 @@ int Run(Context& context, Options& options) {
     return Fail(context, {users.error().code, "--users: " + users.error().message});
   }
   options.sim.users = *users;
-  if (const Status placement = CheckPlacement(options); !placement) {
-    return Fail(context, placement.error());
+  Status status = CheckPlacement(options);
+  if (status) {
+    status = RunAll(context, options);
   }
-  const auto simulation = sim::Simulate(options.sim);
-  if (!simulation) {
-    return Fail(context, simulation.error());
-  }
-  const sim::Results results = sim::Summarize(simulation->run);
-  const std::string text = sim::ToJson(results);
-  for (const Status& written :
-       {Write(options.json_out, text),
-        Write(options.trace_out, sim::ToCsv(simulation->trace)),
-        Write(options.jobs_out, sim::ToJobsCsv(simulation->trace, simulation->run))}) {
-    if (!written) {
-      return Fail(context, written.error());
-    }
-  }
-  context.Print(context.format() == Format::kTable ? sim::ToText(results) : text);
-  return kExitOk;
+  return status ? kExitOk : Fail(context, status.error());
 }
 
 void AddTimeSharingOptions(CLI::App& verb, sim::SimOptions& sim) {
@@ -111,7 +120,8 @@ void AddSimVerb(CLI::App& app, Context& context) {
       ->check(CLI::Range(0.01, 1000.0));
   verb->add_option(
       "--write-trace", options->trace_out, "Write the jobs, as simulated, to this file");
-  verb->add_option("--policy", sim.policy, "Who runs when")
+  verb->add_option("--policy", options->policies, "Who runs when; several, by commas, are compared")
+      ->delimiter(',')
       ->check(CLI::IsMember(sim::PolicyNames()))
       ->required();
   verb->add_option("--cluster", sim.cluster, "Cluster file (configs/)");

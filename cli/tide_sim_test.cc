@@ -76,6 +76,22 @@ TEST_CASE_METHOD(Folder, "sim writes its figures and a line per job to files") {
         std::string::npos);
 }
 
+TEST_CASE_METHOD(Folder, "sim compares policies") {
+  PutTrace("1,0,100,16,8,u,g,s,k\n2,10,50,8,8,u,g,s,k\n");
+  const auto compare = [&](const std::string& format) {
+    return RunTide(
+        {"sim", "-o", format, "--trace", "t.csv", "--nodes", "2", "--policy", "fifo,sjf,las"},
+        Here());
+  };
+  const json runs = json::parse(compare("json").out);
+  REQUIRE(runs.size() == 3);
+  CHECK(runs[2]["policy"] == "las");
+  std::istringstream lines(compare("table").out);
+  for (std::string line; std::getline(lines, line);) {
+    CHECK(line.size() <= 80);
+  }
+}
+
 TEST_CASE_METHOD(Folder, "sim refuses bad input in one line that names the place") {
   PutTrace("1,0,ten,16,8,u,g,s,k\n");
   const auto bad = RunTide(

@@ -50,15 +50,13 @@ std::string SpreadLine(const char* name, const Spread& spread) {
               Span(spread.p99).c_str());
 }
 
-}  // namespace
-
-std::string ToJson(const Results& results) {
+json ObjectOf(const Results& results) {
   json ledger = json::object();
   for (size_t use = 0; use < kGpuUses; ++use) {
     const auto each = static_cast<GpuUse>(use);
     ledger[std::string(GpuUseName(each))] = ShareOf(results, each);
   }
-  const json object = {
+  return {
       {"policy", results.policy},
       {"jobs", results.jobs},
       {"makespan_s", results.makespan_s},
@@ -84,7 +82,20 @@ std::string ToJson(const Results& results) {
       {"capacity_gpu_h", static_cast<double>(results.capacity_gpu_ms) / 3.6e6},
       {"ledger", ledger},
   };
-  return object.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::string ToJson(const Results& results) {
+  return ObjectOf(results).dump(2) + "\n";
+}
+
+std::string ToJson(std::span<const Results> runs) {
+  json list = json::array();
+  for (const Results& run : runs) {
+    list.push_back(ObjectOf(run));
+  }
+  return list.dump(2) + "\n";
 }
 
 std::string ToText(const Results& results) {
@@ -126,6 +137,37 @@ std::string ToText(const Results& results) {
     text += Line(
         "  %-22s %7.3f %%\n", std::string(GpuUseName(each)).c_str(), ShareOf(results, each) * 100);
   }
+  return text;
+}
+
+std::string ToComparison(std::span<const Results> runs) {
+  std::string text = Line("%-13s %8s %8s %8s %9s %6s %6s %6s %7s\n",
+                          "",
+                          "JCT",
+                          "wait",
+                          "wait p99",
+                          "gang p95",
+                          "busy %",
+                          "used %",
+                          "lost %",
+                          "preempt");
+  for (const Results& run : runs) {
+    const auto percent = [](double share) { return Line("%.2f", share * 100); };
+    text += Line("%-13s %8.0f %8.0f %8.0f %9s %6s %6s %6s %7.3f\n",
+                 run.policy.c_str(),
+                 run.jct_s.mean,
+                 run.wait_s.mean,
+                 run.wait_s.p99,
+                 run.gang64_wait_p95_s ? Line("%.0f", *run.gang64_wait_p95_s).c_str() : "-",
+                 run.occupancy ? percent(*run.occupancy).c_str() : "-",
+                 percent(run.useful).c_str(),
+                 percent(run.avoidable_idle).c_str(),
+                 run.preemptions_per_job);
+  }
+  text +=
+      "JCT, wait: mean seconds. gang p95: wait of jobs of 64 GPUs and more. busy:\n"
+      "occupancy. used: useful share of allocated. lost: avoidable idle. preempt: per\n"
+      "job.\n";
   return text;
 }
 

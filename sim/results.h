@@ -2,6 +2,7 @@
 // The figures of a run, and how they are written: JSON for programs, lines for people.
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "sim/record.h"
@@ -49,8 +50,12 @@ struct Results {
 
 // One JSON object with the keys of the guide (docs/guide/simulator.md), ending in a line break.
 [[nodiscard]] std::string ToJson(const Results& results);
+// The same for several runs: an array.
+[[nodiscard]] std::string ToJson(std::span<const Results> runs);
 // At most 80 columns.
 [[nodiscard]] std::string ToText(const Results& results);
+// One line per run, at most 80 columns.
+[[nodiscard]] std::string ToComparison(std::span<const Results> runs);
 // CSV, one line per job of the trace.
 [[nodiscard]] std::string ToJobsCsv(const Trace& trace, const RunRecord& run);
 

@@ -40,7 +40,7 @@ struct Simulation {
   RunRecord run;
 };
 
-// Every name that --policy takes.
+// Every name that SimOptions::policy takes.
 [[nodiscard]] std::vector<std::string> PolicyNames();
 
 // Reads everything first; nothing runs if anything is wrong with it.

@@ -18,6 +18,8 @@ namespace {
 
 // Steps in a row at one moment without an event: more than any timer needs.
 constexpr int kIdleStepsMax = 1000;
+// Steps without the end of a job: more than any trace needs, less than anybody waits.
+constexpr uint64_t kStepsPerEndMax = 20'000'000;
 constexpr int64_t kRetryMs = 60'000;
 int32_t PriorityOf(const TraceJob& job) {
   const auto priority = ParsePriority(job.kind);
@@ -51,6 +53,9 @@ class Replay {
       idle_steps_ = next > now_ms_ ? 0 : idle_steps_ + 1;
       if (idle_steps_ > kIdleStepsMax) {
         return Stuck("spins");
+      }
+      if (run_.events > last_end_ + kStepsPerEndMax) {
+        return Stuck("ends no job");
       }
       now_ms_ = std::max(now_ms_, next);
       while (!agenda_.empty() && agenda_.NextAt() <= now_ms_) {
@@ -264,6 +269,7 @@ class Replay {
       if (!finished_[id.value() - 1]) {
         finished_[id.value() - 1] = true;
         ++done_;
+        last_end_ = run_.events;
       }
     }
     return {};
@@ -300,6 +306,7 @@ class Replay {
   int idle_steps_ = 0;
   std::vector<bool> finished_;
   size_t done_ = 0;
+  uint64_t last_end_ = 0;  // step at which a job last ended
   RunRecord run_;
 };
 
