@@ -95,6 +95,17 @@ TEST_CASE("faults: a number is a rate of the usual mix") {
   CHECK(ReadFaults("no-such-file").error().code == ErrorCode::kNotFound);
 }
 
+TEST_CASE("faults: the files of rates in configs/ can be read") {
+  for (const char* name : {"fire-flyer", "large-pretraining"}) {
+    std::string path = TIDE_SOURCE_DIR "/configs/faults/";
+    path += name;
+    path += ".csv";
+    const auto model = ReadFaults(path);
+    REQUIRE(model.has_value());
+    CHECK(model->rates.size() == 3);
+  }
+}
+
 TEST_CASE("faults: mistakes have their place") {
   CHECK(Complaint("x\n").starts_with("f.csv:1:1: the first line is \"x\"; expected node,start_h"));
   CHECK(Complaint(testing::Lines({kFaultTraceHeader, "1,5,4,a,GPU,x"})) ==

@@ -121,6 +121,21 @@ TEST_CASE("replay: random worlds end, add up, and are the same when repeated") {
   }
 }
 
+TEST_CASE("replay: jobs across zones are counted, and the pairs of their plan") {
+  ClusterShape shape = FlatCluster(4, 8);
+  shape.zones = 2;
+  for (const uint32_t node : {2U, 3U}) {
+    shape.nodes[node].zone = "B";
+    shape.nodes[node].leaf = "b-l1";
+    shape.zone_of[node] = 1;
+  }
+  const auto run = ReplayTrace(TraceOf({{0, 100, 24}, {1, 100, 16}, {2, 100, 24}}), shape, {});
+  REQUIRE(run.has_value());
+  CHECK(run->cross_zone.jobs_total == 2);
+  CHECK(run->cross_zone.jobs_max == 1);
+  CHECK(run->cross_zone.pairs_max == 1);
+}
+
 TEST_CASE("replay: a job that the scheduler refuses names its line") {
   const auto run = ReplayTrace(TraceOf({{0, 1, 8}, {1, 1, 64}}), FlatCluster(2, 8), {});
   REQUIRE_FALSE(run.has_value());
