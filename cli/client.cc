@@ -13,10 +13,10 @@
 namespace tide::cli {
 namespace {
 
-constexpr int kTries = 5;
 constexpr Duration kFirstPause = Duration::Millis(200);  // doubles from try to try
-constexpr auto kSilence = std::chrono::hours(24 * 30);   // a job may print nothing for long
-constexpr int kProbeAfterS = 15;                         // of silence, by TCP keep-alive
+constexpr Duration kLongestPause = Duration::Seconds(2);
+constexpr auto kSilence = std::chrono::hours(24 * 30);  // a job may print nothing for long
+constexpr int kProbeAfterS = 15;                        // of silence, by TCP keep-alive
 
 std::string Hex(const unsigned char* bytes, size_t count) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -101,7 +101,8 @@ std::string NewIdempotencyKey() {
   return Hex(bytes.data(), bytes.size());
 }
 
-Client::Client(Server server, Duration timeout) : server_(std::move(server)), timeout_(timeout) {}
+Client::Client(Server server, Patience patience)
+    : server_(std::move(server)), patience_(patience) {}
 
 Failure Client::Unreachable(const std::string& why) const {
   return {kExitUnreachable,
@@ -124,26 +125,29 @@ Client::Attempt Client::Try(const std::string& path, const PostBody* body, Durat
       body == nullptr ? http.Get(path, headers) : http.Post(path, headers, body->text, body->type);
   if (!result) {
     const bool again = MayPass(result.error()) && (safe || NeverSent(result.error()));
-    return {std::unexpected(Unreachable(Explain(result.error()))), again};
+    return {std::unexpected(Unreachable(Explain(result.error()))), again, false};
   }
   if (result->status >= 200 && result->status < 300) {
-    return {std::move(result->body), false};
+    return {std::move(result->body), false, true};
   }
   const bool again = result->status == 503 || result->status == 429;
-  return {std::unexpected(FailureFromReply(result->status, result->body)), again};
+  return {std::unexpected(FailureFromReply(result->status, result->body)), again, true};
 }
 
 Answer<std::string> Client::Call(const std::string& path, const PostBody* body) const {
-  const int64_t deadline = MonotonicNanos() + timeout_.nanos();
+  const int64_t started = MonotonicNanos();
+  const int64_t deadline = started + patience_.timeout.nanos();
   Duration pause = kFirstPause;
-  for (int i = 1;; ++i) {
+  while (true) {
     Attempt attempt = Try(path, body, Duration::Nanos(deadline - MonotonicNanos()));
-    const bool last = i == kTries || MonotonicNanos() + pause.nanos() >= deadline;
-    if (attempt.answer || !attempt.again || last) {
+    answered_ = answered_ || attempt.answered;
+    const int64_t end =
+        answered_ ? deadline : std::min(deadline, started + patience_.first_contact.nanos());
+    if (attempt.answer || !attempt.again || MonotonicNanos() + pause.nanos() >= end) {
       return std::move(attempt.answer);
     }
     std::this_thread::sleep_for(std::chrono::nanoseconds(pause.nanos()));
-    pause = pause * 2;
+    pause = std::min(pause * 2, kLongestPause);
   }
 }
 
@@ -158,7 +162,7 @@ Answer<std::string> Client::Post(const std::string& path, const PostBody& body) 
 Answer<Client::StreamEnd> Client::Stream(const std::string& path, const Sink& sink) const {
   httplib::Client http(server_.url);
   http.set_url_encode(false);
-  SetTimeout(http, timeout_);
+  SetTimeout(http, patience_.timeout);
   http.set_read_timeout(kSilence);
   http.set_socket_options(ProbeSilentPeer);
   int status = 0;
@@ -168,6 +172,9 @@ Answer<Client::StreamEnd> Client::Stream(const std::string& path, const Sink& si
       HeadersFor(server_),
       [&](const httplib::Response& response) {
         status = response.status;
+        if (status == 200) {
+          sink({});
+        }
         return true;
       },
       [&](const char* data, size_t size) {

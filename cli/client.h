@@ -25,11 +25,15 @@ struct PostBody {
 
 class Client {
  public:
-  // `timeout` bounds a call with all its retries.
-  Client(Server server, Duration timeout);
+  struct Patience {
+    Duration timeout = Duration::Seconds(30);  // bounds a call with all its retries
+    // Bounds the tries to reach a server that has not answered this process yet: it may not exist.
+    Duration first_contact = Duration::Seconds(3);
+  };
+  Client(Server server, Patience patience);
 
-  // Body of the answer if its status is 2xx. A refused connection and 503 are tried again; so is
-  // an answer that broke off, unless it is to a POST without a key.
+  // Body of the answer if its status is 2xx. Until patience ends, a refused connection and 503 are
+  // tried again; so is an answer that broke off, unless it is to a POST without a key.
   [[nodiscard]] Answer<std::string> Get(const std::string& path) const;
   [[nodiscard]] Answer<std::string> Post(const std::string& path, const PostBody& body) const;
 
@@ -39,22 +43,25 @@ class Client {
   };
   using Sink = std::function<void(std::string_view)>;
   // One GET whose body goes to `sink` as it arrives, for as long as the server sends. No retries.
+  // The first call of `sink`, with nothing, says that the answer begins.
   [[nodiscard]] Answer<StreamEnd> Stream(const std::string& path, const Sink& sink) const;
 
   [[nodiscard]] const Server& server() const { return server_; }
-  [[nodiscard]] Duration timeout() const { return timeout_; }
+  [[nodiscard]] Duration timeout() const { return patience_.timeout; }
   [[nodiscard]] Failure Unreachable(const std::string& why) const;
 
  private:
   struct Attempt {
     Answer<std::string> answer;
-    bool again = false;  // worth another try, and safe
+    bool again = false;     // worth another try, and safe
+    bool answered = false;  // by a server, whatever it said
   };
   [[nodiscard]] Attempt Try(const std::string& path, const PostBody* body, Duration left) const;
   [[nodiscard]] Answer<std::string> Call(const std::string& path, const PostBody* body) const;
 
   const Server server_;
-  const Duration timeout_;
+  const Patience patience_;
+  mutable bool answered_ = false;
 };
 
 }  // namespace tide::cli

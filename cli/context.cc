@@ -1,5 +1,8 @@
 #include "cli/context.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -41,17 +44,22 @@ Answer<const Client*> Context::Connect() {
   if (client_) {
     return &*client_;
   }
-  const auto timeout = ParseSpan(options.timeout);
-  if (!timeout || timeout->nanos() == 0) {
-    return Refuse(kExitUsage,
-                  "--timeout: " + (timeout ? "it must be longer than 0" : timeout.error().message));
+  Client::Patience patience;
+  if (!options.timeout.empty()) {
+    const auto timeout = ParseSpan(options.timeout);
+    if (!timeout || timeout->nanos() == 0) {
+      return Refuse(
+          kExitUsage,
+          "--timeout: " + (timeout ? "it must be longer than 0" : timeout.error().message));
+    }
+    patience = {*timeout, *timeout};
   }
   const auto server = ResolveServer(SourcesOfThisProcess(options.server));
   if (!server) {
     const bool refused = server.error().code == ErrorCode::kPermissionDenied;
     return Refuse(refused ? kExitNotAllowed : kExitUsage, server.error().message);
   }
-  client_.emplace(*server, *timeout);
+  client_.emplace(*server, patience);
   return &*client_;
 }
 
@@ -101,8 +109,20 @@ Answer<json> Context::GetList(const std::string& path, const std::string& query,
 }
 
 void Context::Print(std::string_view text) const {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) {
+    ::_exit(ReportOutput());
+  }
+}
+
+int Context::Finish() const {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  return written ? exit_code : ReportOutput();
+}
+
+int Context::ReportOutput() const {
+  const auto why = FailErrno("cannot write to standard output", errno);
+  return Report({own_failure, why.error().message, {}, false});
 }
 
 void Context::Hint(const std::string& text) const {

@@ -27,7 +27,7 @@ enum class Format {
 struct GlobalOptions {
   std::string output = "table";
   std::string server;
-  std::string timeout = "30s";
+  std::string timeout;  // "" = as Client::Patience has it
   bool quiet = false;
   bool no_color = false;
 };
@@ -38,6 +38,7 @@ class Context {
   // The words after the first "--" of the command line, if there is one.
   std::optional<std::vector<std::string>> after_dashes;
   int exit_code = kExitOk;
+  int own_failure = kExitFailed;  // kExitOwnFailure where the job's exit code is returned
 
   [[nodiscard]] Format format() const;
   [[nodiscard]] Style OutStyle() const { return DetectStyle(1, options.no_color); }
@@ -53,15 +54,21 @@ class Context {
                                      const std::string& query,
                                      size_t limit);
 
-  void Print(std::string_view text) const;   // stdout, as it is
+  // To stdout, as it is. Ends the program where that cannot be written: nobody gets the rest.
+  void Print(std::string_view text) const;
   void Hint(const std::string& text) const;  // one line to stderr unless --quiet
   void PrintJson(const json& value) const;   // one object in the format asked for
   // A list in the format asked for; `name` is the key that -o name prints.
   void PrintList(const json& list, const char* name, const std::function<Table()>& table) const;
   // Says on stderr what went wrong; returns the exit code. `file` is where a spec came from.
   int Report(const Failure& failure, std::string_view file = "") const;
+  // The exit code at the end: `exit_code`, unless something written to stdout has not arrived.
+  [[nodiscard]] int Finish() const;
 
  private:
+  // Says why stdout cannot be written, by errno.
+  int ReportOutput() const;
+
   std::optional<Client> client_;
 };
 

@@ -11,6 +11,8 @@ namespace tide::cli {
 namespace {
 
 constexpr Duration kReconnectPause = Duration::Millis(500);
+// An answer that breaks off sooner, without a byte, is a server in trouble and not a quiet job.
+constexpr Duration kQuietAnswer = Duration::Seconds(2);
 
 void Sleep(Duration span) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(span.nanos()));
@@ -82,11 +84,14 @@ class LogFollower {
       return std::unexpected(client.error());
     }
     uint64_t printed = 0;
-    int64_t alive_at = MonotonicNanos();
+    int64_t lost_at = 0;  // when the connection broke that has not come back since
     for (bool again = false;; again = true) {
       uint64_t skip = again && CanSkip() ? printed : 0;
+      bool heard = false;
+      int64_t answered_at = INT64_MAX;
       const auto end = (*client)->Stream(Path(epoch, again), [&](std::string_view data) {
-        alive_at = MonotonicNanos();
+        heard = heard || !data.empty();
+        answered_at = std::min(answered_at, MonotonicNanos());
         const size_t known = std::min<uint64_t>(skip, data.size());
         skip -= known;
         data.remove_prefix(known);
@@ -99,7 +104,11 @@ class LogFollower {
       if (*end == Client::StreamEnd::kComplete) {
         return {};
       }
-      if (MonotonicNanos() - alive_at > (*client)->timeout().nanos()) {
+      const int64_t now = MonotonicNanos();
+      if (lost_at == 0 || heard || now - kQuietAnswer.nanos() > answered_at) {
+        lost_at = now;
+      }
+      if (now - lost_at > (*client)->timeout().nanos()) {
         return std::unexpected((*client)->Unreachable("the log broke off; the job may go on"));
       }
       if (!again) {

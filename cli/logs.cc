@@ -22,6 +22,7 @@ int Logs(Context& context, const Options& options) {
     const int code = context.Report(failure);
     return options.exit_code ? kExitOwnFailure : code;
   };
+  context.own_failure = options.exit_code ? kExitOwnFailure : kExitFailed;
   const auto job = context.Get("/v1/jobs/" + UrlStep(options.job));
   if (!job) {
     return fail(job.error());

@@ -19,7 +19,8 @@ void AddGlobalOptions(CLI::App& app, Context& context) {
   app.add_option("-o,--output", context.options.output, "table, json, jsonl or name")
       ->check(CLI::IsMember({"table", "json", "jsonl", "name"}));
   app.add_option("--server", context.options.server, "Address of the server (TIDE_SERVER)");
-  app.add_option("--timeout", context.options.timeout, "Longest wait for the server; 30s");
+  app.add_option(
+      "--timeout", context.options.timeout, "Longest wait for the server; 30s, and 3s to find one");
   app.add_flag("-q,--quiet", context.options.quiet, "No hints on stderr");
   app.add_flag("--no-color", context.options.no_color, "No colour (NO_COLOR)");
 }
@@ -90,9 +91,9 @@ int Main(int argc, char** argv) {
   try {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
-    return Explain(app, error);
+    context.exit_code = Explain(app, error);
   }
-  return context.exit_code;
+  return context.Finish();
 }
 
 }  // namespace

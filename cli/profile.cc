@@ -100,14 +100,20 @@ Status CheckServer(const Server& server) {
 
 }  // namespace
 
-std::string DevProfilePath() {
-  std::string named = Env("TIDE_DEV_PROFILE");
+std::string DevProfilePath(const std::string& named, const std::string& runtime_dir) {
   if (!named.empty()) {
     return named;
   }
-  const std::string runtime = Env("XDG_RUNTIME_DIR");
-  return runtime.empty() ? "/tmp/tide-dev-" + std::to_string(::getuid()) + "/profile.yaml"
-                         : runtime + "/tide-dev-profile.yaml";
+  struct stat info{};
+  const bool ours = !runtime_dir.empty() && ::stat(runtime_dir.c_str(), &info) == 0 &&
+                    S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
+                    (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return ours ? runtime_dir + "/tide-dev-profile.yaml"
+              : "/tmp/tide-" + std::to_string(::geteuid()) + "/dev-profile.yaml";
+}
+
+std::string DevProfilePath() {
+  return DevProfilePath(Env("TIDE_DEV_PROFILE"), Env("XDG_RUNTIME_DIR"));
 }
 
 ServerSources SourcesOfThisProcess(const std::string& flag) {

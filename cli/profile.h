@@ -30,6 +30,9 @@ inline constexpr std::string_view kUsualServer = "http://127.0.0.1:7070";
 
 // Where `tide dev` leaves address and token of its server.
 [[nodiscard]] std::string DevProfilePath();
+//   named: TIDE_DEV_PROFILE; runtime_dir: XDG_RUNTIME_DIR, which counts only where it is a folder
+//   of ours that nobody else can write: `sudo` may have kept another user's.
+[[nodiscard]] std::string DevProfilePath(const std::string& named, const std::string& runtime_dir);
 
 // A token from a profile goes only to the server that the same profile names.
 // Errors: kPermissionDenied for a profile that others own or can write, kInvalidArgument.

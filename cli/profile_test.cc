@@ -83,3 +83,14 @@ TEST_CASE("a profile that others can write is refused") {
   CHECK(code(folder.Write("token.yaml", "server: http://a\ntoken: \"a\\nb\"\n")) ==
         ErrorCode::kInvalidArgument);
 }
+
+TEST_CASE("the profile of tide dev lies where nobody else can write") {
+  const Folder folder;
+  const std::string own = "/tmp/tide-" + std::to_string(::geteuid()) + "/dev-profile.yaml";
+  CHECK(DevProfilePath("/a/b.yaml", folder.path()) == "/a/b.yaml");
+  CHECK(DevProfilePath("", folder.path()) == folder.path() + "/tide-dev-profile.yaml");
+  CHECK(DevProfilePath("", "") == own);
+  CHECK(DevProfilePath("", folder.path() + "/none") == own);
+  REQUIRE(::chmod(folder.path().c_str(), 0777) == 0);
+  CHECK(DevProfilePath("", folder.path()) == own);
+}

@@ -34,6 +34,7 @@ int SubmitText(Context& context,
                const std::string& text,
                const std::string& file,
                const SubmitOptions& options) {
+  context.own_failure = OwnFailure(options, kExitFailed);
   const std::string key =
       options.idempotency_key.empty() ? NewIdempotencyKey() : options.idempotency_key;
   const auto job = context.Post("/v1/jobs", {text, "application/yaml", key});

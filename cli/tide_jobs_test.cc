@@ -1,7 +1,11 @@
 // The program against a server: submitting, listing, showing, explaining, steering jobs.
 
+#include <poll.h>
+
 #include <catch2/catch.hpp>
+#include <future>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/table.h"
 #include "cli/testing/fake_server.h"
@@ -176,6 +180,29 @@ TEST_CASE("why names reasons and what to do") {
   CHECK(run.out.find("YOU COULD  tide run --zone cross-ok\n") != std::string::npos);
 }
 
+TEST_CASE("why fits the terminal, however long the names are") {
+  json job = Job("j-2", "queued");
+  job["spec"]["name"] = std::string(63, 'n');
+  job["spec"]["resources"]["group"] = std::string(63, 'g');
+  job["reasons"] = json::array();
+  job["summary"] = "soon";
+  FakeServer server;
+  server.OnGet("/v1/jobs/j-2", job.dump());
+  server.OnGet("/v1/jobs/j-2/why", job.dump());
+  RunOptions options = Using(server);
+  options.env["NO_COLOR"] = "1";
+  options.columns = 80;
+  std::istringstream narrow(RunTide({"why", "j-2"}, options).out);
+  for (std::string line; std::getline(narrow, line);) {
+    line.erase(line.find_last_not_of('\r') + 1);
+    CHECK(cli::DisplayWidth(line) <= 80);
+  }
+  options.columns = 0;
+  const std::string whole = RunTide({"why", "j-2"}, options).out;
+  CHECK(whole.find(std::string(63, 'n')) != std::string::npos);
+  CHECK(whole.find(std::string(63, 'g') + "\nsoon\n") != std::string::npos);
+}
+
 TEST_CASE("submit checks before it sends") {
   FakeServer server;
   RunOptions options = Using(server);
@@ -267,6 +294,64 @@ TEST_CASE("a server that is not there is said so") {
   CHECK(run.err.find("cannot reach " + url + " (from TIDE_SERVER)") != std::string::npos);
 }
 
+TEST_CASE("a server that is away is waited for as long as was asked") {
+  const std::string url = FakeServer().url();
+  const int port = std::stoi(url.substr(url.rfind(':') + 1));
+  TideProcess process({"ps", "-o", "name", "--timeout", "60s"}, {.env = {{"TIDE_SERVER", url}}});
+  ::poll(nullptr, 0, 3500);  // the absence itself
+  FakeServer back(port);
+  back.OnGet("/v1/jobs",
+             json({{"items", {Job("j-1", "queued")}}, {"next_cursor", nullptr}}).dump());
+  const auto run = process.Wait();
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "j-1\nj-1\n");  // among the active and among the finished
+}
+
+TEST_CASE("a server that answered once is waited for without being asked") {
+  auto server = std::make_unique<FakeServer>();
+  const std::string url = server->url();
+  const int port = std::stoi(url.substr(url.rfind(':') + 1));
+  std::promise<void> answered;
+  server->On("GET", "/v1/jobs/j-1", [&, looks = 0](const FakeRequest&) mutable {
+    if (++looks == 2) {  // so the first answer has arrived
+      answered.set_value();
+    }
+    return FakeReply{.body = Job("j-1", "running").dump()};
+  });
+  TideProcess process({"wait", "j-1"}, {.env = {{"TIDE_SERVER", url}}});
+  answered.get_future().wait();
+  server.reset();
+  ::poll(nullptr, 0, 3500);
+  FakeServer back(port);
+  back.OnGet("/v1/jobs/j-1", Finished("j-1", "succeeded", 0).dump());
+  CHECK(process.Wait().exit_code == 0);
+}
+
+TEST_CASE("output that cannot be written is a failure") {
+  FakeServer server;
+  server.OnGet("/v1/jobs",
+               json({{"items", {Job("j-1", "queued")}}, {"next_cursor", nullptr}}).dump());
+  server.OnGet("/v1/jobs/j-1", Finished("j-1", "succeeded", 0).dump());
+  server.On("GET", "/v1/jobs/j-1/logs", [](const FakeRequest&) {
+    return FakeReply{.body = "hello\n", .type = "text/plain"};
+  });
+  const std::vector<std::pair<std::vector<std::string>, int>> cases = {
+      {{"ps", "--all"}, 1},
+      {{"ps", "-o", "json"}, 1},
+      {{"--version"}, 1},
+      {{"logs", "-f", "j-1"}, 1},
+      {{"logs", "j-1", "--exit-code"}, 125}};
+  for (const auto& [args, code] : cases) {
+    RunOptions options = Using(server);
+    options.stdout_path = "/dev/full";
+    const auto run = RunTide(args, options);
+    INFO(args[0]);
+    CHECK(run.exit_code == code);
+    CHECK(run.err.find("tide: cannot write to standard output: No space left on device\n") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("mistakes on the command line are exit code 2") {
   for (const std::vector<std::string>& args : {std::vector<std::string>{},
                                                {"pss"},
@@ -343,6 +428,20 @@ TEST_CASE("suspend, resume and cancel go through all jobs") {
   }
   static_cast<void>(RunTide({"suspend", "j-1", "--grace", "90s"}, Using(server)));
   CHECK(json::parse(server.Requests().back().body)["notice_s"] == 90);
+}
+
+TEST_CASE("wait stays with the jobs that the names meant at first") {
+  FakeServer server;
+  for (const std::string name : {"a", "b"}) {
+    server.On("GET", "/v1/jobs/" + name, [name, looks = 0](const FakeRequest&) mutable {
+      return FakeReply{.body = Job(++looks == 1 ? "j-" + name : "j-9", "queued").dump()};
+    });
+    server.OnGet("/v1/jobs/j-" + name, Finished("j-" + name, "succeeded", 0).dump());
+  }
+  server.OnGet("/v1/jobs/j-9", Job("j-9", "queued").dump());
+  const auto run = RunTide({"wait", "a", "b", "--timeout", "10s", "-o", "name"}, Using(server));
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "j-a\nj-b\n");
 }
 
 TEST_CASE("wait ends with the state, without it, or too late") {

@@ -1,5 +1,7 @@
 // The program against a server: following output.
 
+#include <poll.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
@@ -76,6 +78,35 @@ TEST_CASE("a broken connection loses and repeats nothing") {
   CHECK(run.exit_code == 0);
   CHECK(run.out == "one\ntwo\nthree\n");
   CHECK(run.err.find("reconnecting") != std::string::npos);
+}
+
+TEST_CASE("a job may be quiet for longer than the server may be away") {
+  FakeServer server;
+  server.OnGet("/v1/jobs/j-1", Job(1, true).dump());
+  std::atomic<int> calls = 0;
+  server.On("GET", "/v1/jobs/j-1/logs", [&](const FakeRequest&) {
+    if (++calls > 1) {
+      return Lines("one\ntwo\n");
+    }
+    FakeReply reply{.type = "text/plain", .break_off = true};
+    reply.stream = [](const FakeReply::Write& write) {
+      write("one\n");
+      ::poll(nullptr, 0, 1200);  // the silence itself
+    };
+    return reply;
+  });
+  const auto run = RunTide({"logs", "-f", "j-1", "--timeout", "1s"}, Using(server));
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "one\ntwo\n");
+}
+
+TEST_CASE("a server that only ever breaks off is given up") {
+  FakeServer server;
+  server.OnGet("/v1/jobs/j-1", Job(1, true).dump());
+  server.On("GET", "/v1/jobs/j-1/logs", [](const FakeRequest&) { return Lines("", true); });
+  const auto run = RunTide({"logs", "-f", "j-1", "--timeout", "700ms"}, Using(server));
+  CHECK(run.exit_code == 6);
+  CHECK(run.err.find("the log broke off; the job may go on") != std::string::npos);
 }
 
 TEST_CASE("after a break a tail goes on with new lines only") {

@@ -111,6 +111,32 @@ TEST_CASE("validate waits for new verdicts; a failed test is exit code 1") {
   CHECK(looks == 4);
 }
 
+TEST_CASE("validate ends where a node was lost before it gave a verdict") {
+  FakeServer server;
+  for (const std::string name : {"n1", "n2"}) {
+    server.On("GET", "/v1/nodes/" + name, [name, looks = 0](const FakeRequest&) mutable {
+      json node = Node(name, "drained");  // twice the state from before
+      if (++looks > 2 && name == "n1") {
+        node = Node(name, "quarantined");
+        node["reason"] = "lost during its validation";
+        node["state_since"] = "2026-01-31T12:06:00.000Z";
+      } else if (looks > 2) {
+        node["verdicts"] = {Verdict("gpu_count", "pass")};
+      }
+      return FakeReply{.body = node.dump()};
+    });
+    server.On("POST", "/v1/nodes/" + name + "/validate", [name](const FakeRequest&) {
+      json node = Node(name, "validating");
+      node["state_since"] = "2026-01-31T12:04:00.000Z";
+      return FakeReply{.status = 202, .body = node.dump()};
+    });
+  }
+  const auto run = RunTide({"validate", "n[1-2]", "--timeout", "20s"}, Using(server));
+  CHECK(run.exit_code == 1);
+  CHECK(run.err == "tide: n1 is quarantined without a verdict: lost during its validation\n");
+  CHECK(run.out.find("gpu_count") != std::string::npos);
+}
+
 TEST_CASE("validate gives up in time") {
   FakeServer server;
   server.OnGet("/v1/nodes/n1", Node("n1", "validating").dump());

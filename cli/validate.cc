@@ -30,23 +30,50 @@ Instant NewestVerdict(const json& node) {
   return newest;
 }
 
-Answer<json> AwaitVerdicts(Context& context,
-                           const std::string& path,
-                           const std::string& name,
-                           Instant before,
-                           int64_t deadline) {
+// A validation that was asked for.
+struct Started {
+  std::string name;
+  std::string path;
+  Instant verdict_before;  // when the newest verdict until then was given
+  Instant validating_at;   // not set if the server did not say
+};
+
+Answer<Started> Start(Context& context, const std::string& name, const std::string& body) {
+  Started started{name, "/v1/nodes/" + UrlStep(name), {}, {}};
+  const auto node = context.Get(started.path);
+  const auto after =
+      node ? context.Post(started.path + "/validate", {body, "application/json", ""}) : node;
+  if (!after) {
+    return std::unexpected(after.error());
+  }
+  started.verdict_before = NewestVerdict(*node);
+  if (Text(*after, "state") == "validating") {
+    started.validating_at = Time(*after, "state_since");
+  }
+  return started;
+}
+
+bool HasVerdicts(const json& node, const Started& started) {
+  return NewestVerdict(node) > started.verdict_before;
+}
+
+// The node once its validation is over: with new verdicts, or without where it was lost meanwhile.
+Answer<json> AwaitEnd(Context& context, const Started& started, int64_t deadline) {
   for (int looks = 0;; ++looks) {
-    auto node = context.Get(path);
+    auto node = context.Get(started.path);
     if (!node) {
       return node;
     }
-    if (Text(*node, "state") != "validating" && NewestVerdict(*node) > before) {
+    // A look may show the state from before; a later state than `validating` is the end.
+    const bool left = started.validating_at.unix_nanos() != 0 &&
+                      Time(*node, "state_since") > started.validating_at;
+    if (Text(*node, "state") != "validating" && (left || HasVerdicts(*node, started))) {
       return node;
     }
     if (MonotonicNanos() >= deadline) {
       return Refuse(kExitWaitTimedOut,
-                    name + " is still " + Text(*node, "state") +
-                        "; the validation goes on, see `tide nodes " + name + "`");
+                    started.name + " is still " + Text(*node, "state") +
+                        "; the validation goes on, see `tide nodes " + started.name + "`");
     }
     PauseBeforeLook(looks);
   }
@@ -106,25 +133,29 @@ int Validate(Context& context, const Options& options) {
     body["reason"] = options.reason;
   }
   const std::string text = body.dump(-1, ' ', false, json::error_handler_t::replace);
-  std::vector<Instant> before;
+  std::vector<Started> all;
   for (const std::string& name : *names) {
-    const std::string path = "/v1/nodes/" + UrlStep(name);
-    const auto node = context.Get(path);
-    const auto started =
-        node ? context.Post(path + "/validate", {text, "application/json", ""}) : node;
+    auto started = Start(context, name, text);
     if (!started) {
       return context.Report(started.error());
     }
-    before.push_back(NewestVerdict(*node));
+    all.push_back(std::move(*started));
   }
   const int64_t deadline = MonotonicNanos() + timeout->nanos();
   int exit_code = kExitOk;
-  for (size_t i = 0; i < names->size(); ++i) {
-    const std::string& name = (*names)[i];
-    const auto node =
-        AwaitVerdicts(context, "/v1/nodes/" + UrlStep(name), name, before[i], deadline);
+  for (const Started& each : all) {
+    const auto node = AwaitEnd(context, each, deadline);
     if (!node) {
       return context.Report(node.error());
+    }
+    if (!HasVerdicts(*node, each)) {
+      const std::string reason = Text(*node, "reason");
+      exit_code = context.Report({kExitFailed,
+                                  each.name + " is " + Text(*node, "state") + " without a verdict" +
+                                      (reason.empty() ? "" : ": " + Printable(reason)),
+                                  {},
+                                  false});
+      continue;
     }
     PrintNode(context, *node);
     exit_code = HasFailed(*node) ? kExitFailed : exit_code;

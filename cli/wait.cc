@@ -45,12 +45,25 @@ Reached Look(const json& job, const std::string& word) {
   return Text(job, "state") == "finished" ? Reached::kNever : Reached::kNotYet;
 }
 
+// A name means the job that has it now, also if there is a newer one later.
+Answer<std::vector<std::string>> Identify(Context& context, const std::vector<std::string>& refs) {
+  std::vector<std::string> ids;
+  for (const std::string& ref : refs) {
+    const auto job = context.Get("/v1/jobs/" + UrlStep(ref));
+    if (!job) {
+      return std::unexpected(job.error());
+    }
+    ids.push_back(Text(*job, "id"));
+  }
+  return ids;
+}
+
 Answer<json> WaitFor(Context& context,
-                     const std::string& ref,
+                     const std::string& id,
                      const std::string& word,
                      int64_t deadline) {
   for (int looks = 0;; ++looks) {
-    auto job = context.Get("/v1/jobs/" + UrlStep(ref));
+    auto job = context.Get("/v1/jobs/" + UrlStep(id));
     if (!job) {
       return job;
     }
@@ -93,8 +106,12 @@ int Wait(Context& context, const Options& options) {
     deadline = MonotonicNanos() + span->nanos();
   }
   OnInterruptSay("The jobs go on.");
-  for (const std::string& ref : options.jobs) {
-    const auto job = WaitFor(context, ref, word, deadline);
+  const auto ids = Identify(context, options.jobs);
+  if (!ids) {
+    return context.Report(ids.error());
+  }
+  for (const std::string& id : *ids) {
+    const auto job = WaitFor(context, id, word, deadline);
     if (!job) {
       return context.Report(job.error());
     }

@@ -12,6 +12,7 @@ namespace tide::cli {
 namespace {
 
 constexpr size_t kLabelWidth = 11;
+constexpr const char* kGap = "   ";
 
 std::string Labelled(const Style& style,
                      Tone tone,
@@ -30,18 +31,28 @@ std::string LabelFor(const std::string& code) {
   return code.starts_with("preempt.") ? "PRE-EMPT" : "BLOCKED";
 }
 
+// What the job is, and what it needs: on one line where that fits, else on two. A name gives way to
+// everything else.
 std::string Headline(const json& job, const Style& style) {
   const json& spec = Member(job, "spec");
   const json& resources = Member(spec, "resources");
   const Cell state = StateCell(JobWord(job), style);
-  return Printable(Text(job, "id") + " " + Text(spec, "name")) + "   " +
-         style.Paint(state.tone, Printable(state.text)) + " " +
-         Since(Time(job, "state_since"), SystemNow()) + "   " +
-         Printable(Text(spec, "priority") + "   needs " +
-                   std::to_string(Number(resources, "nodes", 0)) + " nodes, zone " +
-                   Text(Member(spec, "placement"), "zone") + ", group " +
-                   Text(resources, "group")) +
-         "\n";
+  const std::string word = Printable(state.text);
+  const std::string id = Printable(Text(job, "id")) + " ";
+  const std::string since = " " + Since(Time(job, "state_since"), SystemNow()) + "   " +
+                            Printable(Text(spec, "priority"));
+  const std::string needs =
+      Printable("needs " + std::to_string(Number(resources, "nodes", 0)) + " nodes, zone " +
+                Text(Member(spec, "placement"), "zone") + ", group " + Text(resources, "group"));
+  std::string name = Printable(Text(spec, "name"));
+  const size_t others = DisplayWidth(id + kGap + word + since);
+  const size_t whole = others + DisplayWidth(name + kGap + needs);
+  const bool one_line = style.width == 0 || whole <= style.width;
+  if (!one_line) {
+    name = CutToWidth(name, style.width > others ? style.width - others : 1);
+  }
+  const std::string first = id + name + kGap + style.Paint(state.tone, word) + since;
+  return first + (one_line ? kGap + needs : "\n" + CutToWidth(needs, style.width)) + "\n";
 }
 
 std::string Explain(const json& job, const json& why, const Style& style) {

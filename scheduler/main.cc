@@ -34,6 +34,21 @@ int Complain(const std::string& message, int code) {
   return code;
 }
 
+Status CheckRange(const std::string& flag, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) {
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              flag + " " + std::to_string(value) + ": expected milliseconds from " +
+                  std::to_string(least) + " to " + std::to_string(most));
+}
+
+Status CheckOptions(const Options& options) {
+  constexpr int64_t kMonthMs = int64_t{30} * 24 * 3600 * 1000;
+  TIDE_TRY(CheckRange("--isolation-timeout-ms", options.isolation_timeout_ms, 100, kMonthMs));
+  return CheckRange("--heartbeat-ms", options.heartbeat_ms, 10, 60'000);
+}
+
 Result<std::unique_ptr<Store>> OpenStore(const std::string& address) {
   constexpr std::string_view kSqlite = "sqlite:";
   if (!address.starts_with(kSqlite)) {
@@ -55,6 +70,9 @@ void WaitForSignal() {
 }
 
 int Serve(const Options& options) {
+  if (const Status sound = CheckOptions(options); !sound) {
+    return Complain(sound.error().message, kExitUsage);
+  }
   rpc::ClusterToken token;
   if (!options.cluster_token_file.empty()) {
     auto read = rpc::ClusterToken::FromFile(options.cluster_token_file);

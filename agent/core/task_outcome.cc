@@ -5,6 +5,9 @@
 namespace tide::agent {
 namespace {
 
+constexpr int32_t kSigKill = 9;
+constexpr const char* kCutOffMessage = "ended because its node had no answer of the scheduler";
+
 bool LeftWell(const TaskExits& exits, const RankExit& rank) {
   if (rank.signal != 0) {
     return false;
@@ -27,7 +30,7 @@ const RankExit* FindCulprit(const TaskExits& exits) {
     if (rank.signal == 0) {
       return 1;
     }
-    return rank.signal == 15 || rank.signal == 9 ? 3 : 2;
+    return rank.signal == 15 || rank.signal == kSigKill ? 3 : 2;
   };
   const RankExit* culprit = nullptr;
   for (const RankExit& rank : exits.ranks) {
@@ -68,11 +71,22 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
     return {ExitReason::kLost, 0, 0, -1, "its supervisor vanished"};
   }
   if (!exits.started) {
+    if (exits.cut_off) {
+      return {ExitReason::kCutOff, 0, 0, -1, kCutOffMessage};
+    }
     if (exits.stop_ordered) {
       return {ExitReason::kStopped, 0, 0, -1, "stopped before it had started"};
     }
     return {
         ExitReason::kStartFailed, 0, 0, -1, exits.error.empty() ? "did not start" : exits.error};
+  }
+  if (exits.cut_rank >= 0) {
+    return {ExitReason::kFailed,
+            -1,
+            kSigKill,
+            exits.cut_rank,
+            "rank " + std::to_string(exits.cut_rank) +
+                " cut the file at TIDE_PAGE short, through which Tide talks to it"};
   }
   const RankExit* culprit = FindCulprit(exits);
   if (culprit == nullptr) {
@@ -85,16 +99,24 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
     }
     const bool all_done = std::all_of(
         exits.ranks.begin(), exits.ranks.end(), [](const RankExit& r) { return r.done; });
+    if (exits.cut_off && !all_done) {
+      return {ExitReason::kCutOff, 0, 0, -1, kCutOffMessage};
+    }
     if (exits.stop_ordered && !all_done) {
       // A handler of SIGTERM may exit 0; that does not mean that the work is done.
       return {ExitReason::kStopped, 0, 0, -1, "stopped"};
     }
     return {ExitReason::kSucceeded, 0, 0, -1, ""};
   }
+  if (exits.cut_off) {
+    return {ExitReason::kCutOff, culprit->code, culprit->signal, -1, kCutOffMessage};
+  }
   if (exits.stop_ordered) {
     return Describe(exits, *culprit, ExitReason::kStopped);
   }
-  if (exits.suspend_signalled && !culprit->attached) {
+  // Nobody used the SDK when the signal was chosen. A rank may attach before it lands, and a rank
+  // whose neighbour it ended first fails on its own: neither is the job's doing.
+  if (exits.suspend_signalled && !culprit->oom) {
     return Describe(exits, *culprit, ExitReason::kStopped);
   }
   TaskOutcome outcome =

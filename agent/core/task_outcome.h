@@ -16,6 +16,8 @@ enum class ExitReason : uint8_t {
   kStopped = 5,
   kStartFailed = 6,
   kLost = 7,
+  kCutOff = 8,
+  kNodeFault = 9,
 };
 
 struct RankExit {
@@ -34,6 +36,8 @@ struct TaskExits {
   bool lost = false;               // the supervisor died without a verdict
   bool suspend_signalled = false;  // ranks without the SDK were asked to leave by a signal
   bool stop_ordered = false;       // by the scheduler
+  bool cut_off = false;            // ended because the node's lease ran out
+  int32_t cut_rank = -1;           // cut its shared page short and was ended for it; -1 = none
   std::string error;               // why it could not start
   uint64_t memory_limit_bytes = 0;
 };

@@ -62,6 +62,21 @@ TEST_CASE("a program without the SDK may say 85 after its signal, or just die of
   CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);  // exit 0 means done
 }
 
+TEST_CASE("a rank that attaches between the choice of the signal and its arrival is stopped") {
+  TaskExits exits = Started({Rank(0, 0, 15)});
+  exits.suspend_signalled = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Rank(0, 1), Rank(1, 0, 15)};  // the first lost its neighbour
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Rank(0, kLeftExitCode)};
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Acknowledged(0), Rank(1, 0, 15)};
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.ranks = {Rank(0, 0, 9)};
+  exits.ranks[0].oom = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kOom);
+}
+
 TEST_CASE("what ends on Tide's order is stopped, unless it was done") {
   TaskExits exits = Started({Rank(0, 0, 15), Rank(1, 1)});
   exits.stop_ordered = true;
@@ -70,6 +85,31 @@ TEST_CASE("what ends on Tide's order is stopped, unless it was done") {
   CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
   exits.ranks[0].done = true;
   CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);
+}
+
+TEST_CASE("a rank that cut its page is named, whatever the exits are") {
+  TaskExits exits = Started({Rank(0, 0, 9), Rank(1, 0)});
+  exits.stop_ordered = true;  // how the agent ended it
+  exits.cut_rank = 1;
+  CHECK(JudgeExits(exits).reason == ExitReason::kFailed);
+  CHECK(JudgeExits(exits).rank == 1);
+  CHECK(JudgeExits(exits).message.find("TIDE_PAGE") != std::string::npos);
+}
+
+TEST_CASE("what ends because the node was cut off is told apart from what failed") {
+  TaskExits exits = Started({Rank(0, 0, 9), Rank(1, 1)});
+  exits.stop_ordered = true;  // by the agent itself
+  exits.cut_off = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kCutOff);
+  exits.started = false;
+  CHECK(JudgeExits(exits).reason == ExitReason::kCutOff);
+  exits = Started({Rank(0, 0)});
+  exits.cut_off = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kCutOff);  // a handler of SIGTERM
+  exits.ranks[0].done = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);
+  exits.ranks = {Acknowledged(0)};
+  CHECK(JudgeExits(exits).reason == ExitReason::kSuspended);
 }
 
 TEST_CASE("memory, start and loss are named") {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "agent/init/messages.h"
@@ -28,6 +29,7 @@ constexpr const char* kRuntimeState = "bundle/state";
 constexpr const char* kPidFile = "bundle/pid";
 constexpr const char* kOverlay = "bundle/overlay";
 constexpr const char* kRootfs = "bundle/overlay/root";
+constexpr const char* kPins = "bundle/overlay/pins";
 constexpr int kPipeBytes = 1 << 20;
 
 // Everything tide-init inherits, in the order of its descriptors from kConfigFd on.
@@ -107,6 +109,46 @@ Status MountRoot() {
   return {};
 }
 
+// Mounts what `mount` names at `pin`, if it still is what it was when the agent looked.
+Status Pin(const TaskConfig& config, const MountConfig& mount, const std::string& pin) {
+  const Fd source(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
+  struct stat info{};
+  if (!source.valid() || ::fstat(source.get(), &info) != 0) {
+    return FailErrno("cannot mount " + mount.source, errno);
+  }
+  if (info.st_dev != mount.device || info.st_ino != mount.inode) {
+    return Fail(
+        ErrorCode::kConflict,
+        "task " + config.key + ": " + mount.source + " was replaced while the task started");
+  }
+  if (S_ISDIR(info.st_mode)) {
+    TIDE_TRY(MakeDirs(pin, 0755));
+  } else {
+    const Fd place(::open(pin.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  }
+  const std::string opened = "/proc/self/fd/" + std::to_string(source.get());
+  if (::mount(opened.c_str(), pin.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) {
+    return FailErrno("cannot mount " + mount.source, errno);
+  }
+  return {};
+}
+
+// The agent looked at the sources with the job's rights, the runtime mounts them by path as root: a
+// link that was turned in between would open what the job's user cannot reach. So each source is
+// opened once, compared, and mounted from there.
+Result<TaskConfig> PinMounts(TaskConfig config) {
+  TIDE_TRY(MakeDirs(kPins, 0755));
+  for (size_t i = 0; i < config.mounts.size(); ++i) {
+    MountConfig& mount = config.mounts[i];
+    if (mount.inode != 0) {
+      const std::string pin = std::string(kPins) + "/" + std::to_string(i);
+      TIDE_TRY(Pin(config, mount, pin));
+      mount.source = config.folder + "/" + pin;
+    }
+  }
+  return config;
+}
+
 Status PrepareContainer(const TaskConfig& config) {
   if (::geteuid() != 0) {
     return Fail(ErrorCode::kPermissionDenied,
@@ -118,9 +160,10 @@ Status PrepareContainer(const TaskConfig& config) {
                      errno);
   }
   const std::vector<std::string> host_mounts = HostMounts();
-  TIDE_ASSIGN(const std::string json, OciConfig(config, std::string("overlay/root"), host_mounts));
   TIDE_TRY(MakeDirs(kBundle, 0700));
   TIDE_TRY(MountRoot());
+  TIDE_ASSIGN(const TaskConfig pinned, PinMounts(config));
+  TIDE_ASSIGN(const std::string json, OciConfig(pinned, std::string("overlay/root"), host_mounts));
   std::ofstream(std::string(kBundle) + "/config.json") << json;
   return {};
 }
@@ -251,6 +294,11 @@ pid_t StartContainerDelete(const TaskConfig& config) {
 }
 
 bool UnmountRoot() {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(kPins, none)) {
+    // Detached: a pin may hold mounts of its own.
+    ::umount2(entry.path().c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
+  }
   for (const char* target : {kRootfs, kOverlay}) {
     while (::umount2(target, UMOUNT_NOFOLLOW) == 0) {
     }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 
@@ -18,6 +19,12 @@ constexpr int64_t kNanosPerMilli = 1'000'000;
 constexpr int64_t kStuckMillis = 30'000;
 constexpr int64_t kSlowLookMillis = 500;
 constexpr int64_t kContactLookNanos = 10'000'000'000;  // the timeout may have changed
+
+// task.json is the mark of a task: without it nobody will ever read a verdict. A disk that is full
+// or does not answer says something else.
+bool IsFolderGone() {
+  return ::access(kTaskFile, F_OK) != 0 && errno == ENOENT;
+}
 
 int64_t After(int64_t millis) {
   return MonotonicNanos() + millis * kNanosPerMilli;
@@ -137,7 +144,7 @@ void SupervisorLoop::Finish() {
   status_.finished_at = SystemNow().unix_nanos();
   std::string text = TaskStatusToJson(status_);
   Status written = WriteFileDurably(kExitFile, text);
-  while (!written) {
+  while (!written && !IsFolderGone()) {
     // The agent may make room, and can learn the exits from us meanwhile.
     status_.error = "cannot write exit.json: " + written.error().message;
     Publish();

@@ -101,6 +101,24 @@ Status CheckSource(const TaskConfig& config, const std::string& source) {
   return {};
 }
 
+bool IsInside(const std::string& path, const std::string& folder) {
+  return path == folder || path.starts_with(folder + "/");
+}
+
+// The masked folders, as empty ones. What lies below a fresh file system is hidden already.
+void AddMasks(const TaskConfig& config, Json& mounts) {
+  for (const std::string& mask : config.masks) {
+    const bool hidden =
+        std::ranges::any_of(std::array{"/dev", "/run", "/tmp", "/var/tmp"},
+                            [&](const char* fresh) { return IsInside(mask, fresh); });
+    std::error_code none;
+    if (!hidden && std::filesystem::is_directory(mask, none)) {
+      mounts.push_back(
+          Mount(mask, "tmpfs", "tmpfs", {"nosuid", "nodev", "noexec", "mode=755", "size=1m"}));
+    }
+  }
+}
+
 Result<Json> TaskMounts(const TaskConfig& config, Json mounts) {
   std::vector<MountConfig> wanted{{config.init_path, kInitInContainer, true}};
   if (!config.run_dir.empty()) {
@@ -110,9 +128,20 @@ Result<Json> TaskMounts(const TaskConfig& config, Json mounts) {
     wanted.push_back({config.scratch, config.scratch, false});
   }
   wanted.insert(wanted.end(), config.mounts.begin(), config.mounts.end());
-  for (const MountConfig& mount : wanted) {
-    TIDE_TRY(CheckSource(config, mount.source));
-    mounts.push_back(BindMount(mount.source, mount.target, mount.read_only));
+  // Masks hide what outer mounts show of a masked folder; inner mounts go on top of them.
+  const auto inner = std::ranges::stable_partition(wanted, [&](const MountConfig& mount) {
+    return std::ranges::none_of(
+        config.masks, [&](const std::string& mask) { return IsInside(mount.target, mask); });
+  });
+  for (auto mount = wanted.begin(); mount != wanted.end(); ++mount) {
+    if (mount == inner.begin()) {
+      AddMasks(config, mounts);
+    }
+    TIDE_TRY(CheckSource(config, mount->source));
+    mounts.push_back(BindMount(mount->source, mount->target, mount->read_only));
+  }
+  if (inner.empty()) {
+    AddMasks(config, mounts);
   }
   return mounts;
 }

@@ -5,7 +5,8 @@
 // Invariants:
 // 1. A container of a user other than root holds no capability, and none can be gained.
 // 2. Nothing of the host is writable but the mounts the task names.
-// 3. The host's /run and /tmp, with other programs' sockets, are not seen.
+// 3. The host's /run and /tmp, with other programs' sockets, are not seen, nor is anything of the
+//    masked folders but what the task mounts there.
 
 #include <string>
 #include <vector>

@@ -82,6 +82,54 @@ TEST_CASE("oci: only the basic devices and those asked for are there") {
   CHECK(task.Log(8, "7.2.0").starts_with("/dev/full\n/dev/fuse\n"));
 }
 
+TEST_CASE("oci: of a masked folder only the task's own mounts are seen") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  const std::string mine = task.state_dir() + "/mine";
+  REQUIRE(MakeDirs(mine, 0755));
+  REQUIRE(WriteFileDurably(mine + "/x", "mine\n", 0644));
+  TaskConfig config = task.Task(
+      RuntimeKind::kOci,
+      {"ls /usr/share; cat /usr/share/tide/job/x; (: >/usr/share/y) 2>/dev/null || echo denied"});
+  config.masks = {"/usr/share", "/no/such/folder", "/tmp/elsewhere"};
+  // An outer mount that shows the masked folder again does not help.
+  config.mounts = {{mine, "/usr/share/tide/job", true}, {"/usr", "/usr", true}};
+  const TaskStatus end = task.Run(config);
+  CHECK(end.error.empty());
+  CHECK(task.Log(8) == "tide\nmine\ndenied\n");
+}
+
+TEST_CASE("oci: a mount that was turned elsewhere since it was looked at is refused") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  const std::string link = task.state_dir() + "/link";
+  const std::string file = task.state_dir() + "/file";
+  REQUIRE(WriteFileDurably(file, "text\n", 0644));
+  REQUIRE(::symlink("/usr/share", link.c_str()) == 0);
+  TaskConfig config = task.Task(RuntimeKind::kOci, {"ls -d /in/doc; cat /in-file"});
+  config.mounts = {{link, "/in", true}, {file, "/in-file", true}};
+  for (MountConfig& mount : config.mounts) {
+    struct stat info{};
+    REQUIRE(::stat(mount.source.c_str(), &info) == 0);
+    mount.device = info.st_dev;
+    mount.inode = info.st_ino;
+  }
+  task.Run(config);
+  CHECK(task.Log(8) == "/in/doc\ntext\n");
+
+  REQUIRE(::unlink(link.c_str()) == 0);
+  REQUIRE(::symlink("/root", link.c_str()) == 0);
+  config.key = "7.2.0";
+  const TaskStatus end = task.Run(config);
+  CHECK_FALSE(end.started);
+  CHECK_THAT(end.error, Catch::Contains("was replaced while the task started"));
+  CHECK(MountsWith(task.Folder("7.2.0")).empty());
+}
+
 TEST_CASE("oci: the host is seen but not written") {
   if (Skipped()) {
     return;

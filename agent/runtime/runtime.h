@@ -35,7 +35,8 @@ class Runtime {
   virtual ~Runtime() = default;
 
   // Writes the task's folder and returns once its supervisor answers; the ranks start after that,
-  // and whether they did is in the status. The task is watched from here on.
+  // and whether they did is in the status. The task is watched from here on. Logs of a removed task
+  // of that key go.
   // Errors: kInvalidArgument, kAlreadyExists, kSystem when no supervisor could be started (then
   // nothing of the task is left on disk but its logs folder).
   // Cost: about 10 ms, at most 10 s on a machine that is out of breath.

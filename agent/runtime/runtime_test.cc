@@ -86,6 +86,16 @@ TEST_CASE("runtime: a command or work folder that is not there is named") {
   }
 }
 
+TEST_CASE("runtime: a task begins without the output of a removed one of its key") {
+  TaskFixture task;
+  task.Run(task.Task(RuntimeKind::kProcess, {"echo of another job", "echo too"}));
+  REQUIRE(task.runtime().Remove("7.1.0", true));
+  CHECK(task.Log(8) == "of another job\n");
+  task.Run(task.Task(RuntimeKind::kProcess, {"echo mine"}));
+  CHECK(task.Log(8) == "mine\n");
+  CHECK(task.Log(9) == "(no log)");
+}
+
 TEST_CASE("runtime: logs are complete and the index has no gap") {
   for (const RuntimeKind kind : KindsHere()) {
     TaskFixture task;

@@ -24,6 +24,10 @@ namespace fs = std::filesystem;
 constexpr int kRetryMillis = 2;
 
 Status MakeFolder(const TaskConfig& config) {
+  // Without task.json nothing is here but logs of a task that is forgotten; a new one of that name
+  // is another job's, after the scheduler's database was lost.
+  std::error_code ignored;
+  fs::remove_all(config.folder, ignored);
   TIDE_TRY(MakeDirs(config.folder + "/" + kLogsFolder));
   const std::string link = config.folder + "/" + kRunLink;
   if (!config.run_dir.empty() && ::symlink(config.run_dir.c_str(), link.c_str()) != 0 &&

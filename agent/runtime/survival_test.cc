@@ -165,6 +165,21 @@ TEST_CASE("survival: a supervisor of before a reboot is not taken for a living o
   CHECK_FALSE(IsAlive(other));
 }
 
+TEST_CASE("survival: a supervisor whose folder was deleted ends the task and itself") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    REQUIRE(task.runtime().Start(task.Task(kind, {kFamily})));
+    REQUIRE(task.WaitLog(8, "up"));
+    std::vector<int32_t> all = Family(task);
+    const int32_t supervisor = ReadSupervisor(task.Folder()).value().pid;
+    all.push_back(supervisor);
+    std::error_code ignored;
+    std::filesystem::remove_all(task.Folder(), ignored);
+    ::kill(supervisor, SIGTERM);  // SIGTERM to the ranks, 10 s, SIGKILL
+    CHECK(WaitUntil([&] { return AllDead(all); }));
+  }
+}
+
 TEST_CASE("survival: leftovers of a killed agent are cleaned") {
   for (const RuntimeKind kind : KindsHere()) {
     TaskFixture task;

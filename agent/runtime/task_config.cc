@@ -34,7 +34,11 @@ Json ToJson(const RankConfig& rank) {
 }
 
 Json ToJson(const MountConfig& mount) {
-  return {{"source", mount.source}, {"target", mount.target}, {"read_only", mount.read_only}};
+  return {{"source", mount.source},
+          {"target", mount.target},
+          {"read_only", mount.read_only},
+          {"device", mount.device},
+          {"inode", mount.inode}};
 }
 
 RankConfig RankFromJson(const Json& json) {
@@ -51,6 +55,8 @@ MountConfig MountFromJson(const Json& json) {
   json.at("source").get_to(mount.source);
   json.at("target").get_to(mount.target);
   json.at("read_only").get_to(mount.read_only);
+  mount.device = json.value("device", uint64_t{0});  // these are younger than the format
+  mount.inode = json.value("inode", uint64_t{0});
   return mount;
 }
 
@@ -72,7 +78,8 @@ TaskConfig FromJson(const Json& json) {
   }
   json.at("devices").get_to(config.devices);
   json.at("run_dir").get_to(config.run_dir);
-  config.contact = json.value("contact", "");  // younger than the format
+  config.contact = json.value("contact", "");  // these are younger than the format
+  config.masks = json.value("masks", std::vector<std::string>());
   json.at("scratch").get_to(config.scratch);
   json.at("memory_bytes").get_to(config.memory_bytes);
   json.at("shm_bytes").get_to(config.shm_bytes);
@@ -130,6 +137,11 @@ Status Validate(const TaskConfig& config) {
   if (!IsAbsolute(config.runtime_path)) {
     return Invalid(config, "no OCI runtime: install runc (or crun), or use the process runtime");
   }
+  for (const std::string& mask : config.masks) {
+    if (!IsAbsolute(mask) || mask == "/") {
+      return Invalid(config, "mask '" + mask + "' is not a folder that can be hidden");
+    }
+  }
   for (const MountConfig& mount : config.mounts) {
     if (!IsAbsolute(mount.source) || !IsAbsolute(mount.target)) {
       return Invalid(config,
@@ -157,6 +169,7 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"uid", config.uid},
                      {"gid", config.gid},
                      {"mounts", std::move(mounts)},
+                     {"masks", config.masks},
                      {"devices", config.devices},
                      {"run_dir", config.run_dir},
                      {"contact", config.contact},

@@ -28,6 +28,10 @@ struct MountConfig {
   std::string source;
   std::string target;
   bool read_only = false;
+  // What `source` was when somebody looked with the job's rights: if it is another file when the
+  // task starts, it is not mounted. inode 0: nobody looked.
+  uint64_t device = 0;
+  uint64_t inode = 0;
 };
 
 struct TaskConfig {
@@ -40,6 +44,7 @@ struct TaskConfig {
   uint32_t uid = 0;
   uint32_t gid = 0;
   std::vector<MountConfig> mounts;   // oci only
+  std::vector<std::string> masks;    // oci only: folders seen empty, but for the mounts in them
   std::vector<std::string> devices;  // oci only: device files to allow, as "/dev/nvidia0"
   std::string run_dir;  // tmpfs folder with pages and agent.sock; at /run/tide in a container
   std::string contact;  // file of contact.h; empty: the task may run for ever without an agent

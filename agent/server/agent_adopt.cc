@@ -1,5 +1,6 @@
 // Taking up what an earlier agent left running.
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -66,18 +67,53 @@ Status AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
   return {};
 }
 
+// The scheduler does not know this task, only one of the same number: it is ended, and nothing is
+// said of it any more.
+void AgentLoop::MakeStray(const std::string& key) {
+  log::Warning("Task of a job that is not the scheduler's, ending it", {{"Task", key}});
+  leads_.erase(key);
+  book_.Remove(key);
+  sockets_.Remove(key);
+  SetAlive(key, false);
+  RemoveHeld(config_.state_dir, key);
+  tasks_.erase(key);
+  strays_.insert(key);
+}
+
 // Tasks without an order: until nothing of them is left.
 void AgentLoop::EndStrays() {
   std::erase_if(strays_, [this](const std::string& key) {
     (void)runtime_->Kill(key);
     const Status removed = runtime_->Remove(key, true);
-    return removed || removed.error().code == ErrorCode::kNotFound;
+    if (!removed && removed.error().code != ErrorCode::kNotFound) {
+      return false;
+    }
+    janitor_.Discard(key);
+    ClearRunDir(config_, key);
+    return true;
   });
+  if (strays_.empty() && std::exchange(start_refused_, false)) {
+    DropStream();  // what could not be started is ordered again on the next
+  }
+}
+
+// What waited in the socket while this agent was stopped may be older than the isolation timeout:
+// by now the scheduler has given the order to another node.
+bool AgentLoop::IsOldNews() const {
+  const Contact since{.heard_ns = std::max(contact_.heard_ns, hello_ns_),
+                      .isolation_ms = contact_.isolation_ms};
+  return since.IsCutOff(BootNanos());
 }
 
 void AgentLoop::Heard() {
-  CheckIsolation();  // first: what waited in a socket while this agent was stopped is old news
+  CheckIsolation();  // first: the answer ends an isolation, it does not undo it
   contact_.heard_ns = BootNanos();
+}
+
+void AgentLoop::DropStream() {
+  link_->Drop(stream_);
+  stream_ = 0;
+  welcomed_ = false;
 }
 
 // Cut off for longer than the scheduler waits before it starts the tasks elsewhere: end them here
@@ -96,6 +132,7 @@ void AgentLoop::CheckIsolation() {
   for (auto& [key, task] : tasks_) {
     if (!task.exited && !task.stop_ordered) {
       log::Warning("Cut off for too long, stopping task", {{"Task", key}});
+      task.cut_off = true;
       OrderStop(task, true, Duration());
     }
   }

@@ -215,6 +215,12 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
   if (stream != stream_) {
     return;
   }
+  if (IsOldNews()) {
+    log::Warning("Messages too old to be followed, asking again");
+    CheckIsolation();
+    DropStream();
+    return;
+  }
   if (message.term() < highest_term_) {
     log::Warning("Message of a former leader ignored", {{"Term", message.term()}});
     return;
@@ -232,6 +238,15 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     contact_saved_ns_ = 0;   // saved with the next look
     next_heartbeat_ns_ = 0;  // and the first beat goes out
     refusal_.clear();
+    for (const tide::v1::TaskRef& stranger : message.welcome().strangers()) {
+      const std::string key = TaskKey(stranger.job_id(), stranger.epoch(), stranger.task());
+      if (tasks_.contains(key)) {
+        MakeStray(key);
+      }
+    }
+    next_stray_ns_ = 0;
+    scan_now_ = true;
+    AcknowledgeFaults(message.welcome().faults_taken());
     log::Info("Joined", {{"Node", config_.name}, {"Term", message.term()}});
   } else if (message.has_refused() && message.refused().message() != refusal_) {
     refusal_ = message.refused().message();  // tried again for ever, said once
@@ -240,13 +255,20 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     const auto it = faults_in_report_.find(message.ack().seq());
     if (it != faults_in_report_.end()) {
       faults_sent_ -= it->second;
-      if (const Status saved = faults_->Acknowledge(it->second); !saved) {
-        log::Failure("Fault spool not saved", {{"Error", saved.error().message}});
-      }
+      AcknowledgeFaults(it->second);
       faults_in_report_.erase(it);
     }
   } else if (message.has_command()) {
     Carry(message.command());
+  }
+}
+
+void AgentLoop::AcknowledgeFaults(size_t count) {
+  if (count == 0) {
+    return;
+  }
+  if (const Status saved = faults_->Acknowledge(count); !saved) {
+    log::Failure("Fault spool not saved", {{"Error", saved.error().message}});
   }
 }
 
@@ -271,11 +293,15 @@ void AgentLoop::SendHello() {
   node->set_agent_version(TIDE_VERSION);
   node->set_port_low(config_.port_low);
   node->set_port_high(config_.port_high);
+  hello_ns_ = BootNanos();
   hello->set_highest_term(highest_term_);
   hello->set_incarnation(static_cast<uint64_t>(::getpid()));
   for (auto& [key, task] : tasks_) {
     task.reported = MakeReport(task, SystemNow().unix_nanos());
     *hello->add_tasks() = task.reported;
+  }
+  for (const tide::v1::Fault& fault : faults_->pending()) {
+    *hello->add_faults() = fault;
   }
   // What was sent on the last stream and not acknowledged is said again.
   faults_in_report_.clear();

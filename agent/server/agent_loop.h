@@ -78,14 +78,18 @@ class AgentLoop {
 
   // --- taking up tasks, and being cut off (agent_adopt.cc) ---
   [[nodiscard]] Status AdoptTask(const std::string& key, bool in_runtime);
+  void MakeStray(const std::string& key);
   void EndStrays();
+  [[nodiscard]] bool IsOldNews() const;
   void Heard();
+  void DropStream();
   void CheckIsolation();
 
   // --- watching (agent_watch.cc) ---
   void TakeRuntimeEvents();
   void UpdateStatus(HeldTask& task, const TaskStatus& status);
   void ScanPages();
+  void EndIfCut(HeldTask& task);
   void ReadFaults();
   void CheckKills();
   [[nodiscard]] std::string LastWords(const HeldTask& task, int32_t rank) const;
@@ -93,6 +97,7 @@ class AgentLoop {
   // --- reporting ---
   void ReportChanges();
   void SendReport(tide::v1::Report report, size_t faults);
+  void AcknowledgeFaults(size_t count);
   void SendHeartbeat();
   void SendHello();
 
@@ -116,6 +121,7 @@ class AgentLoop {
   Link* link_ = nullptr;
   std::map<std::string, HeldTask> tasks_;
   std::set<std::string> strays_;  // of the runtime, without an order
+  bool start_refused_ = false;    // of a task whose key a stray still has
   Janitor janitor_;
   struct Lead {
     uint64_t serial = 0;  // tells a run from the one it replaced
@@ -138,7 +144,8 @@ class AgentLoop {
   int64_t heartbeat_ms_ = 1000;
   Contact contact_;
   int64_t contact_saved_ns_ = 0;
-  std::string refusal_;  // said already
+  int64_t hello_ns_ = 0;  // BootNanos() of the newest Hello: no answer to it is older
+  std::string refusal_;   // said already
   int64_t next_stray_ns_ = 0;
   int64_t next_heartbeat_ns_ = 0;
   int64_t next_scan_ns_ = 0;

@@ -3,6 +3,7 @@
 #include "agent/server/agent_loop.h"
 
 #include <fstream>
+#include <future>
 
 #include "agent/server/testing/fake_runtime.h"
 #include "agent/server/testing/fake_scheduler.h"
@@ -177,7 +178,7 @@ TEST_CASE("a start that failed is reported, over a restart, too, until it is for
   SECTION("what the node cannot do") {
     world.node.FailStarts(ErrorCode::kSystem);
     world.Start();
-    REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_LOST));
+    REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_NODE_FAULT));
   }
   const tide::v1::ExitReason reason = world.scheduler->Newest().exit().reason();
   world.node.FailStarts(ErrorCode::kInternal);
@@ -283,6 +284,8 @@ TEST_CASE("cut off for too long, tasks are ended") {
   SECTION("by the agent that started them") {
     world.scheduler->Stop();
     REQUIRE(world.WaitCall("kill 7.2.0"));
+    world.scheduler->Serve();
+    REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_CUT_OFF));
   }
   SECTION("by the next one, at once") {
     world.agent.reset();
@@ -293,7 +296,86 @@ TEST_CASE("cut off for too long, tasks are ended") {
     CHECK(world.CountCalls("kill 7.2.0") == 0);
     world.agent = std::make_unique<Agent>(world.config, world.node);
     CHECK(world.CountCalls("kill 7.2.0") == 1);  // before it connects
+    REQUIRE(Eventually([&] {
+      const auto held = ReadHeld(world.config.state_dir, "7.2.0");
+      return held && held->outcome.reason == ExitReason::kCutOff;
+    }));
   }
+}
+
+TEST_CASE("an order that waited in the socket while the agent was stopped is not carried out") {
+  World world(400);
+  REQUIRE(Eventually([&] { return world.scheduler->heartbeats() > 1; }));
+  std::promise<void> go_on;
+  world.agent->loop().Post([&] { go_on.get_future().wait(); });  // as by SIGSTOP
+  world.Start();
+  const int64_t until = BootNanos() + 500'000'000;
+  REQUIRE(Eventually([&] { return BootNanos() > until; }));
+  const size_t hellos = world.scheduler->hellos().size();
+  go_on.set_value();
+  REQUIRE(Eventually([&] { return world.scheduler->hellos().size() > hellos; }));
+  CHECK(world.node.calls().empty());
+  REQUIRE(Eventually([&] { return world.scheduler->connected(); }));
+  world.Start();
+  CHECK(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+}
+
+TEST_CASE("a task of another job that had the number makes room for the new one") {
+  World world;
+  tide::v1::StartTask start = TestStart();
+  start.set_submitted_at(5);
+  world.Start(start);
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  CHECK(world.scheduler->Newest().submitted_at() == 5);
+  const size_t hellos = world.scheduler->hellos().size();
+  SECTION("when that is to start") {
+    start.set_submitted_at(9);
+    world.Start(start);
+    REQUIRE(Eventually([&] { return world.scheduler->hellos().size() > hellos; }));
+    CHECK(world.scheduler->hellos().back().tasks_size() == 0);
+    world.Start(start);  // as a scheduler does after each hello
+    REQUIRE(Eventually([&] { return world.scheduler->Newest().submitted_at() == 9; }));
+    CHECK(world.CountCalls("start 7.2.0") == 2);
+  }
+  SECTION("when the scheduler says so") {
+    tide::v1::SchedulerMessage message;
+    message.mutable_welcome()->set_heartbeat_ms(20);
+    message.mutable_welcome()->set_isolation_timeout_ms(600'000);
+    World::Key(message.mutable_welcome()->add_strangers());
+    world.scheduler->Send(message);
+    REQUIRE(world.WaitCall("remove 7.2.0"));
+    CHECK(ListHeld(world.config.state_dir).value().empty());
+  }
+  CHECK(world.CountCalls("kill 7.2.0") == 1);
+}
+
+TEST_CASE("a rank that cuts its page short loses its job, not the node's agent") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  REQUIRE(::truncate(world.dir.File("run/n1/7.2.0/page-0").c_str(), 0) == 0);
+  REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_FAILED));
+  CHECK(world.scheduler->Newest().exit().rank() == 0);
+  CHECK(world.scheduler->Newest().saved_step() == -1);
+  CHECK_THAT(world.scheduler->Newest().exit().message(), Catch::Contains("TIDE_PAGE"));
+}
+
+TEST_CASE("a notice is as long as the scheduler says, whatever the clocks are") {
+  World world;
+  tide::v1::StartTask start = TestStart(2);
+  start.set_task(1);
+  world.Start(start);
+  const int64_t before = SystemNow().unix_nanos();
+  world.scheduler->Command([&](tide::v1::Command& command) {
+    World::Key(command.mutable_suspend());
+    command.mutable_suspend()->set_task(1);
+    command.mutable_suspend()->set_deadline(77);  // long ago, by this clock
+    command.mutable_suspend()->set_remaining_ms(60'000);
+  });
+  REQUIRE(Eventually([&] {
+    const auto held = ReadHeld(world.config.state_dir, "7.2.1");
+    return held && held->suspend_deadline == 77 && held->suspend_until >= before + 60'000'000'000;
+  }));
 }
 
 TEST_CASE("while the scheduler answers, nothing is ended") {

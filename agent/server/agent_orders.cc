@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/server/agent_loop.h"
+#include "agent/server/deadline.h"
 #include "agent/server/start_plan.h"
 #include "agent/validators/suite.h"
 #include "common/log/log.h"
@@ -47,6 +48,17 @@ void AgentLoop::Carry(const tide::v1::Command& command) {
 
 void AgentLoop::StartTask(const tide::v1::StartTask& start) {
   const std::string key = KeyOf(start);
+  const auto held = tasks_.find(key);
+  if (held != tasks_.end() && start.submitted_at() != 0 && held->second.start.submitted_at() != 0 &&
+      held->second.start.submitted_at() != start.submitted_at()) {
+    MakeStray(key);
+  }
+  if (strays_.contains(key)) {
+    start_refused_ = true;
+    next_stray_ns_ = 0;
+    scan_now_ = true;
+    return;
+  }
   if (stopping_ || tasks_.contains(key)) {
     return;
   }
@@ -92,7 +104,7 @@ void AgentLoop::FailStart(const tide::v1::StartTask& start, Fault fault, const E
   task.key = KeyOf(start);
   task.start = start;
   task.exited = true;
-  task.outcome = {fault == Fault::kNode ? ExitReason::kLost : ExitReason::kStartFailed,
+  task.outcome = {fault == Fault::kNode ? ExitReason::kNodeFault : ExitReason::kStartFailed,
                   0,
                   0,
                   -1,
@@ -113,6 +125,7 @@ void AgentLoop::SuspendTask(const tide::v1::SuspendTask& order) {
   const bool news = task.suspend_deadline != order.deadline();
   if (news) {
     task.suspend_deadline = order.deadline();
+    task.suspend_until = LocalDeadline(order.deadline(), order.remaining_ms());
     if (task.pages->committed_step() < 0) {
       task.parked_at = 0;  // of a suspension that was withdrawn
     }
@@ -122,7 +135,7 @@ void AgentLoop::SuspendTask(const tide::v1::SuspendTask& order) {
     return;
   }
   const auto lead = leads_.find(task.key);
-  if (lead == leads_.end() || (news && !lead->second.run->Renew(order.deadline()))) {
+  if (lead == leads_.end() || (news && !lead->second.run->Renew(task.suspend_until))) {
     LeadAgreement(task);
   }
 }
@@ -135,7 +148,7 @@ void AgentLoop::LeadAgreement(const HeldTask& task) {
       std::make_unique<SuspendRun>(
           task.start,
           token_,
-          task.suspend_deadline,
+          task.suspend_until,
           [this, key = task.key, serial](Agreement::Phase phase, int64_t /*step*/) {
             Post([this, key, serial, phase] { OnAgreementOver(key, serial, phase); });
           })};

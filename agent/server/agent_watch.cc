@@ -78,7 +78,22 @@ void AgentLoop::ScanPages() {
     if (ObservePages(task, now)) {
       Journal(task);
     }
+    EndIfCut(task);
   }
+}
+
+// Without its page a rank can neither be asked to leave nor believed: the job fails, by its own
+// doing, and the agent goes on.
+void AgentLoop::EndIfCut(HeldTask& task) {
+  const auto cut = task.pages->FindCut();
+  if (!cut || task.stop_ordered) {
+    return;
+  }
+  const uint32_t first = task.start.task() * task.start.spec().ranks_per_node();
+  task.cut_rank = static_cast<int32_t>(first + static_cast<uint32_t>(*cut));
+  log::Warning("Rank cut its page short, ending its task",
+               {{"Task", task.key}, {"Rank", task.cut_rank}});
+  OrderStop(task, true, Duration());
 }
 
 // Stops that did not work, and lost tasks whose processes did not die at once, are tried again.

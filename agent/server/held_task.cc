@@ -29,13 +29,16 @@ Status WriteHeld(const std::string& state_dir, const HeldTask& task) {
   nlohmann::json json = {
       {"start", start},
       {"suspend_deadline", task.suspend_deadline},
+      {"suspend_until", task.suspend_until},
       {"suspend_signalled", task.suspend_signalled},
       {"stop_ordered", task.stop_ordered},
+      {"cut_off", task.cut_off},
       {"kill_at", task.kill_at},
       {"stop_step", task.stop_step},
       {"parked_at", task.parked_at},
       {"saved_step", task.saved_step},
       {"saved_at", task.saved_at},
+      {"cut_rank", task.cut_rank},
   };
   if (task.exited) {
     json["exit"] = {{"reason", static_cast<int>(task.outcome.reason)},
@@ -66,6 +69,9 @@ Result<HeldTask> ReadHeld(const std::string& state_dir, const std::string& key) 
     task.parked_at = json.at("parked_at");
     task.saved_step = json.at("saved_step");
     task.saved_at = json.at("saved_at");
+    task.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
+    task.cut_off = json.value("cut_off", false);
+    task.suspend_until = json.value("suspend_until", task.suspend_deadline);
     if (const auto exit = json.find("exit"); exit != json.end()) {
       task.exited = true;
       task.outcome.reason = static_cast<ExitReason>(exit->at("reason").get<int>());
@@ -141,8 +147,10 @@ TaskExits CollectExits(const HeldTask& task) {
   exits.lost = task.status.lost;
   exits.error = task.status.error;
   exits.suspend_signalled = task.suspend_signalled;
-  // What the supervisor ended, this agent would have ended the same way.
-  exits.stop_ordered = task.stop_ordered || task.status.cut_off;
+  exits.stop_ordered = task.stop_ordered;
+  // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.
+  exits.cut_off = task.cut_off || (task.status.cut_off && !task.stop_ordered);
+  exits.cut_rank = task.cut_rank;
   exits.memory_limit_bytes = task.start.spec().memory_bytes_per_node();
   for (const RankStatus& status : task.status.ranks) {
     RankExit exit;
@@ -166,6 +174,7 @@ tide::v1::TaskReport MakeReport(const HeldTask& task, int64_t now_ns) {
   report.set_job_id(task.start.job_id());
   report.set_epoch(task.start.epoch());
   report.set_task(task.start.task());
+  report.set_submitted_at(task.start.submitted_at());
   if (task.exited) {
     report.set_state(tide::v1::TASK_STATE_EXITED);
     tide::v1::TaskExit* exit = report.mutable_exit();

@@ -20,9 +20,11 @@ struct HeldTask {
   TaskStatus status;
 
   // Asked of it. Journaled: a restarted agent judges exits the same way.
-  int64_t suspend_deadline = 0;  // Unix ns; 0 = no suspension under way
+  int64_t suspend_deadline = 0;  // as the scheduler's clock says it; 0 = no suspension under way
+  int64_t suspend_until = 0;     // the same by this node's clock
   bool suspend_signalled = false;
   bool stop_ordered = false;
+  bool cut_off = false;    // and that because the node's lease ran out, not by the scheduler
   int64_t kill_at = 0;     // Unix ns; 0 = no stop under way
   bool stop_sent = false;  // by this agent; not journaled, so that the next one says it again
 
@@ -31,6 +33,7 @@ struct HeldTask {
   int64_t parked_at = 0;
   int64_t saved_step = -1;
   int64_t saved_at = 0;
+  int32_t cut_rank = -1;  // in the job; cut its page short while nobody had ordered a stop
 
   int64_t next_look_ns = 0;  // CLOCK_MONOTONIC; of a task that does not end
 

@@ -99,7 +99,9 @@ TEST_CASE("parked is when every rank waits at a committed step; saved is what al
 
   task.status.ranks[0] = {.rank = 2, .local_rank = 0, .exited = true, .signal = 9};
   CHECK(JudgeExits(CollectExits(task)).reason == ExitReason::kFailed);
-  task.status.cut_off = true;
+  task.status.cut_off = true;  // by the supervisor, while no agent lived
+  CHECK(JudgeExits(CollectExits(task)).reason == ExitReason::kCutOff);
+  task.stop_ordered = true;  // and before that by the scheduler
   CHECK(JudgeExits(CollectExits(task)).reason == ExitReason::kStopped);
 }
 

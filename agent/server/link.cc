@@ -58,6 +58,13 @@ void Link::Send(uint64_t stream, tide::v1::AgentMessage message) {
   changed_.NotifyAll();
 }
 
+void Link::Drop(uint64_t stream) {
+  const MutexLock lock(mutex_);
+  if (stream == stream_ && context_ != nullptr) {
+    context_->TryCancel();
+  }
+}
+
 void Link::Run() {
   const auto channel = rpc::Connect(address_);
   const auto stub = tide::v1::AgentLink::NewStub(channel);

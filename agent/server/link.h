@@ -38,6 +38,8 @@ class Link {
   void Stop();
   // Drops the message when `stream` is over: what it said is said again after the next Hello.
   void Send(uint64_t stream, tide::v1::AgentMessage message);
+  // Ends `stream`, if it is the present one; another follows.
+  void Drop(uint64_t stream);
 
  private:
   struct Stream;

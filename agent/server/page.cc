@@ -1,12 +1,12 @@
 #include "agent/server/page.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "common/base/file.h"
 #include "common/base/time.h"
@@ -14,7 +14,6 @@
 namespace tide::agent {
 namespace {
 
-constexpr size_t kPageSize = 4096;
 constexpr uint32_t kMagic = 0x45444954;  // "TIDE"
 constexpr uint32_t kVersion = 1;
 
@@ -46,7 +45,7 @@ std::atomic_ref<T> Word(char* page, size_t offset) {
   return std::atomic_ref<T>(*reinterpret_cast<T*>(page + offset));
 }
 
-Result<char*> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {
+Result<GuardedPage> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {
   const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) {
     return FailErrno("cannot open page " + path, errno);
@@ -55,16 +54,20 @@ Result<char*> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {
   if (::fstat(fd.get(), &info) != 0) {
     return FailErrno("cannot stat page " + path, errno);
   }
-  const bool whole = info.st_size == static_cast<off_t>(kPageSize);
-  if (!whole && (::ftruncate(fd.get(), kPageSize) != 0 ||
+  const bool whole = info.st_size == static_cast<off_t>(GuardedPage::kBytes);
+  if (!whole && (::ftruncate(fd.get(), GuardedPage::kBytes) != 0 ||
                  (::geteuid() == 0 && ::fchown(fd.get(), uid, gid) != 0))) {
     return FailErrno("cannot prepare page " + path, errno);
   }
-  void* memory = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (memory == MAP_FAILED) {
-    return FailErrno("cannot map page " + path, errno);
+  // A hole is filled when it is first touched, and a full tmpfs would say so by SIGBUS.
+  if (const int error = ::posix_fallocate(fd.get(), 0, GuardedPage::kBytes); error != 0) {
+    return FailErrno("cannot make room for page " + path, error);
   }
-  char* page = static_cast<char*>(memory);
+  auto mapped = GuardedPage::Map(fd.get());
+  if (!mapped) {
+    return Fail(mapped.error().code, "cannot map page " + path + ": " + mapped.error().message);
+  }
+  char* page = mapped->data();
   // The magic is written last: a page without it was left half made by an agent that was killed.
   if (Word<uint32_t>(page, kMagicAt) != kMagic) {
     Word<int64_t>(page, kStepAt) = -1;
@@ -75,7 +78,7 @@ Result<char*> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {
     Word<uint32_t>(page, kVersionAt) = kVersion;
     Word<uint32_t>(page, kMagicAt) = kMagic;
   }
-  return page;
+  return mapped;
 }
 
 }  // namespace
@@ -87,8 +90,8 @@ Result<std::unique_ptr<TaskPages>> TaskPages::Open(const std::string& folder,
   TIDE_TRY(MakeDirs(folder, 0711));
   std::unique_ptr<TaskPages> pages(new TaskPages());  // private constructor
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    TIDE_ASSIGN(char* page, MapPage(folder + "/page-" + std::to_string(rank), uid, gid));
-    pages->pages_.push_back(page);
+    TIDE_ASSIGN(GuardedPage mapped, MapPage(folder + "/page-" + std::to_string(rank), uid, gid));
+    char* page = pages->pages_.emplace_back(std::move(mapped)).data();
     const uint32_t state = Word<uint32_t>(page, kStateAt);
     if (state == kCommitted) {
       pages->committed_step_ = Word<int64_t>(page, kAtStepAt).load();
@@ -100,14 +103,8 @@ Result<std::unique_ptr<TaskPages>> TaskPages::Open(const std::string& folder,
   return pages;
 }
 
-TaskPages::~TaskPages() {
-  for (char* page : pages_) {
-    ::munmap(page, kPageSize);
-  }
-}
-
 RankView TaskPages::Read(size_t rank) const {
-  char* page = pages_[rank];
+  char* page = pages_[rank].data();
   RankView view;
   view.step = Word<int64_t>(page, kStepAt);
   view.phase = static_cast<RankPhase>(Word<uint32_t>(page, kPhaseAt).load());
@@ -115,7 +112,12 @@ RankView TaskPages::Read(size_t rank) const {
   view.total_steps = Word<int64_t>(page, kTotalStepsAt);
   view.loss = Word<double>(page, kLossAt);
   view.step_ns = Word<int64_t>(page, kStepNsAt);
-  return view;
+  return pages_[rank].IsCut() ? RankView() : view;
+}
+
+std::optional<size_t> TaskPages::FindCut() const {
+  const auto cut = std::ranges::find_if(pages_, &GuardedPage::IsCut);
+  return cut == pages_.end() ? std::nullopt : std::optional<size_t>(cut - pages_.begin());
 }
 
 bool TaskPages::AnyAttached() const {
@@ -178,7 +180,8 @@ AgreeReply TaskPages::Hold(AgreeVerb verb, int64_t at_step, int64_t deadline) {
 // them like the full fence of a tick between its store of `step` and its load of `at_step`: whoever
 // comes second sees the other.
 void TaskPages::Arm(int64_t at_step, int64_t deadline) {
-  for (char* page : pages_) {
+  for (const GuardedPage& mapped : pages_) {
+    char* page = mapped.data();
     Word<int64_t>(page, kAtStepAt) = at_step;
     Word<int64_t>(page, kDeadlineAt) = deadline;
     Word<uint32_t>(page, kStateAt) = kArmed;
@@ -189,7 +192,8 @@ void TaskPages::Arm(int64_t at_step, int64_t deadline) {
 }
 
 void TaskPages::Commit(int64_t at_step, int64_t deadline) {
-  for (char* page : pages_) {
+  for (const GuardedPage& mapped : pages_) {
+    char* page = mapped.data();
     Word<int64_t>(page, kAtStepAt) = at_step;
     Word<int64_t>(page, kDeadlineAt) = deadline;
     Word<uint32_t>(page, kOrderAt) = kOrderSuspend;
@@ -200,7 +204,8 @@ void TaskPages::Commit(int64_t at_step, int64_t deadline) {
 }
 
 void TaskPages::Disarm() {
-  for (char* page : pages_) {
+  for (const GuardedPage& mapped : pages_) {
+    char* page = mapped.data();
     Word<uint32_t>(page, kStateAt) = kIdle;
     Word<uint32_t>(page, kOrderAt) = kOrderNone;
     Word<int64_t>(page, kAtStepAt) = INT64_MAX;

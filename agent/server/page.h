@@ -6,10 +6,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/core/agreement.h"
+#include "agent/server/guarded_page.h"
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 
@@ -42,11 +45,14 @@ class TaskPages {
                                                                uint32_t ranks,
                                                                uint32_t uid,
                                                                uint32_t gid);
-  ~TaskPages();
+  ~TaskPages() = default;
   TaskPages(const TaskPages&) = delete;
   TaskPages& operator=(const TaskPages&) = delete;
 
+  // Of a rank whose page is cut: as if it had never attached.
   [[nodiscard]] RankView Read(size_t rank) const;
+  // The first rank found so far to have cut its page's file short, which ends its task.
+  [[nodiscard]] std::optional<size_t> FindCut() const;
   [[nodiscard]] size_t size() const { return pages_.size(); }
   [[nodiscard]] bool AnyAttached() const;
 
@@ -66,7 +72,7 @@ class TaskPages {
   void Disarm();
   void Observe(AgreeReply& reply, int64_t at_step) const;
 
-  std::vector<char*> pages_;
+  std::vector<GuardedPage> pages_;
   Mutex mutex_;  // one round at a time
   std::atomic<uint32_t> ranks_gone_ = 0;
   std::atomic<int64_t> committed_step_ = -1;

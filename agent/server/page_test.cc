@@ -26,6 +26,35 @@ TEST_CASE("a fresh page says that nothing is known yet") {
   CHECK(pages->committed_step() == -1);
 }
 
+TEST_CASE("a page that is cut short ends the page, not the agent") {
+  const TestDir dir;
+  const auto pages = OpenPages(dir, 2);
+  {
+    RankPage rank(dir.File("run/page-1"));
+    rank.SetPhase(RankPhase::kAcknowledged);
+    rank.SetSaved(40);
+    CHECK(pages->Read(1).saved_step == 40);
+    CHECK_FALSE(pages->FindCut());
+  }
+  REQUIRE(::truncate(dir.File("run/page-1").c_str(), 0) == 0);
+  SECTION("seen by a read") {
+    CHECK(pages->Read(1).phase == RankPhase::kUnattached);
+    CHECK(pages->Read(1).saved_step == -1);
+  }
+  SECTION("seen by a write") {
+    (void)pages->Hold(AgreeVerb::kCommit, 50, 0);
+  }
+  CHECK(pages->FindCut() == 1);
+  CHECK(pages->Read(0).step == -1);
+  CHECK(std::filesystem::file_size(dir.File("run/page-1")) == 0);
+
+  // Its place in the table is free again, for a page that is whole.
+  const TestDir other;
+  for (int i = 0; i < 5000; ++i) {
+    CHECK_FALSE(OpenPages(other, 1)->FindCut());
+  }
+}
+
 TEST_CASE("arming, re-arming, committing and disarming") {
   const TestDir dir;
   const auto pages = OpenPages(dir, 2);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "agent/runtime/task_folder.h"
+#include "agent/server/deadline.h"
 #include "agent/server/start_plan.h"
 #include "common/base/file.h"
 #include "tide/v1/agent.grpc.pb.h"
@@ -71,7 +72,8 @@ class PeerService final : public tide::v1::AgentPeer::Service {
     if (verb == AgreeVerb::kSignal) {
       options_.signal_task(key);
     }
-    const AgreeReply reply = pages->Hold(verb, request->at_step(), request->deadline());
+    const int64_t deadline = LocalDeadline(request->deadline(), request->remaining_ms());
+    const AgreeReply reply = pages->Hold(verb, request->at_step(), deadline);
     response->set_min_step(reply.min_step);
     response->set_max_step(reply.max_step);
     response->set_any_attached(reply.any_attached);

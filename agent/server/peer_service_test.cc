@@ -165,6 +165,11 @@ TEST_CASE("rounds of the agreement") {
   CHECK(response.committed_step() == 9);
   CHECK(rank.state() == 2);
   CHECK(rank.deadline() == 77);
+  const int64_t before = SystemNow().unix_nanos();
+  request.set_remaining_ms(5000);  // counts from here on, by this node's clock
+  REQUIRE(agree(tide::v1::AGREE_VERB_COMMIT, 9, response).ok());
+  CHECK(rank.deadline() >= before + 5'000'000'000);
+  CHECK(rank.deadline() <= SystemNow().unix_nanos() + 5'000'000'000);
   pages->SetRanksGone(1);
   REQUIRE(agree(tide::v1::AGREE_VERB_PROBE, -1, response).ok());
   CHECK(response.ranks_gone() == 1);

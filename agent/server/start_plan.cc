@@ -11,7 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -78,36 +80,80 @@ std::unexpected<Error> JobFault(const std::string& what, int error) {
   return node ? NodeFault(what, error) : FailErrno(what, error);
 }
 
-Status CheckFolder(const AgentConfig& config, const std::string& what, const std::string& path) {
+// Looks at the source of `mount` as the job's user, after `prepare`, and notes which file it is:
+// the container is started by root, later, and must get this one. Returns an errno.
+int Look(const AgentConfig& config, MountConfig& mount, const std::function<int()>& prepare) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    return errno;
+  }
+  const Fd answer(ends[0]);
+  const Fd question(ends[1]);
+  struct stat info{};
   const int error = AsJobUser(config, [&] {
+    if (const int failed = prepare(); failed != 0) {
+      return failed;
+    }
+    const int mode = mount.read_only ? R_OK : R_OK | W_OK;
+    struct stat seen{};
+    if (::access(mount.source.c_str(), mode) != 0 || ::stat(mount.source.c_str(), &seen) != 0 ||
+        ::write(question.get(), &seen, sizeof seen) != sizeof seen) {
+      return errno;
+    }
+    return 0;
+  });
+  if (error == 0 && ::read(answer.get(), &info, sizeof info) != sizeof info) {
+    return EIO;
+  }
+  mount.device = info.st_dev;
+  mount.inode = info.st_ino;
+  return error;
+}
+
+Result<MountConfig> WorkdirMount(const AgentConfig& config, const std::string& path) {
+  // Read-only is enough for a work folder, though it is mounted as it is.
+  MountConfig mount{path, path, true};
+  const int error = Look(config, mount, [&] {
     const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     return fd.valid() ? 0 : errno;
   });
-  if (error == 0) {
-    return {};
+  if (error != 0) {
+    return JobFault(
+        "workdir " + path + " cannot be opened by " + WhoIs(config) + " on " + config.name, error);
   }
-  return JobFault(
-      what + " " + path + " cannot be opened by " + WhoIs(config) + " on " + config.name, error);
+  mount.read_only = false;
+  return mount;
 }
 
-Status CheckMount(const AgentConfig& config, const tide::v1::Mount& mount) {
-  const int mode = mount.read_only() ? R_OK : R_OK | W_OK;
-  const int error =
-      AsJobUser(config, [&] { return ::access(mount.source().c_str(), mode) == 0 ? 0 : errno; });
-  if (error == 0) {
-    return {};
+Result<MountConfig> SpecMount(const AgentConfig& config, const tide::v1::Mount& asked) {
+  MountConfig mount{asked.source(), asked.target(), asked.read_only()};
+  if (const int error = Look(config, mount, [] { return 0; }); error != 0) {
+    return JobFault(
+        "mount " + asked.source() + " is not accessible to " + WhoIs(config) + " on " + config.name,
+        error);
   }
-  return JobFault(
-      "mount " + mount.source() + " is not accessible to " + WhoIs(config) + " on " + config.name,
-      error);
+  return mount;
+}
+
+// "j-7-18a3f0c2b1d4e5f6". Numbers begin anew when the scheduler's database is lost, and repeat when
+// it is restored; the time of submission tells the jobs apart, so that none resumes from another's
+// checkpoint.
+std::string CheckpointName(const tide::v1::StartTask& start) {
+  std::string name = "j-" + std::to_string(start.job_id());
+  if (start.submitted_at() != 0) {
+    std::array<char, 17> hex{};
+    std::to_chars(hex.begin(), hex.end() - 1, static_cast<uint64_t>(start.submitted_at()), 16);
+    name += std::string("-") + hex.data();
+  }
+  return name;
 }
 
 // The job's checkpoint folder: its own, made with its rights, or one below the agent's root.
-Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
+Result<MountConfig> PrepareCheckpointDir(const AgentConfig& config,
                                          const tide::v1::StartTask& start) {
   std::string path = start.spec().checkpoint_dir();
   if (path.empty()) {
-    path = config.checkpoint_root + "/j-" + std::to_string(start.job_id());
+    path = config.checkpoint_root + "/" + CheckpointName(start);
     TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       return NodeFault("cannot create the checkpoint folder " + path, errno);
@@ -115,21 +161,22 @@ Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
     if (::geteuid() == 0 && ::lchown(path.c_str(), config.job_uid, config.job_gid) != 0) {
       return NodeFault("cannot hand over the checkpoint folder " + path, errno);
     }
-    return path;
+    return MountConfig{path, path, false};  // below the agent's own: nobody turns links there
   }
-  const int error = AsJobUser(config, [&] {
+  MountConfig mount{path, path, false};
+  const int error = Look(config, mount, [&] {
     const Status made = MakeDirs(path, 0755);
     if (!made) {
       return errno != 0 ? errno : EACCES;
     }
-    return ::access(path.c_str(), R_OK | W_OK | X_OK) == 0 ? 0 : errno;
+    return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
   });
   if (error != 0) {
     return JobFault(
         "checkpoint.dir " + path + " is not writable for " + WhoIs(config) + " on " + config.name,
         error);
   }
-  return path;
+  return mount;
 }
 
 // Rank 0's port must be free. Errors: kUnavailable, so that the job is started with another one.
@@ -152,11 +199,17 @@ Status CheckPort(const AgentConfig& config, uint32_t port) {
   return {};
 }
 
-// "0,1,2": a task has its node to itself, and its ranks choose by LOCAL_RANK. Empty hides all.
-std::string DeviceList(uint32_t gpus) {
+// "0,1,2": those that the task was given, or the first ones where it has its node to itself. Its
+// ranks choose by LOCAL_RANK. Empty hides all.
+std::string DeviceList(const tide::v1::StartTask& start) {
+  constexpr uint32_t kMaskBits = 64;
   std::string list;
-  for (uint32_t gpu = 0; gpu < gpus; ++gpu) {
-    list += (gpu > 0 ? "," : "") + std::to_string(gpu);
+  for (uint32_t gpu = 0; gpu < kMaskBits; ++gpu) {
+    const bool given = start.devices() != 0 ? (start.devices() >> gpu & 1U) != 0
+                                            : gpu < start.spec().gpus_per_node();
+    if (given) {
+      list += (list.empty() ? "" : ",") + std::to_string(gpu);
+    }
   }
   return list;
 }
@@ -194,7 +247,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["NNODES"] = std::to_string(spec.nodes());
   env["MASTER_ADDR"] = start.peers(0).address();
   env["MASTER_PORT"] = std::to_string(start.master_port());
-  env["CUDA_VISIBLE_DEVICES"] = DeviceList(spec.gpus_per_node());
+  env["CUDA_VISIBLE_DEVICES"] = DeviceList(start);
   env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
   env["TIDE_ATTEMPT"] = std::to_string(start.epoch());
   env["TIDE_NODE"] = config.name;
@@ -243,6 +296,8 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
   task.memory_bytes = spec.memory_bytes_per_node();
   task.cpu_millis = spec.cpus_per_node() * 1000ULL;
   task.pids = kPidsMax;
+  // All jobs are one user: what is of others must not be seen.
+  task.masks = {config.state_dir, config.checkpoint_root, config.run_root};
   if (spec.image() != "host") {
     return Fail(ErrorCode::kInvalidArgument,
                 "image \"" + spec.image() + "\": this version runs `image: host` only");
@@ -260,17 +315,18 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
   }
   task.workdir = spec.workdir().empty() ? task.scratch : spec.workdir();
   if (!spec.workdir().empty()) {
-    TIDE_TRY(CheckFolder(config, "workdir", spec.workdir()));
-    task.mounts.push_back({spec.workdir(), spec.workdir(), false});
+    TIDE_ASSIGN(MountConfig workdir, WorkdirMount(config, spec.workdir()));
+    task.mounts.push_back(std::move(workdir));
   }
-  TIDE_ASSIGN(const std::string checkpoint_dir, PrepareCheckpointDir(config, start));
-  task.mounts.push_back({checkpoint_dir, checkpoint_dir, false});
+  TIDE_ASSIGN(const MountConfig checkpoints, PrepareCheckpointDir(config, start));
+  const std::string checkpoint_dir = checkpoints.target;
+  task.mounts.push_back(checkpoints);
   if (!config.sdk_dir.empty()) {
     task.mounts.push_back({config.sdk_dir, kSdkInContainer, true});
   }
   for (const tide::v1::Mount& mount : spec.mounts()) {
-    TIDE_TRY(CheckMount(config, mount));
-    task.mounts.push_back({mount.source(), mount.target(), mount.read_only()});
+    TIDE_ASSIGN(MountConfig checked, SpecMount(config, mount));
+    task.mounts.push_back(std::move(checked));
   }
   for (uint32_t local = 0; local < spec.ranks_per_node(); ++local) {
     RankConfig rank;

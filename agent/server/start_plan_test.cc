@@ -67,6 +67,22 @@ TEST_CASE("a rank's environment is complete") {
   CHECK(plan->ranks[1].env.contains("PATH"));
 }
 
+TEST_CASE("two jobs of one number have two checkpoint folders") {
+  const TestDir dir;
+  const AgentConfig config = TestConfig(dir);
+  tide::v1::StartTask start = TestStart();
+  start.set_submitted_at(0x18a3f0c2b1d4e5f6);
+  const auto first = PlanStart(config, start);
+  REQUIRE(first);
+  CHECK(first->ranks[0].env.at("TIDE_CHECKPOINT_DIR") ==
+        dir.File("checkpoints/j-7-18a3f0c2b1d4e5f6"));
+  start.set_submitted_at(0x18a3f0c2b1d4e5f7);
+  const auto second = PlanStart(config, start);
+  REQUIRE(second);
+  CHECK(second->ranks[0].env.at("TIDE_CHECKPOINT_DIR") !=
+        first->ranks[0].env.at("TIDE_CHECKPOINT_DIR"));
+}
+
 TEST_CASE("in a container the run folder has its fixed place") {
   const TestDir dir;
   AgentConfig config = TestConfig(dir);
@@ -83,6 +99,8 @@ TEST_CASE("in a container the run folder has its fixed place") {
   for (const MountConfig& mount : plan->mounts) {
     targets.insert(mount.target);
   }
+  CHECK(plan->masks ==
+        std::vector<std::string>{dir.File("state"), dir.File("checkpoints"), dir.File("run")});
   CHECK(targets == std::set<std::string>{dir.File("checkpoints/j-7"), "/opt/tide/sdk"});
 }
 
@@ -136,6 +154,28 @@ TEST_CASE("a folder is opened with the rights of the job's user, not the agent's
   start = TestStart();
   start.mutable_spec()->add_mounts()->set_source(dir.File("secret"));
   (void)WhyNot(config, start, ErrorCode::kSystem);
+}
+
+TEST_CASE("a mount is the file that was looked at, through any links") {
+  const TestDir dir;
+  const AgentConfig config = TestConfig(dir);
+  REQUIRE(::mkdir(dir.File("data").c_str(), 0755) == 0);
+  REQUIRE(::symlink(dir.File("data").c_str(), dir.File("link").c_str()) == 0);
+  struct stat data{};
+  REQUIRE(::stat(dir.File("data").c_str(), &data) == 0);
+  tide::v1::StartTask start = TestStart();
+  start.mutable_spec()->set_workdir(dir.File("link"));
+  start.mutable_spec()->add_mounts()->set_source(dir.File("link"));
+  start.mutable_spec()->mutable_mounts(0)->set_target("/data");
+  start.mutable_spec()->mutable_mounts(0)->set_read_only(true);
+  const auto plan = PlanStart(config, start);
+  REQUIRE(plan);
+  REQUIRE(plan->mounts.size() == 3);
+  CHECK_FALSE(plan->mounts[0].read_only);
+  CHECK(plan->mounts[0].inode == data.st_ino);
+  CHECK(plan->mounts[2].inode == data.st_ino);
+  CHECK(plan->mounts[2].device == data.st_dev);
+  CHECK(plan->mounts[2].source == dir.File("link"));
 }
 
 TEST_CASE("a port in use is the node's fault and only matters to task 0") {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "agent/server/deadline.h"
 #include "common/base/time.h"
 #include "tide/v1/agent.grpc.pb.h"
 
@@ -154,6 +155,7 @@ std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers, const AgreeRound& ro
     call.request.set_verb(ToProto(round.verb));
     call.request.set_at_step(round.at_step);
     call.request.set_deadline(order_deadline);
+    call.request.set_remaining_ms(RemainingMillis(order_deadline));
     peers.stubs[task]->async()->Agree(
         &call.context, &call.request, &call.response, [&](const grpc::Status& status) {
           if (status.ok()) {

@@ -17,9 +17,9 @@ namespace tide::agent {
 
 class SuspendRun {
  public:
-  // deadline: Unix ns; after it the run gives up (the scheduler stops the tasks then).
-  // on_over: called once, on the run's thread, with the final phase and the step; kAborted after
-  // the deadline. Not called when the run is destroyed before.
+  // deadline: Unix ns by this machine's clock; after it the run gives up (the scheduler stops the
+  // tasks then). on_over: called once, on the run's thread, with the final phase and the step;
+  // kAborted after the deadline. Not called when the run is destroyed before.
   SuspendRun(tide::v1::StartTask start,
              rpc::ClusterToken token,
              int64_t deadline,

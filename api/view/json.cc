@@ -174,6 +174,7 @@ std::string JobJson(const v1::Job& job) {
                {"outcome", TextOrNull(OutcomeWord(job.outcome()))},
                {"exit_code", finished ? json(job.exit_code()) : json(nullptr)},
                {"detail", TextOrNull(job.detail())},
+               {"starts", job.starts()},
                {"attempts", std::move(attempts)},
                {"checkpoint", CheckpointObject(job)},
                {"suspensions", job.suspensions()},

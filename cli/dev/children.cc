@@ -116,8 +116,10 @@ Result<std::vector<std::string>> Children::Tend() {
   return news;
 }
 
-void Children::StopAll() {
+bool Children::StopAll() {
+  bool clean = true;
   for (auto it = children_.rbegin(); it != children_.rend(); ++it) {
+    clean = clean && it->pid > 0;
     if (it->pid > 0) {
       ::kill(it->pid, SIGTERM);
     }
@@ -127,8 +129,10 @@ void Children::StopAll() {
   while (true) {
     bool any = false;
     for (Child& child : children_) {
-      if (child.pid > 0 && ::waitpid(child.pid, nullptr, WNOHANG) != 0) {
+      int status = 0;
+      if (child.pid > 0 && ::waitpid(child.pid, &status, WNOHANG) != 0) {
         child.pid = -1;
+        clean = clean && status == 0;
       }
       any = any || child.pid > 0;
     }
@@ -146,6 +150,7 @@ void Children::StopAll() {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   children_.clear();
+  return clean;
 }
 
 }  // namespace tide::cli

@@ -22,14 +22,15 @@ struct ChildSpec {
 
 class Children {
  public:
-  ~Children() { StopAll(); }
+  ~Children() { static_cast<void>(StopAll()); }
 
   [[nodiscard]] Status Start(const ChildSpec& spec);
   // Reaps what died and starts it again. Returns one line for each, for the person watching.
   //   Errors: a child that dies again and again at its start; the text ends with its last words.
   [[nodiscard]] Result<std::vector<std::string>> Tend();
   // SIGTERM to all in reverse order of their start, SIGKILL to what is left after 15 s.
-  void StopAll();
+  // False if one of them did not run, or did not end by itself: it has not cleaned up.
+  [[nodiscard]] bool StopAll();
 
  private:
   struct Child {

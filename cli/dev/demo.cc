@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -28,11 +29,23 @@ bool IsOver(const json& job) {
   return job["state"] == "finished";
 }
 
+// Of a job that names none: j-12-…, after its time of submission.
+std::string CheckpointFolder(const std::string& root, const std::string& job) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(root, none)) {
+    if (entry.path().filename().string().starts_with(job + "-")) {
+      return entry.path().string();
+    }
+  }
+  return root + "/" + job;
+}
+
 }  // namespace
 
 Demo::Demo(const Workspace& workspace, Say say, const std::atomic<bool>& stop)
     : workspace_(workspace),
-      client_(Server{workspace.server(), workspace.token(), "tide dev"}, Duration::Seconds(30)),
+      client_(Server{workspace.server(), workspace.token(), "tide dev"},
+              {.timeout = Duration::Seconds(30), .first_contact = Duration::Seconds(30)}),
       say_(std::move(say)),
       stop_(stop) {}
 
@@ -120,8 +133,10 @@ Status Demo::WaitForNodes() {
     // The API comes up last; until then there is nobody to ask.
     if (const auto list = Get("/v1/nodes"); list && list->contains("items")) {
       const json& nodes = (*list)["items"];
+      TIDE_TRY(Repair(nodes));
       const auto ready = std::count_if(nodes.begin(), nodes.end(), [](const json& node) {
-        return node["state"] == "ready" && node["connected"] == true;
+        return (node["state"] == "ready" || node["state"] == "probation") &&
+               node["connected"] == true;
       });
       if (static_cast<size_t>(ready) == workspace_.nodes().size()) {
         const std::string runtime = nodes[0]["runtime"];
@@ -137,6 +152,29 @@ Status Demo::WaitForNodes() {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return Fail(ErrorCode::kDeadlineExceeded, "the nodes did not come up");
+}
+
+// On a folder that was kept, an earlier story has left a node out of service.
+Status Demo::Repair(const json& nodes) {
+  for (const json& node : nodes) {
+    const std::string name = node["name"];
+    if (node["state"] == "drained" || node["state"] == "draining") {
+      return Fail(ErrorCode::kConflict,
+                  name + " is drained and the story needs all nodes: run `tide undrain " + name +
+                      "`, or take another --state");
+    }
+    if (node["state"] != "quarantined" || node["connected"] != true ||
+        !repaired_.insert(name).second) {
+      continue;
+    }
+    say_(name + " is quarantined by an earlier story: validating it");
+    const auto answer =
+        client_.Post("/v1/nodes/" + name + "/validate", {"{}", "application/json", ""});
+    if (!answer) {
+      return Fail(ErrorCode::kUnavailable, answer.error().message);
+    }
+  }
+  return {};
 }
 
 Status Demo::TrainReference() {
@@ -246,8 +284,9 @@ Status Demo::FinishAndCompare() {
     say_("  attempt " + std::to_string(attempt["epoch"].get<uint64_t>()) + " on " +
          NodesOf(attempt) + ": " + words.value_or("(no log)"));
   }
-  const std::string root = workspace_.root() + "/checkpoints/";
-  const Comparison comparison = CompareCheckpoints(workspace_, root + reference_, root + training_);
+  const std::string root = workspace_.root() + "/checkpoints";
+  const Comparison comparison = CompareCheckpoints(
+      workspace_, CheckpointFolder(root, reference_), CheckpointFolder(root, training_));
   Check("final weights equal those of the undisturbed run, bit for bit",
         comparison.equal,
         comparison.words);

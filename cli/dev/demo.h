@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class Demo {
  private:
   struct Nouns;
   [[nodiscard]] Status WaitForNodes();
+  [[nodiscard]] Status Repair(const nlohmann::json& nodes);
   [[nodiscard]] Status TrainReference();
   [[nodiscard]] Status TrainUntilInterrupted();
   [[nodiscard]] Status InterruptForUrgentJob();
@@ -64,6 +66,7 @@ class Demo {
   std::string training_;
   int64_t stop_step_ = -1;
   std::string broken_node_;
+  std::set<std::string> repaired_;
 };
 
 }  // namespace tide::cli

@@ -40,14 +40,23 @@ class Teller {
 void Introduce(const Workspace& workspace) {
   std::printf(
       "tide dev: scheduler, API, web and %zu agents on this machine\n"
-      "  web   %s/#code=%s   (the code works once)\n"
-      "  CLI   %s/tide ps   (finds this cluster by itself)\n"
-      "  logs  %s/logs/\n"
-      "  Ctrl-C stops everything and cleans up.\n",
+      "  web   %s/#code=%s   (the code works once)\n",
       workspace.nodes().size(),
       workspace.server().c_str(),
-      workspace.login_code().c_str(),
-      workspace.bin().c_str(),
+      workspace.login_code().c_str());
+  if (workspace.profile().ours()) {
+    std::printf("  CLI   %s/tide ps   (finds this cluster by itself)\n", workspace.bin().c_str());
+  } else {
+    std::printf(
+        "  CLI   TIDE_DEV_PROFILE=%s %s/tide ps\n"
+        "        (by itself it finds %s, which is another tide dev)\n",
+        workspace.profile_path().c_str(),
+        workspace.bin().c_str(),
+        workspace.profile().other_server().c_str());
+  }
+  std::printf(
+      "  logs  %s/logs/\n"
+      "  Ctrl-C stops everything and cleans up.\n",
       workspace.root().c_str());
   std::fflush(stdout);
 }
@@ -101,6 +110,9 @@ int ExitCodeOf(const Error& error) {
   if (error.code == ErrorCode::kUnavailable) {
     return kExitUnreachable;
   }
+  if (error.code == ErrorCode::kInvalidArgument) {
+    return kExitUsage;
+  }
   return error.code == ErrorCode::kConflict ? static_cast<int>(kExitConflict)
                                             : static_cast<int>(kExitFailed);
 }
@@ -148,10 +160,13 @@ int RunDev(const DevOptions& options) {
     story.join();
   }
   const bool held = options.no_demo || (played && PrintClaims(demo.claims()));
-  children.StopAll();
-  workspace->Discard();
-  if (!tended) {
-    return Complain(tended.error(), kExitFailed);
+  const bool clean = children.StopAll();
+  if (!clean) {
+    teller.Say("not every daemon ended in order; ending what they left");
+  }
+  const Status discarded = workspace->Discard(clean);
+  if (!tended || !discarded) {
+    return Complain(tended ? discarded.error() : tended.error(), kExitFailed);
   }
   if (options.once && interrupted) {
     return kExitInterrupted;

@@ -8,10 +8,12 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <filesystem>
 
@@ -24,6 +26,8 @@ namespace {
 
 constexpr const char* kVersion = "tide dev 1";
 constexpr int64_t kLoginCodeSeconds = 600;
+// The longest socket in the folder: that of the last agent of 64.
+constexpr std::string_view kLongestSocket = "/agent-a-n32.sock";
 
 std::string Hex(const unsigned char* bytes, size_t count) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -50,6 +54,16 @@ std::string Sha256Hex(const std::string& text) {
   return Hex(digest.data(), size);
 }
 
+// A user's name as one word of the tokens file, whatever the environment says.
+std::string UserWord(std::string name) {
+  for (char& c : name) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::string_view("._@-").find(c) != std::string_view::npos;
+    c = plain ? c : '_';
+  }
+  return name.empty() ? "dev" : name;
+}
+
 // A free port is found out by trying; the API server still has the last word.
 Status CheckPortFree(int port) {
   const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -68,18 +82,37 @@ Status CheckPortFree(int port) {
   return {};
 }
 
+Status CheckSocketsFit(const std::string& root) {
+  constexpr size_t kPathMax = sizeof(sockaddr_un::sun_path) - 1;
+  if (root.size() + kLongestSocket.size() <= kPathMax) {
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              root + " has " + std::to_string(root.size()) + " bytes; a socket in it allows " +
+                  std::to_string(kPathMax - kLongestSocket.size()) + "; choose a shorter --state");
+}
+
 // A folder that only we may write, that no other user put there for us.
-Status MakeOwnFolder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0711) != 0 && errno != EEXIST) {
-    return FailErrno("cannot create " + path + "; choose another folder with --state", errno);
+//   way_out: what to do where it is not, as the end of a sentence.
+Status MakeOwnFolder(const std::string& path, unsigned mode, const std::string& way_out) {
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
+    return FailErrno("cannot create " + path + "; " + way_out, errno);
   }
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() ||
       (info.st_mode & 022U) != 0) {
-    return Fail(ErrorCode::kConflict,
-                path + " is not a folder of ours alone; choose another with --state");
+    return Fail(ErrorCode::kConflict, path + " is not a folder of ours alone; " + way_out);
   }
   return {};
+}
+
+// The profile holds an administrator's token.
+Status MakeProfileFolder() {
+  const auto folder = std::filesystem::absolute(DevProfilePath()).parent_path().string();
+  if (!Env("TIDE_DEV_PROFILE").empty()) {
+    return MakeDirs(folder);  // where it was asked for
+  }
+  return MakeOwnFolder(folder, 0700, "name another profile with TIDE_DEV_PROFILE");
 }
 
 std::string FirstExisting(const std::vector<std::string>& candidates) {
@@ -109,11 +142,9 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
   if (workspace.sdk_.empty()) {
     return Fail(ErrorCode::kNotFound, "Tide's SDK is not beside the programs in " + workspace.bin_);
   }
-  TIDE_TRY(MakeOwnFolder(workspace.root_));
-  if (!workspace.temporary_) {
-    const std::string profile = DevProfilePath();
-    TIDE_TRY(MakeDirs(profile.substr(0, profile.rfind('/')), 0711));
-  }
+  TIDE_TRY(CheckSocketsFit(workspace.root_));
+  TIDE_TRY(MakeOwnFolder(workspace.root_, 0711, "choose another folder with --state"));
+  TIDE_TRY(MakeProfileFolder());
   TIDE_TRY(workspace.Lock());
   TIDE_TRY(workspace.CheckVersion());
   TIDE_TRY(CheckPortFree(options.port));
@@ -169,7 +200,7 @@ Status Workspace::CheckVersion() {
 Status Workspace::CleanLeftovers() const {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(root_, error)) {
-    if (!entry.path().filename().string().starts_with("agent-")) {
+    if (!entry.path().filename().string().starts_with("agent-") || !entry.is_directory(error)) {
       continue;
     }
     const std::string program = bin_ + "/tide-agent";
@@ -182,7 +213,7 @@ Status Workspace::CleanLeftovers() const {
     int status = 0;
     if (pid < 0 || ::waitpid(pid, &status, 0) != pid || status != 0) {
       return Fail(ErrorCode::kSystem,
-                  "cannot end what an earlier tide dev left running in " + folder);
+                  "cannot end what is left running in " + folder + "; start tide dev again");
     }
   }
   return {};
@@ -234,14 +265,23 @@ Status Workspace::Prepare(const DevOptions& options) {
     token_ = "tide_" + token_;
     TIDE_TRY(WriteFileDurably(root_ + "/token", token_));
   }
-  const std::string user = Env("USER").empty() ? "dev" : Env("USER");
+  const std::string user = UserWord(Env("USER"));
   TIDE_TRY(WriteFileDurably(root_ + "/tokens", Sha256Hex(token_) + " " + user + " admin\n"));
   TIDE_ASSIGN(login_code_, RandomHex(8));
   const int64_t expires = SystemNow().unix_nanos() / 1'000'000'000 + kLoginCodeSeconds;
   TIDE_TRY(WriteFileDurably(root_ + "/login-code",
                             login_code_ + " " + std::to_string(expires) + " " + user + "\n"));
-  // Where every `tide` of this user looks for it.
-  return WriteFileDurably(DevProfilePath(), "server: " + server() + "\ntoken: " + token_ + "\n");
+  return LetTideFindIt();
+}
+
+// Every `tide` of this user looks at one place. Where that belongs to a cluster that still runs,
+// this one has a profile in its own folder.
+Status Workspace::LetTideFindIt() {
+  TIDE_ASSIGN(profile_, ProfileClaim::Take(DevProfilePath(), server(), token_));
+  if (profile_.ours()) {
+    return {};
+  }
+  return WriteFileDurably(profile_path(), "server: " + server() + "\ntoken: " + token_ + "\n");
 }
 
 std::vector<ChildSpec> Workspace::Daemons() const {
@@ -313,14 +353,20 @@ std::string Workspace::RunRoot() const {
   return "/dev/shm/tide-" + std::to_string(::geteuid()) + "-" + Sha256Hex(root_).substr(0, 8);
 }
 
-void Workspace::Discard() {
-  std::error_code ignored_too;  // the agents have ended their tasks
-  std::filesystem::remove_all(RunRoot(), ignored_too);
-  ::unlink(DevProfilePath().c_str());
+Status Workspace::Discard(bool clean) {
+  if (!profile_.ours()) {
+    ::unlink(profile_path().c_str());
+  }
+  profile_.Release();
+  if (!clean) {
+    TIDE_TRY(CleanLeftovers());
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(RunRoot(), ignored);
   if (temporary_) {
-    std::error_code ignored;
     std::filesystem::remove_all(root_, ignored);
   }
+  return {};
 }
 
 }  // namespace tide::cli

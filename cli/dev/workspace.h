@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/dev/children.h"
+#include "cli/dev/profile_claim.h"
 #include "common/base/file.h"
 
 namespace tide::cli {
@@ -40,12 +41,17 @@ class Workspace {
   [[nodiscard]] const std::string& login_code() const { return login_code_; }
   [[nodiscard]] const std::vector<DevNode>& nodes() const { return nodes_; }
   [[nodiscard]] std::string server() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  // Whether every `tide` finds this cluster by itself; else it does so with profile_path().
+  [[nodiscard]] const ProfileClaim& profile() const { return profile_; }
+  [[nodiscard]] std::string profile_path() const { return root_ + "/profile.yaml"; }
   [[nodiscard]] bool resumed() const { return resumed_; }
 
   // Scheduler, agents and API as children to start, in order.
   [[nodiscard]] std::vector<ChildSpec> Daemons() const;
   // After the daemons' end: removes what only they used, and a temporary folder.
-  void Discard();
+  //   clean: the agents have ended their tasks. Else that is done here, first.
+  //   Errors: tasks that do not end; then their folders stay, for the next `tide dev` to try.
+  [[nodiscard]] Status Discard(bool clean);
 
  private:
   Workspace() = default;
@@ -54,6 +60,7 @@ class Workspace {
   [[nodiscard]] Status Prepare(const DevOptions& options);
   [[nodiscard]] Status CopyForJobs() const;
   [[nodiscard]] Status CleanLeftovers() const;
+  [[nodiscard]] Status LetTideFindIt();
   [[nodiscard]] std::string RunRoot() const;
 
   std::string root_;
@@ -68,6 +75,7 @@ class Workspace {
   bool temporary_ = false;
   bool resumed_ = false;
   Fd lock_;
+  ProfileClaim profile_;
 };
 
 }  // namespace tide::cli

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "common/base/check.h"
 #include "common/base/mutex.h"
 
 namespace tide::cli::testing {
@@ -55,13 +56,18 @@ struct FakeServer::Impl {
   }
 };
 
-FakeServer::FakeServer() : impl_(std::make_unique<Impl>()) {
+FakeServer::FakeServer(int port) : impl_(std::make_unique<Impl>()) {
   const auto answer = [this](const httplib::Request& from, httplib::Response& to) {
     impl_->Answer(from, to);
   };
   impl_->http.Get(".*", answer);
   impl_->http.Post(".*", answer);
-  impl_->port = impl_->http.bind_to_any_port("127.0.0.1");
+  impl_->port = port;
+  if (port == 0) {
+    impl_->port = impl_->http.bind_to_any_port("127.0.0.1");
+  } else {
+    TIDE_CHECK(impl_->http.bind_to_port("127.0.0.1", port), "the port is free");
+  }
   impl_->thread = std::thread([this] { impl_->http.listen_after_bind(); });
 }
 

@@ -33,7 +33,7 @@ class FakeServer {
  public:
   using Handler = std::function<FakeReply(const FakeRequest&)>;
 
-  FakeServer();
+  explicit FakeServer(int port = 0);  // 0 = a free one
   ~FakeServer();
   FakeServer(const FakeServer&) = delete;
   FakeServer& operator=(const FakeServer&) = delete;

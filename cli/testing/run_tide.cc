@@ -41,7 +41,9 @@ std::string ReadAll(int fd, bool terminal) {
 }  // namespace
 
 TideProcess::TideProcess(const std::vector<std::string>& args, const RunOptions& options)
-    : err_(::memfd_create("err", MFD_CLOEXEC)), terminal_(options.columns > 0) {
+    : err_(::memfd_create("err", MFD_CLOEXEC)),
+      terminal_(options.columns > 0),
+      keeps_out_(options.stdout_path.empty()) {
   const int input = ::memfd_create("in", MFD_CLOEXEC);
   TIDE_CHECK(::write(input, options.input.data(), options.input.size()) ==
                  static_cast<ssize_t>(options.input.size()),
@@ -56,7 +58,9 @@ TideProcess::TideProcess(const std::vector<std::string>& args, const RunOptions&
     ::fcntl(out_, F_SETFD, FD_CLOEXEC);
     ::fcntl(child_out, F_SETFD, FD_CLOEXEC);
   } else {
-    out_ = ::memfd_create("out", MFD_CLOEXEC);
+    out_ = options.stdout_path.empty() ? ::memfd_create("out", MFD_CLOEXEC)
+                                       : ::open(options.stdout_path.c_str(), O_RDWR | O_CLOEXEC);
+    TIDE_CHECK(out_ >= 0, "standard output opens");
     child_out = out_;
   }
   posix_spawn_file_actions_t actions{};
@@ -102,7 +106,7 @@ RunOutcome TideProcess::Wait() {
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = -1;
-  if (!terminal_) {
+  if (!terminal_ && keeps_out_) {
     outcome.out = ReadAll(out_, false);
   }
   outcome.err = ReadAll(err_, false);

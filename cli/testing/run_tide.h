@@ -14,6 +14,7 @@ struct RunOptions {
   std::string folder = "/";
   std::map<std::string, std::string> env = {};  // all there is, besides PATH
   unsigned short columns = 0;                   // > 0: stdout is a terminal of this width
+  std::string stdout_path = {};                 // "" = kept for RunOutcome::out
 };
 
 struct RunOutcome {
@@ -36,6 +37,7 @@ class TideProcess {
   int out_ = -1;
   int err_ = -1;
   bool terminal_ = false;
+  bool keeps_out_ = true;
 };
 
 [[nodiscard]] RunOutcome RunTide(const std::vector<std::string>& args,

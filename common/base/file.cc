@@ -90,23 +90,25 @@ Status WriteAll(int fd, std::string_view data) {
 }
 
 Status WriteFileDurably(const std::string& path, std::string_view content, unsigned mode) {
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+  // A name that nobody can foresee, opened only if it is new: in a folder that others may write,
+  // no link or file of theirs takes part.
+  std::string temporary = path + ".tmpXXXXXX";
+  Fd fd(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!fd.valid()) {
     return FailErrno("cannot create " + temporary, errno);
   }
   Status written = WriteAll(fd.get(), content);
-  if (written && ::fsync(fd.get()) != 0) {
+  if (written && (::fchmod(fd.get(), mode) != 0 || ::fsync(fd.get()) != 0)) {
     written = FailErrno("cannot sync " + temporary, errno);
   }
   fd.Close();
+  if (written && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    written = FailErrno("cannot rename " + temporary, errno);
+  }
   if (!written) {
     const Error error = written.error();
     ::unlink(temporary.c_str());
     return Fail(error.code, path + ": " + error.message);
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    return FailErrno("cannot rename " + temporary, errno);
   }
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);

@@ -26,6 +26,28 @@ TEST_CASE("durable writes replace a file whole") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("what others put in the way of a durable write is not followed") {
+  const std::string folder = MakeTemporaryFolder();
+  const std::string path = folder + "/secret";
+  // The name that a guess would try first, and a file of the other's own to read the secret from.
+  REQUIRE(WriteFileDurably(folder + "/bait", "old"));
+  std::filesystem::create_symlink(folder + "/bait", path + ".tmp" + std::to_string(::getpid()));
+  std::filesystem::create_symlink(folder + "/bait", path);
+  REQUIRE(WriteFileDurably(path, "new"));
+  CHECK(ReadFile(folder + "/bait").value() == "old");
+  CHECK(ReadFile(path).value() == "new");
+  CHECK_FALSE(std::filesystem::is_symlink(path));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a durable write that cannot take its place leaves nothing") {
+  const std::string folder = MakeTemporaryFolder();
+  REQUIRE(MakeDirs(folder + "/taken/inside"));
+  CHECK_FALSE(WriteFileDurably(folder + "/taken", "text"));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("reads are bounded and say what is missing") {
   const std::string folder = MakeTemporaryFolder();
   CHECK(ReadFile(folder + "/none").error().code == ErrorCode::kNotFound);

@@ -92,6 +92,19 @@ TEST_CASE("JSON is read too, null meaning absent") {
   CHECK(parsed.spec.env.at("A") == "\"é\n");
 }
 
+TEST_CASE("nesting without end is named as what it is") {
+  const std::string deep =
+      "lists and groups are nested more than 100 deep here; no key takes such a value\n";
+  const auto image = [](const std::string& open, int depth, const std::string& close) {
+    return Findings(kHead + "image: " + Repeat(open, depth) + Repeat(close, depth) + "\n");
+  };
+  CHECK(image("[", 99, "]") ==
+        "4:8 image must be a text, not a list\n");  // the spec is a level, too
+  CHECK(image("[", 100, "]") == "4:107 " + deep);
+  CHECK(image("[", 100'000, "]") == "4:107 " + deep);
+  CHECK(image("{a: ", 100'000, "}") == "4:404 " + deep);
+}
+
 TEST_CASE("every mistake is named with its place") {
   struct Case {
     std::string text;

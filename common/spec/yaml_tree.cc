@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kMebibyte = 1U << 20U;
 constexpr size_t kAnchorsMax = 100;
+constexpr size_t kDepthMax = 100;  // before yaml-cpp's own limit, whose message says nothing
 
 // Stops the parser; what() is for the user.
 class Refusal : public YAML::Exception {
@@ -172,6 +173,10 @@ class TreeBuilder : public YAML::EventHandler {
 
   void Open(Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     CheckTag(mark, tag);
+    if (stack_.size() == kDepthMax) {
+      throw Refusal(
+          mark, "lists and groups are nested more than 100 deep here; no key takes such a value");
+    }
     stack_.push_back({Make(kind, mark, anchor), nullptr, anchor});
   }
 

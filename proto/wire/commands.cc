@@ -27,6 +27,13 @@ void FillStart(const ClusterState& state, const Command& command, tide::v1::Star
   TIDE_CHECK(job != nullptr && !job->attempts.empty(), "a start belongs to an attempt");
   const Attempt& attempt = job->attempts.back();
   *out->mutable_spec() = ToProto(job->spec);
+  if (const Allocation* allocation = AllocationOf(*job);
+      allocation != nullptr && allocation->part) {
+    // Its share of the node is its limit.
+    out->mutable_spec()->set_cpus_per_node(allocation->part->cpus);
+    out->mutable_spec()->set_memory_bytes_per_node(allocation->part->memory_bytes);
+    out->set_devices(allocation->part->devices);
+  }
   for (const Task& task : attempt.tasks) {
     const NodeIdentity& node = state.nodes[task.node.value()].identity;
     tide::v1::Peer* peer = out->add_peers();
@@ -37,6 +44,7 @@ void FillStart(const ClusterState& state, const Command& command, tide::v1::Star
   out->set_master_port(attempt.master_port);
   out->set_user(job->user);
   out->set_topology_json(TopologyJson(state, *job));
+  out->set_submitted_at(job->submitted_at.unix_nanos());
 }
 
 template <typename Message>

@@ -1,5 +1,6 @@
 #include "proto/wire/state.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "proto/wire/convert.h"
@@ -24,6 +25,7 @@ static_assert(static_cast<int>(JobState::kFinished) + 1 == tide::v1::JOB_STATE_F
 static_assert(static_cast<int>(NodeState::kProbation) + 1 == tide::v1::NODE_STATE_PROBATION);
 static_assert(static_cast<int>(TaskState::kExited) == tide::v1::TASK_STATE_EXITED);
 static_assert(static_cast<int>(ExitReason::kLost) == tide::v1::EXIT_REASON_LOST);
+static_assert(static_cast<int>(ExitReason::kNodeFault) == tide::v1::EXIT_REASON_NODE_FAULT);
 static_assert(static_cast<int>(Outcome::kCancelled) == tide::v1::OUTCOME_CANCELLED);
 static_assert(static_cast<int>(FaultKind::kLinkDown) == tide::v1::FAULT_KIND_LINK_DOWN);
 
@@ -97,9 +99,12 @@ tide::v1::Job ToProto(const ClusterState& state, const Job& job) {
     out.set_exit_code(finished->exit_code);
   }
   out.set_detail(job.detail);
-  for (const Attempt& attempt : job.attempts) {
-    FillAttempt(state, job, attempt, out.add_attempts());
+  // Each change of a job is sent whole, to everybody who watches: bounded, however often it ran.
+  const size_t hidden = job.attempts.size() - std::min(job.attempts.size(), kAttemptsShownMax);
+  for (size_t i = hidden; i < job.attempts.size(); ++i) {
+    FillAttempt(state, job, job.attempts[i], out.add_attempts());
   }
+  out.set_starts(static_cast<uint32_t>(job.attempts.size()));
   out.mutable_checkpoint()->set_step(job.checkpoint.step);
   if (job.checkpoint.step >= 0) {
     out.mutable_checkpoint()->set_id(CheckpointName(job.checkpoint.step, job.checkpoint.epoch));
@@ -132,7 +137,7 @@ tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
   out.set_reason(node.reason);
   out.set_actor(node.actor);
   out.set_state_since(Nanos(node.state_since));
-  const Occupant& occupant = state.occupants[node.id.value()];
+  const Occupant occupant = state.uses[node.id.value()].first();
   out.set_job(occupant.job.value());
   out.set_task(occupant.task);
   out.set_endpoint(identity.endpoint);

@@ -8,6 +8,9 @@
 
 namespace tide::wire {
 
+// A message of a job has its newest attempts only; `starts` counts all.
+inline constexpr size_t kAttemptsShownMax = 50;
+
 // `reasons`, `step` and the other live fields are left for the view to fill in.
 [[nodiscard]] tide::v1::Job ToProto(const ClusterState& state, const Job& job);
 [[nodiscard]] tide::v1::Node ToProto(const ClusterState& state, const Node& node);

@@ -144,7 +144,7 @@ TEST_CASE("every task state, exit reason and fault an agent may send is understo
     message.set_state(static_cast<tide::v1::TaskState>(unknown));
     CHECK_FALSE(FromProto(message, NodeId(3)));
   }
-  for (const int unknown : {-1, 8, 99}) {
+  for (const int unknown : {-1, 10, 99}) {
     tide::v1::TaskReport message;
     message.set_state(tide::v1::TASK_STATE_EXITED);
     message.mutable_exit()->set_reason(static_cast<tide::v1::ExitReason>(unknown));
@@ -212,6 +212,20 @@ TEST_CASE("who a node is survives the way to its agent and back") {
   node.identity.runtime = "oci";
   node.identity.agent_version = "0.1.0";
   CHECK(IdentityFromProto(ToProto(world.state, node)) == node.identity);
+}
+
+TEST_CASE("a job that started often shows its newest attempts and how many there were") {
+  World world(Cluster().Zone("A").Leaf(1));
+  const JobId id = world.Submit(AJob());
+  for (size_t n = 1; n < kAttemptsShownMax + 3; ++n) {
+    world.Hold(id);
+    world.Release(id);
+  }
+  const tide::v1::Job job = ToProto(world.state, world.At(id));
+  CHECK(job.starts() == kAttemptsShownMax + 3);
+  REQUIRE(job.attempts_size() == static_cast<int>(kAttemptsShownMax));
+  CHECK(job.attempts(0).epoch() == 4);
+  CHECK(job.attempts().rbegin()->epoch() == kAttemptsShownMax + 3);
 }
 
 TEST_CASE("a job shows its attempts, tasks and checkpoint") {

@@ -124,7 +124,65 @@ TEST_CASE("ranks that save and leave unasked are queued again") {
   world.Run();
   CHECK(world.At(job).attempts.front().end_cause == StopCause::kLeft);
   CHECK(world.At(job).suspensions == 1);
+  CHECK(world.Is(job) == JobState::kQueued);
+  CHECK(world.last.wake_at == world.now + Duration::Seconds(5));
+  world.Pass(Duration::Seconds(5));
   CHECK(world.Is(job) == JobState::kStarting);
+}
+
+TEST_CASE("a job that only saves and leaves is stopped after three restarts") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob().RetryFailure(0, Duration::Seconds(10)));
+  for (const int64_t seconds : {10, 20, 30}) {
+    world.Exit(job, 0, ExitReason::kSuspended, 85);
+    REQUIRE(world.Is(job) == JobState::kQueued);
+    CHECK(world.last.wake_at == world.now + Duration::Seconds(seconds));
+    world.Pass(Duration::Seconds(seconds));
+  }
+  REQUIRE(world.Is(job) == JobState::kRunning);
+  world.Exit(job, 0, ExitReason::kSuspended, 85);
+  REQUIRE(world.Is(job) == JobState::kFinished);
+  CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 1});
+  CHECK(world.At(job).detail.find("3 times in a row without a newer step") != std::string::npos);
+  CHECK(world.At(job).attempts.size() == 4);
+}
+
+TEST_CASE("a job that leaves at newer and newer steps goes on") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob());
+  for (int64_t step = 100; step <= 1000; step += 100) {
+    TaskReported report = world.agents.Held(NodeId(0)).back();
+    report.saved_step = step;
+    report.saved_at = world.now;
+    (void)world.Do(report);
+    world.Exit(job, 0, ExitReason::kSuspended, 85);
+    CHECK(LeftInVain(world.At(job)) == 0);
+    world.Pass(Duration::Seconds(5));
+    REQUIRE(world.Is(job) == JobState::kRunning);
+  }
+}
+
+TEST_CASE("half a gang that saved and left takes the other half with it, after a while") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.Exit(job, 1, ExitReason::kSuspended, 85);
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.last.wake_at == world.now + world.policy.leave_grace);
+  world.Pass(world.policy.leave_grace - Duration::Nanos(1));
+  CHECK(world.agents.LiveTasks(job) == 1);
+  world.Pass(Duration::Minutes(1));
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kLeft);
+  CHECK(world.At(job).attempts.front().end_detail ==
+        "some of its tasks saved and left, the others did not");
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("tasks may finish long before the last one of their gang") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.Exit(job, 1, ExitReason::kSucceeded);
+  world.Pass(Duration::Minutes(60));
+  CHECK(world.Is(job) == JobState::kRunning);
 }
 
 TEST_CASE("finishing while being suspended is a success") {
@@ -141,6 +199,7 @@ TEST_CASE("one failing rank stops the gang and its code is the job's") {
   World world(Cluster().Leaf(3));
   const JobId job = world.Submit(AJob().Nodes(3));
   world.Exit(job, 1, ExitReason::kFailed, 42);
+  world.Pass(world.policy.evidence_wait);
   CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 42});
   CHECK(world.agents.LiveTasks(job) == 0);
   const JobId killed = world.Submit(AJob());
@@ -153,6 +212,100 @@ TEST_CASE("one failing rank stops the gang and its code is the job's") {
   (void)world.Do(report);
   CHECK(std::get<Finished>(world.At(killed).phase) == Finished{Outcome::kFailed, 139});
   CHECK(world.At(killed).detail == "rank 0: segmentation fault");
+}
+
+TEST_CASE("a fault seen just after a failure explains it") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Gpus(8));
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  REQUIRE(world.Is(job) == JobState::kStopping);
+  CHECK(world.last.wake_at == world.now + world.policy.evidence_wait);
+  SECTION("the job goes on elsewhere") {
+    world.Xid(0, 79);
+    CHECK(world.At(job).attempts.front().end_cause == StopCause::kFault);
+    CHECK(world.NodesOf(job) == std::vector<uint32_t>{1});
+  }
+  SECTION("what is wrong with other nodes, or only counted, explains nothing") {
+    world.Xid(1, 79);
+    world.Xid(0, 13);
+    CHECK(world.Is(job) == JobState::kStopping);
+    world.Pass(world.policy.evidence_wait);
+    CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kFailed, 1});
+  }
+  SECTION("its user need not wait for it") {
+    world.Cancel(job);
+    CHECK(std::get<Finished>(world.At(job).phase) == Finished{Outcome::kCancelled, 130});
+  }
+  SECTION("nor hold a node meanwhile") {
+    CHECK(world.Is(world.Submit(AJob().Nodes(2))) == JobState::kRunning);
+    world.Hold(job);
+    CHECK(world.Is(job) == JobState::kHeld);
+  }
+}
+
+TEST_CASE("a fault on a node that failed first explains it while the rest of the gang stops") {
+  World world(Cluster().Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.stops = false;
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  world.Xid(0, 79);
+  CHECK(std::get<Stopping>(world.At(job).phase).cause == StopCause::kFault);
+  world.Pass(world.policy.stop_grace);
+  CHECK(world.NodesOf(job) == std::vector<uint32_t>{1, 2});
+}
+
+TEST_CASE("a program that fails alone on its CPU, or for memory, does not wait for evidence") {
+  World world(Cluster().Leaf(2));
+  const JobId alone = world.Submit(AJob());
+  world.Exit(alone, 0, ExitReason::kFailed, 1);
+  CHECK(world.Is(alone) == JobState::kFinished);
+  const JobId large = world.Submit(AJob().Nodes(2));
+  world.Exit(large, 0, ExitReason::kOom, 137);
+  CHECK(world.Is(large) == JobState::kFinished);
+}
+
+TEST_CASE("a task lost after another one failed makes it a fault of hardware") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.stops = false;
+  world.Exit(job, 0, ExitReason::kFailed, 1);  // its peer was gone
+  REQUIRE(std::get<Stopping>(world.At(job).phase).cause == StopCause::kFailed);
+  world.Exit(job, 1, ExitReason::kLost);
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kFault);
+  CHECK(world.At(job).attempts.front().end_detail == "task on A-l1-n2 ended");
+  CHECK(world.At(job).hardware_restarts == 1);
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("a gang cut off from the scheduler is restarted, whichever task reports first") {
+  World world(Cluster().Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(3));
+  for (uint32_t node = 0; node < 3; ++node) {
+    world.agents.cut.emplace(NodeId(node), world.now);
+  }
+  // The node whose time is over first ends its task; the ranks elsewhere fail of the lost peer.
+  world.agents.Exit(job, 1, ExitReason::kCutOff, 143, world.now);
+  world.agents.Exit(job, 0, ExitReason::kFailed, 1, world.now);
+  world.agents.Exit(job, 2, ExitReason::kFailed, 1, world.now);
+  for (const uint32_t node : {0U, 2U, 1U}) {
+    REQUIRE(world.At(job).attempts.size() == 1);
+    world.Rejoin(node);
+  }
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kFault);
+  CHECK(world.At(job).hardware_restarts == 1);
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("what fails while a job stops says nothing about why it stops") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.stops = false;
+  world.agents.saves = false;
+  (void)world.Do(SuspendRequested{job, StopCause::kDrained, JobId(), world.now, "drain"});
+  world.Pass(Duration::Seconds(1));
+  REQUIRE(world.Is(job) == JobState::kStopping);
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  CHECK(std::get<Stopping>(world.At(job).phase).cause == StopCause::kDrained);
 }
 
 TEST_CASE("a start that takes too long fails") {

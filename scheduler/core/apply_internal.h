@@ -52,13 +52,21 @@ void EnterStopping(
 // After a task changed: does the job as a whole run, fail, succeed, or is it gone?
 void Settle(ClusterState& state, Job& job, Instant at);
 
+// Every task of a stopping job is gone: run again, stay held, or end, by its cause.
+void ResolveStopped(ClusterState& state, Job& job, Instant at);
+
 // --- tasks and nodes -----------------------------------------------------------------------
 // Marks a task as gone and frees its node.
 void ExitTask(ClusterState& state, Job& job, uint32_t task, Instant at, TaskExit exit);
 void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at);
 // A draining node without a task is drained.
 void SettleNode(ClusterState& state, Node& node, Instant at);
-// The job on `node` cannot go on there.
-void FailOccupant(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+// A task could not start, by the node's fault. A node to which that happens again and again is
+// taken out of service: it looks idle, and would draw and fail job after job.
+void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
+// The jobs on `node` cannot go on there.
+void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+// The node broke: jobs that have just failed on it did so for that reason.
+void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail);
 
 }  // namespace tide::apply

@@ -1,5 +1,7 @@
 // Events about jobs that people or the scheduler cause.
 
+#include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -8,16 +10,26 @@
 namespace tide::apply {
 namespace {
 
+std::string Listed(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
 // Can the group ever hold this gang? Counts every node that has joined, whatever its state.
 Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
   std::map<std::string, uint32_t> by_zone;
   std::set<std::string> groups;
+  std::set<std::string> zones_of_group;
   uint32_t with_too_few_gpus = 0;
   for (const Node& node : state.nodes) {
     groups.insert(node.identity.group);
     if (node.identity.group != spec.group) {
       continue;
     }
+    zones_of_group.insert(node.identity.zone);
     if (node.identity.capacity.gpus < spec.gpus_per_node) {
       ++with_too_few_gpus;
       continue;
@@ -28,14 +40,16 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
     return Fail(ErrorCode::kUnavailable, "no node has joined this cluster yet; try again shortly");
   }
   if (!groups.contains(spec.group)) {
-    std::string known;
-    for (const std::string& group : groups) {
-      known += (known.empty() ? "" : ", ") + group;
-    }
-    return Fail(ErrorCode::kNeverFits,
-                "resources.group: there is no group \"" + spec.group + "\" here; known: " + known);
+    return Fail(
+        ErrorCode::kNeverFits,
+        "resources.group: there is no group \"" + spec.group + "\" here; known: " + Listed(groups));
   }
   const bool named_zone = spec.zone != "single" && spec.zone != "cross-ok";
+  if (named_zone && !zones_of_group.contains(spec.zone)) {
+    return Fail(ErrorCode::kNeverFits,
+                "placement.zone: there is no zone \"" + spec.zone + "\" in group " + spec.group +
+                    "; known: " + Listed(zones_of_group) + ", single, cross-ok");
+  }
   uint32_t most = 0;
   uint32_t second = 0;  // a gang is split over two zones at most
   std::string zones;
@@ -63,23 +77,48 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
                   "); ask for at most " + std::to_string(limit));
 }
 
+bool IsClaimedByOther(const NodeUse& use, JobId job) {
+  return std::ranges::any_of(use.claimants, [&](JobId claimant) { return claimant != job; });
+}
+
 bool NodesAreUsable(const ClusterState& state, const Job& job, const Allocation& allocation) {
-  std::set<NodeId> claimed_by_others;
-  for (const JobId id : state.waiting) {
-    const auto& queued = std::get<Queued>(state.jobs.at(id).phase);
-    if (id != job.id && queued.claim) {
-      claimed_by_others.insert(queued.claim->nodes.begin(), queued.claim->nodes.end());
-    }
+  if (allocation.part &&
+      (job.spec.nodes != 1 ||
+       static_cast<uint32_t>(std::popcount(allocation.part->devices)) != allocation.part->gpus)) {
+    return false;
   }
   std::set<NodeId> distinct;
   for (const NodeId id : allocation.nodes) {
     const Node* node = state.FindNode(id);
-    if (node == nullptr || !TakesWork(*node) || state.occupants[id.value()].job != JobId() ||
-        claimed_by_others.contains(id) || !distinct.insert(id).second) {
+    if (node == nullptr || !TakesWork(*node) || !distinct.insert(id).second) {
       return false;
+    }
+    const NodeUse& use = state.uses[id.value()];
+    if (!allocation.part && (!use.idle() || IsClaimedByOther(use, job.id))) {
+      return false;
+    }
+    if (allocation.part) {
+      const auto room = RoomOn(state, id, job.id);
+      if (!room || !Covers(*room, *allocation.part)) {
+        return false;
+      }
     }
   }
   return allocation.nodes.size() == job.spec.nodes;
+}
+
+// Nobody else claims any of it.
+bool CanClaim(const ClusterState& state, const Claim& claim) {
+  std::set<NodeId> distinct;
+  return std::ranges::all_of(claim.nodes, [&](NodeId id) {
+    if (state.FindNode(id) == nullptr || !distinct.insert(id).second) {
+      return false;
+    }
+    // Parts of one node may be claimed by several; that they fit shows when they start.
+    return std::ranges::all_of(state.uses[id.value()].claimants, [&](JobId other) {
+      return claim.part && std::get<Queued>(state.jobs.at(other).phase).claim->part;
+    });
+  });
 }
 
 }  // namespace
@@ -121,12 +160,18 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   attempt.placed_at = at;
   attempt.start_reason = std::get<Queued>(job->phase).next_start;
   attempt.master_port = event.allocation.master_port;
+  attempt.opportunistic = event.opportunistic;
+  if (const auto& claim = std::get<Queued>(job->phase).claim) {
+    RemoveClaim(state.uses, job->id, *claim);
+  }
   for (uint32_t task = 0; task < event.allocation.nodes.size(); ++task) {
     const NodeId node = event.allocation.nodes[task];
     attempt.tasks.emplace_back().node = node;
-    state.occupants[node.value()] = {job->id, task};
+    Occupy(state.uses, *job, task, event.allocation);
     state.changed.nodes.insert(node);
   }
+  state.accounts[{job->spec.project, job->user}].Change(
+      ChargedGpus(job->spec), at, state.share_half_life);
   job->attempts.push_back(std::move(attempt));
   job->phase = Starting{event.allocation};
   job->state_since = at;
@@ -134,6 +179,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   state.waiting.erase(job->id);
   state.live.insert(job->id);
   state.changed.jobs.insert(job->id);
+  state.changed.orders.insert(job->id);
   return Applied::kChanged;
 }
 
@@ -143,18 +189,11 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimMade& event) {
   if (queued == nullptr || queued->claim) {
     return Fail(ErrorCode::kConflict, "only a waiting job without a claim can claim nodes");
   }
-  std::set<NodeId> taken;
-  for (const JobId id : state.waiting) {
-    if (const auto& other = std::get<Queued>(state.jobs.at(id).phase).claim) {
-      taken.insert(other->nodes.begin(), other->nodes.end());
-    }
-  }
-  for (const NodeId node : event.claim.nodes) {
-    if (state.FindNode(node) == nullptr || !taken.insert(node).second) {
-      return Fail(ErrorCode::kConflict, "a node is unknown or claimed already");
-    }
+  if (!CanClaim(state, event.claim)) {
+    return Fail(ErrorCode::kConflict, "a node is unknown or claimed already");
   }
   queued->claim = event.claim;
+  AddClaim(state.uses, job->id, event.claim);
   state.changed.jobs.insert(job->id);
   return Applied::kChanged;
 }
@@ -165,6 +204,7 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimDropped& event) {
   if (queued == nullptr || !queued->claim) {
     return Applied::kNoOp;
   }
+  RemoveClaim(state.uses, job->id, *queued->claim);
   queued->claim.reset();
   state.changed.jobs.insert(job->id);
   return Applied::kChanged;
@@ -203,6 +243,7 @@ ApplyResult BeginSaving(
     task.parked_at = Instant();  // of an earlier notice that was taken back
   }
   state.changed.jobs.insert(job.id);
+  state.changed.orders.insert(job.id);
   return Applied::kChanged;
 }
 
@@ -234,6 +275,7 @@ ApplyResult On(ClusterState& state, Instant at, const HoldRequested& event) {
       return Applied::kNoOp;
     }
     EnterStopping(state, *job, at, StopCause::kHeld, detail);
+    Settle(state, *job, at);  // it may have waited for evidence only
     return Applied::kChanged;
   }
   return BeginSaving(state, *job, at, {{}, StopCause::kHeld, JobId(), event.deadline}, detail);
@@ -259,6 +301,7 @@ ApplyResult On(ClusterState& state, Instant at, const CancelRequested& event) {
   }
   if (AllocationOf(*job) != nullptr) {
     EnterStopping(state, *job, at, StopCause::kCancelled, detail);
+    Settle(state, *job, at);  // it may have waited for evidence only
   } else {
     job->detail = detail;
     EnterFinished(state, *job, at, {Outcome::kCancelled, 130});
@@ -274,22 +317,31 @@ ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event) {
   job->phase = Running{*AllocationOf(*job)};
   job->state_since = at;
   state.changed.jobs.insert(job->id);
+  state.changed.orders.insert(job->id);
   return Applied::kChanged;
 }
 
 ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kDeadlinePassed));
+  if (AwaitsEvidence(*job)) {
+    ResolveStopped(state, *job, at);  // none came
+    return Applied::kChanged;
+  }
   if (auto* stopping = std::get_if<Stopping>(&job->phase)) {
     if (stopping->kill) {
       return Applied::kNoOp;
     }
     stopping->kill = true;
     state.changed.jobs.insert(job->id);
+    state.changed.orders.insert(job->id);
     return Applied::kChanged;
   }
   if (const auto* saving = std::get_if<Saving>(&job->phase)) {
     EnterStopping(state, *job, at, saving->cause, "did not save before its deadline");
+  } else if (StateOf(*job) == JobState::kRunning && FirstLeftAt(job->attempts.back()).is_set()) {
+    EnterStopping(
+        state, *job, at, StopCause::kLeft, "some of its tasks saved and left, the others did not");
   } else if (StateOf(*job) == JobState::kRunning) {
     EnterStopping(state, *job, at, StopCause::kTimeLimit, "max_runtime is used up");
   } else {

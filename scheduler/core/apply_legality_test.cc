@@ -191,6 +191,9 @@ TEST_CASE("a submission is checked for sense before it gets an id") {
   CHECK(submit(1, AJob().Gpus(9)).error().code == ErrorCode::kNeverFits);
   // A gang is split over two zones at most.
   CHECK(submit(1, AJob().Nodes(6).Zone("cross-ok")).error().code == ErrorCode::kNeverFits);
+  CHECK(
+      submit(1, AJob().Zone("D")).error().message ==
+      "placement.zone: there is no zone \"D\" in group default; known: A, B, C, single, cross-ok");
   CHECK(world.state.jobs.empty());
   CHECK(submit(1, AJob().Nodes(5).Zone("cross-ok")));
   CHECK(submit(1, AJob()).error().code == ErrorCode::kConflict);

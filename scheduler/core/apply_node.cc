@@ -1,6 +1,7 @@
 // Events about nodes: joining, silence, faults, drains, validations.
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "scheduler/core/apply_internal.h"
@@ -10,13 +11,13 @@ namespace tide::apply {
 namespace {
 
 constexpr const char* kTideActor = "tide";
+constexpr uint32_t kFailedStartsMax = 3;  // in a row
 
 // Tasks the state believes to be on the node but its agent does not hold any more.
-void LoseMissingTasks(ClusterState& state, const NodeJoined& event, Instant at) {
-  const Occupant occupant = state.occupants[event.node.value()];
-  if (occupant.job == JobId()) {
-    return;
-  }
+void LoseMissingTask(ClusterState& state,
+                     const Occupant& occupant,
+                     const NodeJoined& event,
+                     Instant at) {
   Job& job = state.jobs.at(occupant.job);
   const Attempt& attempt = job.attempts.back();
   if (attempt.tasks[occupant.task].state == TaskState::kAssigned) {
@@ -76,27 +77,37 @@ void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, In
   node.actor = kTideActor;
   SetNodeState(state, node, *next, at);
   if (event == NodeEvent::kBroken) {
-    FailOccupant(state, node, at, reason + " on " + node.identity.name);
+    FailOccupants(state, node, at, reason + " on " + node.identity.name);
+    ExplainFailures(state, node, at, reason + " on " + node.identity.name);
   }
   SettleNode(state, node, at);
 }
 
+// A silence is no pass: what is left of a probation follows it.
+NodeEvent HeardAgain(const Node& node) {
+  return node.probation_since.is_set() ? NodeEvent::kHeardOnProbation : NodeEvent::kHeard;
+}
+
+// An operator's hold stays the operator's.
+void BlameValidation(Node& node, std::string reason) {
+  node.reason = std::move(reason);
+  if (node.after_validation != NodeState::kDrained) {
+    node.actor = kTideActor;
+  }
+}
+
 // A validation never runs beside a job.
 Status CheckIdle(const ClusterState& state, const Node& node) {
-  const Occupant& occupant = state.occupants[node.id.value()];
-  if (occupant.job != JobId()) {
+  const NodeUse& use = state.uses[node.id.value()];
+  if (!use.idle()) {
     return Fail(ErrorCode::kConflict,
-                node.identity.name + " runs " + FormatJobName(occupant.job.value()) +
+                node.identity.name + " runs " + FormatJobName(use.first().job.value()) +
                     ": drain it first (tide drain " + node.identity.name + " --reason …)");
   }
-  for (const JobId id : state.waiting) {
-    const auto& claim = std::get<Queued>(state.jobs.at(id).phase).claim;
-    if (claim &&
-        std::find(claim->nodes.begin(), claim->nodes.end(), node.id) != claim->nodes.end()) {
-      return Fail(ErrorCode::kConflict,
-                  node.identity.name + " is kept for " + FormatJobName(id.value()) +
-                      ", which is about to start");
-    }
+  if (!use.claimants.empty()) {
+    return Fail(ErrorCode::kConflict,
+                node.identity.name + " is kept for " +
+                    FormatJobName(use.claimants.front().value()) + ", which is about to start");
   }
   return {};
 }
@@ -107,24 +118,57 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
   if (node.state != next) {
     node.state = next;
     node.state_since = at;
+    if (next == NodeState::kProbation && !node.probation_since.is_set()) {
+      node.probation_since = at;
+    } else if (next != NodeState::kProbation && next != NodeState::kSuspect &&
+               next != NodeState::kLost) {
+      node.probation_since = Instant();
+    }
   }
   state.changed.nodes.insert(node.id);
 }
 
 void SettleNode(ClusterState& state, Node& node, Instant at) {
-  if (node.state == NodeState::kDraining && state.occupants[node.id.value()].job == JobId()) {
+  if (node.state == NodeState::kDraining && state.uses[node.id.value()].idle()) {
     SetNodeState(state, node, *NextNodeState(node.state, NodeEvent::kEmptied), at);
   }
 }
 
-void FailOccupant(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
-  const Occupant occupant = state.occupants[node.id.value()];
-  if (occupant.job == JobId()) {
+void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why) {
+  ++node.failed_starts;
+  state.changed.nodes.insert(node.id);
+  const auto next = NextNodeState(node.state, NodeEvent::kDrainRequested);
+  if (node.failed_starts < kFailedStartsMax || !TakesWork(node) || !next) {
     return;
   }
-  Job& job = state.jobs.at(occupant.job);
-  if (NextJobState(StateOf(job), JobEvent::kNodeLost)) {
-    EnterStopping(state, job, at, StopCause::kFault, detail);
+  node.reason = std::to_string(node.failed_starts) + " starts in a row failed: " + why;
+  node.actor = kTideActor;
+  SetNodeState(state, node, *next, at);
+  SettleNode(state, node, at);
+}
+
+void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
+  for (const Occupant& occupant : state.uses[node.id.value()].tasks) {
+    Job& job = state.jobs.at(occupant.job);
+    if (NextJobState(StateOf(job), JobEvent::kNodeLost)) {
+      EnterStopping(state, job, at, StopCause::kFault, detail);
+    }
+  }
+}
+
+void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
+  const std::set<JobId> live = state.live;  // resolving a job changes it
+  for (const JobId id : live) {
+    Job& job = state.jobs.at(id);
+    const auto* stopping = std::get_if<Stopping>(&job.phase);
+    const std::vector<Task>& tasks = job.attempts.back().tasks;
+    const bool failed_here = std::any_of(tasks.begin(), tasks.end(), [&](const Task& task) {
+      return task.node == node.id && task.exit.reason == ExitReason::kFailed;
+    });
+    if (stopping != nullptr && stopping->cause == StopCause::kFailed && failed_here) {
+      EnterStopping(state, job, at, StopCause::kFault, detail);
+      Settle(state, job, at);
+    }
   }
 }
 
@@ -145,20 +189,24 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
     Node& added = state.nodes.emplace_back();
     added.id = event.node;
     added.state_since = at;
-    state.occupants.emplace_back();
+    state.uses.emplace_back();
     state.node_by_name[event.identity.name] = event.node;
   }
   Node& node = state.nodes[event.node.value()];
+  state.fabric_stale = state.fabric_stale || node.identity != event.identity;
   node.identity = event.identity;
   node.lost_at = Instant();
   state.changed.nodes.insert(node.id);
   const NodeEvent arrival =
-      node.state == NodeState::kJoining ? NodeEvent::kAdmitted : NodeEvent::kHeard;
+      node.state == NodeState::kJoining ? NodeEvent::kAdmitted : HeardAgain(node);
   if (const auto next = NextNodeState(node.state, arrival)) {
     SetNodeState(state, node, *next, at);
     node.reason.clear();
   }
-  LoseMissingTasks(state, event, at);
+  const std::vector<Occupant> believed = state.uses[event.node.value()].tasks;
+  for (const Occupant& occupant : believed) {
+    LoseMissingTask(state, occupant, event, at);
+  }
   for (TaskReported report : event.tasks) {
     report.node = event.node;
     // Reports of attempts that are over are no-ops; Outstanding tells the agent to drop them.
@@ -180,7 +228,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event) {
 
 ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
-  const auto next = NextNodeState(node->state, NodeEvent::kHeard);
+  const auto next = NextNodeState(node->state, HeardAgain(*node));
   if (!next && !node->lost_at.is_set()) {
     return Applied::kNoOp;
   }
@@ -203,26 +251,31 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
     SetNodeState(state, *node, *silent, at);
   }
   if (const auto next = NextNodeState(node->state, NodeEvent::kLost)) {
-    node->reason = node->state == NodeState::kValidating ? "lost during its validation"
-                                                         : "its agent does not answer";
+    if (node->state == NodeState::kValidating) {
+      BlameValidation(*node, "lost during its validation");
+    } else {
+      node->reason = "its agent does not answer";
+    }
     SetNodeState(state, *node, *next, at);
   }
-  FailOccupant(state, *node, at, node->identity.name + " does not answer");
+  FailOccupants(state, *node, at, node->identity.name + " does not answer");
   return Applied::kChanged;
 }
 
 ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
-  const Occupant occupant = state.occupants[node->id.value()];
-  if (!node->lost_at.is_set() || occupant.job == JobId()) {
+  const std::vector<Occupant> given_up = state.uses[node->id.value()].tasks;
+  if (!node->lost_at.is_set() || given_up.empty()) {
     return Applied::kNoOp;
   }
-  Job& job = state.jobs.at(occupant.job);
-  TaskExit exit;
-  exit.reason = ExitReason::kLost;
-  exit.message = node->identity.name + " was lost";
-  ExitTask(state, job, occupant.task, at, exit);
-  Settle(state, job, at);
+  for (const Occupant& occupant : given_up) {
+    Job& job = state.jobs.at(occupant.job);
+    TaskExit exit;
+    exit.reason = ExitReason::kLost;
+    exit.message = node->identity.name + " was lost";
+    ExitTask(state, job, occupant.task, at, exit);
+    Settle(state, job, at);
+  }
   return Applied::kChanged;
 }
 
@@ -254,7 +307,7 @@ ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
   incident.text = event.text;
   incident.meaning = judgement.meaning;
   incident.action = judgement.action;
-  incident.job = state.occupants[event.node.value()].job;
+  incident.job = state.uses[event.node.value()].first().job;
   incident.first_seen_at = event.seen_at;
   incident.last_seen_at = event.seen_at;
   incident.recorded_at = at;
@@ -290,6 +343,7 @@ ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event) {
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kUndrainRequested));
   node->reason.clear();
   node->actor.clear();
+  node->failed_starts = 0;
   SetNodeState(state, *node, next, at);
   ClearIncidents(state, node->id, at);
   return Applied::kChanged;
@@ -299,6 +353,12 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kValidationRequested));
   TIDE_TRY(CheckIdle(state, *node));
+  if (node->lost_at.is_set()) {
+    return Fail(
+        ErrorCode::kConflict,
+        node->identity.name +
+            " cannot be validated: its agent does not answer; start tide-agent there first");
+  }
   switch (node->state) {
     case NodeState::kProbation:
       node->after_validation = NodeState::kProbation;
@@ -338,15 +398,14 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
   node->verdicts = event.verdicts;
   node->validation_id.clear();
   if (failed != event.verdicts.end() || !any_passed) {
-    node->reason = failed != event.verdicts.end()
-                       ? "validator " + failed->validator + " failed: " + failed->evidence
-                       : "no validator could run";
-    if (node->after_validation != NodeState::kDrained) {
-      node->actor = kTideActor;  // an operator's hold stays the operator's
-    }
+    BlameValidation(*node,
+                    failed != event.verdicts.end()
+                        ? "validator " + failed->validator + " failed: " + failed->evidence
+                        : "no validator could run");
     SetNodeState(state, *node, *NextNodeState(node->state, NodeEvent::kValidationFailed), at);
     return Applied::kChanged;
   }
+  node->failed_starts = 0;
   NodeEvent passed = NodeEvent::kValidationPassed;
   if (node->after_validation == NodeState::kProbation) {
     passed = NodeEvent::kValidationPassedAfterFault;

@@ -166,6 +166,28 @@ TEST_CASE("a broken node comes back through validation and probation") {
   CHECK(world.NodeIs(0) == NodeState::kReady);
 }
 
+TEST_CASE("a silence does not end a probation early, nor begin it anew") {
+  World world(Cluster().Leaf(1));
+  world.Xid(0, 79);
+  world.Validate(0);
+  const Instant over = world.now + world.policy.probation;
+  world.Pass(Duration::Minutes(10));
+  (void)world.Do(NodeSilent{NodeId(0)});
+  REQUIRE(world.NodeIs(0) == NodeState::kSuspect);
+  (void)world.Do(NodeHeard{NodeId(0)});
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+  world.Lose(0);
+  world.Pass(Duration::Minutes(1));
+  world.Rejoin(0);
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+  CHECK(world.last.wake_at == over);
+  world.Pass(over - world.now);
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+  (void)world.Do(NodeSilent{NodeId(0)});
+  (void)world.Do(NodeHeard{NodeId(0)});
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+}
+
 TEST_CASE("an operator's hold wins over a passed validation; the machine's own does not") {
   World world(Cluster().Leaf(2));
   world.Drain(0);
@@ -234,12 +256,31 @@ TEST_CASE("a loss without a warning is a loss") {
   CHECK(world.Is(job) == JobState::kStopping);
 }
 
+TEST_CASE("a node whose agent does not answer is not validated: it would wait for ever") {
+  World world(Cluster().Leaf(1));
+  world.Drain(0);
+  world.Lose(0);
+  const Result<Applied> result = world.Apply(ValidationRequested{NodeId(0), "v", "op"});
+  REQUIRE_FALSE(result);
+  CHECK(result.error().message.find("A-l1-n1 cannot be validated") == 0);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  world.Rejoin(0);
+  world.Validate(0);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  CHECK_FALSE(world.state.nodes[0].verdicts.empty());
+}
+
 TEST_CASE("a node lost during its validation is broken") {
   World world(Cluster().Leaf(1));
   world.agents.validates = false;
   world.Validate(0);
   world.Lose(0);
   CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  CHECK(world.state.nodes[0].actor == "tide");
+  world.agents.validates = true;
+  world.Rejoin(0);
+  world.Validate(0);
+  CHECK(world.NodeIs(0) == NodeState::kProbation);  // not drained: no operator held it
 }
 
 TEST_CASE("agents are told to stop what should not run and to forget what is settled") {

@@ -49,6 +49,34 @@ bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
   return news;
 }
 
+// Its node has proven that it can start tasks.
+bool Ran(const TaskReported& report) {
+  switch (report.exit.reason) {
+    case ExitReason::kNone:
+      return report.state == TaskState::kRunning || report.state == TaskState::kStopping;
+    case ExitReason::kSucceeded:
+    case ExitReason::kSuspended:
+    case ExitReason::kFailed:
+    case ExitReason::kOom:
+      return true;
+    case ExitReason::kStopped:
+    case ExitReason::kStartFailed:
+    case ExitReason::kLost:
+    case ExitReason::kCutOff:
+    case ExitReason::kNodeFault:
+      return false;
+  }
+  return false;
+}
+
+void Avoid(Job& job, NodeId node) {
+  std::erase(job.avoid, node);
+  job.avoid.push_back(node);
+  if (job.avoid.size() > kAvoidMax) {
+    job.avoid.erase(job.avoid.begin());
+  }
+}
+
 }  // namespace
 
 void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExit exit) {
@@ -57,10 +85,15 @@ void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExi
   task.state = TaskState::kExited;
   task.exit = std::move(exit);
   task.exited_at = at;
-  state.occupants[task.node.value()] = Occupant{};
+  Vacate(state.uses, job, index, *AllocationOf(job));
   state.changed.jobs.insert(job.id);
   state.changed.nodes.insert(task.node);
-  SettleNode(state, state.nodes[task.node.value()], at);
+  Node& node = state.nodes[task.node.value()];
+  SettleNode(state, node, at);
+  if (task.exit.reason == ExitReason::kNodeFault) {
+    Avoid(job, task.node);
+    CountFailedStart(state, node, at, task.exit.message);
+  }
 }
 
 ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
@@ -90,8 +123,13 @@ ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
   state.changed.jobs.insert(job.id);
   if (forward) {
     if (event.state >= TaskState::kRunning && !task.started_at.is_set() &&
-        event.exit.reason != ExitReason::kStartFailed) {
+        event.exit.reason != ExitReason::kStartFailed &&
+        event.exit.reason != ExitReason::kNodeFault) {
       task.started_at = event.at.is_set() ? event.at : at;
+    }
+    if (Node& node = state.nodes[task.node.value()]; node.failed_starts > 0 && Ran(event)) {
+      node.failed_starts = 0;
+      state.changed.nodes.insert(node.id);
     }
     if (event.state == TaskState::kExited) {
       ExitTask(state, job, event.task, at, event.exit);

@@ -67,8 +67,7 @@ void AppendForNode(const ClusterState& state,
     command.request_id = node.validation_id;
     out.push_back(command);
   }
-  const Occupant& occupant = state.occupants[node.id.value()];
-  if (occupant.job != JobId()) {
+  for (const Occupant& occupant : state.uses[node.id.value()].tasks) {
     if (const auto command = ForTask(policy, state.jobs.at(occupant.job), occupant.task)) {
       out.push_back(*command);
     }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
-#include "scheduler/core/policy/placement.h"
-#include "scheduler/core/policy/reasons.h"
+#include "scheduler/core/policy/capacity.h"
+#include "scheduler/core/policy/order.h"
+#include "scheduler/core/policy/runners.h"
 #include "scheduler/core/policy/victims.h"
 #include "scheduler/core/timers.h"
 
@@ -24,35 +26,63 @@ bool MayGoOn(const Job& job) {
          !job.attempts.back().parked_at.is_set();
 }
 
-// Can `job` count on the nodes of `other`? Not when `other` leaves for somebody else of a higher
-// class only: it goes on when that one gives up.
-bool LeavesFor(const Job& job, const Job& other) {
-  return IsLeaving(other) && (!MayGoOn(other) || other.spec.priority < job.spec.priority);
+JobId BeneficiaryOf(const Job& job) {
+  const auto* saving = std::get_if<Saving>(&job.phase);
+  return saving != nullptr ? saving->beneficiary : JobId();
 }
+
+// Can `job` count on the nodes of `other`? Not when `other` leaves for somebody else of its class
+// or a higher one only: it goes on when that one gives up.
+bool LeavesFor(const Job& job, const Job& other) {
+  return IsLeaving(other) && (!MayGoOn(other) || other.spec.priority < job.spec.priority ||
+                              BeneficiaryOf(other) == job.id);
+}
+
+// What could not be had: a job that wants as much of the same, and goes no further before, cannot
+// have it either. So the search for victims is not made for each of thousands of waiting jobs.
+struct Refusal {
+  std::string zone;
+  uint32_t nodes = 0;
+  std::optional<Part> part;
+  int64_t use = 0;
+  std::vector<Reason> reasons;
+};
 
 // One pass over the waiting jobs. Keeps its own picture of what is taken, so that the proposals
 // of one pass never contradict each other.
 class Planner {
  public:
-  Planner(const ClusterState& state, const Policy& policy, Instant now)
-      : state_(state), policy_(policy), now_(now) {}
+  Planner(const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now)
+      : state_(state),
+        fabric_(fabric),
+        policy_(policy),
+        now_(now),
+        shares_(state, policy, now),
+        capacity_(state, fabric),
+        runners_(state, policy, shares_, now) {}
 
   Decision Run() {
-    CollectDue(state_, policy_, now_, decision_);
-    if (!decision_.proposals.empty()) {
-      return std::move(decision_);  // time changes the state first; Step decides again
-    }
     ReadState();
     EvacuateDrainingNodes();
-    for (const Job* job : WaitingInOrder()) {
-      Plan(*job);
+    std::map<int32_t, std::vector<const Job*>, std::greater<>> classes;
+    for (const JobId id : state_.waiting) {
+      const Job& job = state_.jobs.at(id);
+      classes[job.spec.priority].push_back(&job);
     }
-    LetVictimsGoOn();
-    for (const auto& [id, job] : state_.jobs) {
-      if (StateOf(job) == JobState::kHeld) {
-        Explain(job, ReasonHeld(job));
+    for (const auto& [priority, jobs] : classes) {
+      refusals_.clear();
+      ahead_.clear();
+      WaitingOrder order(jobs, shares_);
+      while (const Job* job = order.Next()) {
+        if (Plan(*job)) {
+          order.Charge(policy_.minimum_run.millis() * ChargedGpus(job->spec));
+        }
+      }
+      if (!ahead_.empty()) {
+        decision_.wake_at = std::min(decision_.wake_at, runners_.NextChange(priority));
       }
     }
+    LetVictimsGoOn();
     return std::move(decision_);
   }
 
@@ -61,14 +91,17 @@ class Planner {
     for (const JobId id : state_.waiting) {
       const Job& job = state_.jobs.at(id);
       if (const auto& claim = std::get<Queued>(job.phase).claim) {
-        KeepClaim(job, claim->nodes);
+        claims_[id] = *claim;
       }
     }
     for (const JobId id : state_.live) {
       const Job& job = state_.jobs.at(id);
-      if (CrossesZones(state_, AllocationOf(job)->nodes)) {
+      if (job.spec.nodes > 1 && fabric_.Crosses(AllocationOf(job)->nodes)) {
         ++cross_zone_jobs_;
       }
+    }
+    for (const Node& node : state_.nodes) {
+      out_of_service_[node.identity.group] += TakesWork(node) ? 0 : 1;
     }
   }
 
@@ -76,18 +109,19 @@ class Planner {
   // end (health.md section 2).
   void EvacuateDrainingNodes() {
     for (const Node& node : state_.nodes) {
-      const JobId occupant = state_.occupants[node.id.value()].job;
-      if (node.state != NodeState::kDraining || node.actor == "tide" || occupant == JobId()) {
+      if (node.state != NodeState::kDraining || node.actor == "tide") {
         continue;
       }
-      const Job& job = state_.jobs.at(occupant);
-      if (!IsLeaving(job) && asked_.insert(occupant).second) {
-        decision_.proposals.emplace_back(
-            SuspendRequested{job.id,
-                             StopCause::kDrained,
-                             JobId(),
-                             now_ + NoticeOf(job),
-                             node.identity.name + " is being drained: " + node.reason});
+      for (const Occupant& occupant : state_.uses[node.id.value()].tasks) {
+        const Job& job = state_.jobs.at(occupant.job);
+        if (!IsLeaving(job) && asked_.insert(job.id).second) {
+          decision_.proposals.emplace_back(
+              SuspendRequested{job.id,
+                               StopCause::kDrained,
+                               JobId(),
+                               now_ + NoticeOf(job),
+                               node.identity.name + " is being drained: " + node.reason});
+        }
       }
     }
   }
@@ -96,83 +130,49 @@ class Planner {
     return std::min(job.spec.suspend_notice, policy_.suspend_notice_max);
   }
 
-  [[nodiscard]] std::vector<const Job*> WaitingInOrder() const {
-    std::vector<const Job*> jobs;
-    for (const JobId id : state_.waiting) {
-      jobs.push_back(&state_.jobs.at(id));
-    }
-    std::stable_sort(jobs.begin(), jobs.end(), [](const Job* a, const Job* b) {
-      return a->spec.priority > b->spec.priority;
-    });
-    return jobs;
-  }
-
   void Explain(const Job& job, std::vector<Reason> reasons) {
     decision_.explanations.push_back({job.id, std::move(reasons)});
   }
 
-  // Nodes a job may use: healthy, not taken in this pass, not claimed by a job of its own or a
-  // higher class.
-  [[nodiscard]] bool MayUse(const Job& job, const Node& node) const {
-    if (!TakesWork(node) || taken_.contains(node.id)) {
-      return false;
+  // --- who may use what ----------------------------------------------------------------------
+
+  // Healthy, not taken in this pass, not claimed by another job of its own or a higher class.
+  [[nodiscard]] bool MayUse(const Job& job, NodeId node) const {
+    return TakesWork(state_.nodes[node.value()]) && !capacity_.IsTaken(node) &&
+           std::ranges::none_of(ClaimantsOf(node), [&](JobId claimant) {
+             return claimant != job.id &&
+                    state_.jobs.at(claimant).spec.priority >= job.spec.priority;
+           });
+  }
+
+  // As this pass leaves them.
+  [[nodiscard]] std::vector<JobId> ClaimantsOf(NodeId node) const {
+    std::vector<JobId> claimants = state_.uses[node.value()].claimants;
+    if (const auto made = made_claims_.find(node); made != made_claims_.end()) {
+      claimants.push_back(made->second);
     }
-    const auto claim = claimed_by_.find(node.id);
-    return claim == claimed_by_.end() || claim->second == &job ||
-           claim->second->spec.priority < job.spec.priority;
+    std::erase_if(claimants, [&](JobId claimant) { return !claims_.contains(claimant); });
+    return claimants;
   }
 
-  [[nodiscard]] bool IsClaimedByOther(const Job& job, NodeId node) const {
-    const auto claim = claimed_by_.find(node);
-    return claim != claimed_by_.end() && claim->second != &job;
-  }
-
-  [[nodiscard]] std::vector<NodeId> IdleFor(const Job& job) const {
-    std::vector<NodeId> nodes;
-    for (const Node& node : state_.nodes) {
-      if (MayUse(job, node) && state_.occupants[node.id.value()].job == JobId()) {
-        nodes.push_back(node.id);
+  // Idle nodes with those that only lower classes, or the job itself, have claimed.
+  [[nodiscard]] FreeNodes IdleFor(const Job& job) const {
+    FreeNodes free = capacity_.idle();
+    for (const auto& [claimant, claim] : claims_) {
+      for (const NodeId node : claim.nodes) {
+        if (state_.uses[node.value()].idle() && MayUse(job, node) && !capacity_.IsParted(node)) {
+          free.Add(node);
+        }
       }
     }
-    return nodes;
-  }
-
-  // What nobody has claimed comes first: the claim of a lower class is broken only for need.
-  [[nodiscard]] PlacementResult PlaceOnIdle(const Job& job, const std::vector<NodeId>& idle) const {
-    std::vector<NodeId> unclaimed = idle;
-    std::erase_if(unclaimed, [&](NodeId node) { return IsClaimedByOther(job, node); });
-    PlacementResult placement = Place(state_, RequestOf(job), unclaimed);
-    if (placement.nodes.empty() && unclaimed.size() < idle.size()) {
-      placement = Place(state_, RequestOf(job), idle);
-    }
-    return placement;
-  }
-
-  [[nodiscard]] std::vector<NodeId> LeavingFor(const Job& job) const {
-    std::vector<NodeId> nodes;
-    for (const JobId id : state_.live) {
-      const Job& other = state_.jobs.at(id);
-      if (LeavesFor(job, other)) {
-        AppendNodesOf(job, other, nodes);
-      }
-    }
-    return nodes;
-  }
-
-  // Only nodes the task still holds: a task that has exited left its node already.
-  void AppendNodesOf(const Job& job, const Job& other, std::vector<NodeId>& nodes) const {
-    for (const NodeId id : AllocationOf(other)->nodes) {
-      if (state_.occupants[id.value()].job == other.id && MayUse(job, state_.nodes[id.value()])) {
-        nodes.push_back(id);
-      }
-    }
+    return free;
   }
 
   // Claims count like jobs: nobody is asked to leave for a gang that may not start then.
   [[nodiscard]] bool MayCross(const Job& job) const {
     uint32_t crossing = cross_zone_jobs_;
-    for (const auto& [claimant, nodes] : claims_) {
-      if (claimant != job.id && CrossesZones(state_, nodes) &&
+    for (const auto& [claimant, claim] : claims_) {
+      if (claimant != job.id && claim.nodes.size() > 1 && fabric_.Crosses(claim.nodes) &&
           state_.jobs.at(claimant).spec.priority >= job.spec.priority) {
         ++crossing;
       }
@@ -183,10 +183,9 @@ class Planner {
   [[nodiscard]] PlacementRequest RequestOf(const Job& job) const {
     PlacementRequest request;
     request.nodes = job.spec.nodes;
-    request.gpus_per_node = job.spec.gpus_per_node;
     request.group = job.spec.group;
     request.zone = job.spec.zone;
-    request.cross_zone_free = MayCross(job);
+    request.cross_zone_free = job.spec.nodes == 1 || MayCross(job);
     if (!job.attempts.empty()) {
       for (const Task& task : job.attempts.back().tasks) {
         request.former.push_back(task.node);
@@ -195,105 +194,239 @@ class Planner {
     return request;
   }
 
-  void Plan(const Job& job) {
+  // The part it takes on the largest nodes of its group, or nothing: whole nodes.
+  [[nodiscard]] std::optional<Part> WantedPart(const Job& job) const {
+    const int group = fabric_.FindGroup(job.spec.group);
+    return group < 0 ? std::nullopt
+                     : PartOf(job.spec, fabric_.groups[static_cast<size_t>(group)].largest);
+  }
+
+  // --- one job -------------------------------------------------------------------------------
+
+  // True when nodes were found, now or with victims.
+  bool Plan(const Job& job) {
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
       decision_.wake_at = std::min(decision_.wake_at, queued.not_before);
-      Explain(job, ReasonBackoff(queued.not_before - now_));
-      return;
+      Explain(job, {{.code = ReasonCode::kBackoff, .until = queued.not_before}});
+      return false;
     }
     // A transaction that was given up frees its victims: they do not wait for what cannot start.
     if (claims_.contains(queued.after_beneficiary)) {
-      Explain(job, ReasonYielded(queued.after_beneficiary));
-      return;
+      Explain(job, {{.code = ReasonCode::kPreemptYielded, .other = queued.after_beneficiary}});
+      return false;
     }
-    const std::pair queue(job.spec.group, job.spec.priority);
-    const auto ahead = blocked_.find(queue);
-    bool claimed = claims_.contains(job.id);
-    if (claimed && !ClaimHolds(job, *queued.claim)) {
-      DropClaim(job);
-      claimed = false;
+    if (claims_.contains(job.id) && !ClaimHolds(job)) {
+      DropClaim(job.id);
     }
-    if (ahead != blocked_.end() && !claimed) {
-      Explain(job, ReasonAhead(ahead->second));
-      return;
+    const std::optional<Part> part = WantedPart(job);
+    if (claims_.contains(job.id) && StartOnClaim(job)) {
+      return true;
     }
-    if (claimed && IsIdle(*queued.claim)) {
-      Start(job, queued.claim->nodes);
-      return;
+    if (const Refusal* refusal = FindRefusal(job, part)) {
+      ExplainWaiting(job, refusal->reasons);
+      return false;
     }
-    const std::vector<NodeId> idle = IdleFor(job);
-    PlacementResult placement = PlaceOnIdle(job, idle);
-    if (!placement.nodes.empty()) {
-      Start(job, placement.nodes);
-    } else if (claimed) {
-      taken_.insert(queued.claim->nodes.begin(), queued.claim->nodes.end());
-      Explain(job, ReasonClaim(state_, *queued.claim));
-    } else if (!Claim(job, idle)) {
-      blocked_.emplace(queue, job.id);
-      Explain(job, ReasonNoRoom(state_, job, placement.unplaced));
+    const PlacementRequest request = RequestOf(job);
+    Refusal refusal{job.spec.zone, job.spec.nodes, part, shares_.UseOf(job), {}};
+    if (part ? StartPart(job, request) : StartWhole(job, request, refusal.reasons)) {
+      return true;
     }
+    if (const auto own = claims_.find(job.id); own != claims_.end()) {
+      Explain(job, {WaitsFor(own->second)});
+      return true;
+    }
+    if (Claim(job, part, request)) {
+      return true;
+    }
+    if (part) {
+      refusal.reasons.push_back(Fragmentation(job));
+    }
+    AddGroupReasons(job, refusal.reasons);
+    ExplainWaiting(job, refusal.reasons);
+    ahead_[job.spec.group].push_back(job.id);
+    if (job.failure_restarts == 0) {
+      refusals_[job.spec.group].push_back(std::move(refusal));
+    }
+    return false;
   }
 
-  // A claim is worth keeping while each of its nodes is idle or about to be.
-  [[nodiscard]] bool ClaimHolds(const Job& job, const tide::Claim& claim) const {
-    return std::all_of(claim.nodes.begin(),
-                       claim.nodes.end(),
-                       [&](NodeId id) {
-                         const JobId occupant = state_.occupants[id.value()].job;
-                         return MayUse(job, state_.nodes[id.value()]) &&
-                                (occupant == JobId() || LeavesFor(job, state_.jobs.at(occupant)));
-                       }) &&
-           (!CrossesZones(state_, claim.nodes) || MayCross(job));
-  }
-
-  [[nodiscard]] bool IsIdle(const tide::Claim& claim) const {
-    return std::all_of(claim.nodes.begin(), claim.nodes.end(), [&](NodeId id) {
-      return state_.occupants[id.value()].job == JobId();
+  [[nodiscard]] const Refusal* FindRefusal(const Job& job, const std::optional<Part>& part) const {
+    const auto it = refusals_.find(job.spec.group);
+    if (it == refusals_.end() || claims_.contains(job.id)) {
+      return nullptr;
+    }
+    const int64_t use = shares_.UseOf(job);
+    const auto found = std::ranges::find_if(it->second, [&](const Refusal& refusal) {
+      return refusal.zone == job.spec.zone && refusal.part.has_value() == part.has_value() &&
+             (part ? Covers(*part, *refusal.part) : job.spec.nodes >= refusal.nodes) &&
+             use >= refusal.use;
     });
+    return found == it->second.end() ? nullptr : &*found;
   }
 
-  void Start(const Job& job, const std::vector<NodeId>& nodes) {
-    BreakClaims(job, nodes);
-    ForgetClaim(job);  // starting ends it
-    const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
-    JobPlaced placed{job.id, Epoch(last + 1), {nodes, 0}};
-    const NodeIdentity& first = state_.nodes[nodes.front().value()].identity;
-    if (first.port_low > 0 && first.port_high >= first.port_low) {
-      // Another attempt takes another port: a port still in use is not met twice.
-      const uint64_t count = first.port_high - first.port_low + 1;
-      placed.allocation.master_port =
-          first.port_low +
-          static_cast<uint32_t>((job.id.value() * 31 + placed.epoch.value()) % count);
+  bool StartPart(const Job& job, const PlacementRequest& request) {
+    const auto placed = capacity_.PlacePart(job, request);
+    if (!placed) {
+      return false;
     }
-    taken_.insert(nodes.begin(), nodes.end());
-    if (CrossesZones(state_, nodes)) {
+    Start(job, {placed->node}, placed->part);
+    return true;
+  }
+
+  // What nobody has claimed comes first: the claim of a lower class is broken only for need.
+  bool StartWhole(const Job& job, const PlacementRequest& request, std::vector<Reason>& reasons) {
+    PlacementResult placement = capacity_.PlaceWhole(job, request, capacity_.idle());
+    if (placement.nodes.empty() && !claims_.empty()) {
+      const FreeNodes idle = IdleFor(job);
+      if (Fits(idle, request)) {
+        placement = capacity_.PlaceWhole(job, request, idle);
+      }
+    }
+    if (!placement.nodes.empty()) {
+      Start(job, placement.nodes, std::nullopt);
+      return true;
+    }
+    if (placement.cross_zone_busy) {
+      reasons.push_back({.code = ReasonCode::kCrossZoneBusy});
+    }
+    reasons.push_back({.code = ReasonCode::kZoneCapacity,
+                       .count = MostInOneZone(request),
+                       .fits_across = placement.cross_zone_would_fit});
+    return false;
+  }
+
+  [[nodiscard]] uint32_t MostInOneZone(const PlacementRequest& request) const {
+    uint32_t most = 0;
+    const int group = fabric_.FindGroup(request.group);
+    if (group >= 0) {
+      const FabricGroup& in = fabric_.groups[static_cast<size_t>(group)];
+      const bool named = request.zone != "single" && request.zone != "cross-ok";
+      for (uint32_t zone = in.first_zone; zone < in.first_zone + in.zone_count; ++zone) {
+        if (!named || fabric_.zones[zone].name == request.zone) {
+          most = std::max(most, capacity_.idle().CountInZone(zone));
+        }
+      }
+    }
+    return most;
+  }
+
+  [[nodiscard]] Reason Fragmentation(const Job& job) const {
+    Reason reason{.code = ReasonCode::kFragmented};
+    for (const Node& node : state_.nodes) {
+      if (node.identity.group != job.spec.group || !TakesWork(node)) {
+        continue;
+      }
+      if (const auto room = capacity_.Room(node.id, job.id)) {
+        reason.count += room->gpus;
+        reason.largest = std::max(reason.largest, room->gpus);
+      }
+    }
+    return reason;
+  }
+
+  void AddGroupReasons(const Job& job, std::vector<Reason>& reasons) {
+    if (fabric_.FindGroup(job.spec.group) < 0) {
+      reasons.push_back({.code = ReasonCode::kGroupUnknown});
+    }
+    if (const Runner* safe = SafestOfClass(job)) {
+      reasons.push_back({.code = ReasonCode::kPreemptProtected,
+                         .other = safe->job->id,
+                         .until = safe->safe_until});
+    }
+    if (const uint32_t count = out_of_service_[job.spec.group]; count > 0) {
+      reasons.push_back({.code = ReasonCode::kNodesUnhealthy, .count = count});
+    }
+  }
+
+  // A runner of its class that is safe from it for a known time.
+  [[nodiscard]] const Runner* SafestOfClass(const Job& job) const {
+    const Runner* safest = nullptr;
+    for (const Runner& runner : runners_.all()) {
+      if (!runner.leaving && runner.job->spec.priority == job.spec.priority &&
+          runner.job->spec.group == job.spec.group && runner.job->user != job.user &&
+          runner.safe_until > now_ && runner.safe_until != Instant::Never() &&
+          (safest == nullptr || runner.safe_until > safest->safe_until)) {
+        safest = &runner;
+      }
+    }
+    return safest;
+  }
+
+  void ExplainWaiting(const Job& job, std::vector<Reason> reasons) {
+    const auto ahead = ahead_.find(job.spec.group);
+    if (ahead != ahead_.end()) {
+      reasons.push_back({.code = ReasonCode::kOrderAhead,
+                         .other = ahead->second.front(),
+                         .count = static_cast<uint32_t>(ahead->second.size())});
+    }
+    Explain(job, std::move(reasons));
+  }
+
+  void Start(const Job& job, const std::vector<NodeId>& nodes, const std::optional<Part>& part) {
+    if (!part) {
+      BreakClaims(job, nodes);
+    }
+    claims_.erase(job.id);  // starting ends it
+    const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
+    JobPlaced placed{job.id, Epoch(last + 1), {nodes, 0, part}, false};
+    placed.allocation.master_port = ChoosePort(job, placed.epoch, nodes.front());
+    placed.opportunistic = ahead_.contains(job.spec.group);
+    if (part) {
+      capacity_.TakePart(nodes.front(), *part);
+    } else {
+      capacity_.TakeWhole(nodes);
+    }
+    if (nodes.size() > 1 && fabric_.Crosses(nodes)) {
       ++cross_zone_jobs_;
     }
     decision_.proposals.emplace_back(std::move(placed));
   }
 
-  // Claims nodes that are leaving anyway, or preempts lower classes for them.
-  bool Claim(const Job& job, const std::vector<NodeId>& idle) {
-    std::vector<NodeId> pool = idle;
-    const std::vector<NodeId> leaving = LeavingFor(job);
-    pool.insert(pool.end(), leaving.begin(), leaving.end());
-    PlacementResult placement = Place(state_, RequestOf(job), pool);
-    tide::Claim claim;
-    if (placement.nodes.empty()) {
-      if (job.failure_restarts > 0) {
-        return false;  // a job that keeps failing does not stop others on each retry
-      }
-      const VictimPlan plan = ChooseVictims(state_, RequestOf(job), pool, CandidatesFor(job));
-      if (plan.nodes.empty()) {
-        return false;
-      }
-      placement.nodes = plan.nodes;
-      claim.victims = plan.victims;
+  // Another attempt takes another port: a port still in use is not met twice. Two jobs that begin
+  // on one node take different ones.
+  [[nodiscard]] uint32_t ChoosePort(const Job& job, Epoch epoch, NodeId node) {
+    const NodeIdentity& first = state_.nodes[node.value()].identity;
+    if (first.port_low == 0 || first.port_high < first.port_low) {
+      return 0;
     }
-    claim.nodes = placement.nodes;
+    std::set<uint32_t>& used = ports_[node];
+    for (const Occupant& occupant : state_.uses[node.value()].tasks) {
+      used.insert(state_.jobs.at(occupant.job).attempts.back().master_port);
+    }
+    const uint64_t count = first.port_high - first.port_low + 1;
+    const uint64_t start = job.id.value() * 31 + epoch.value();
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint32_t port = first.port_low + static_cast<uint32_t>((start + i) % count);
+      if (used.insert(port).second) {
+        return port;
+      }
+    }
+    return first.port_low;
+  }
+
+  // --- transactions --------------------------------------------------------------------------
+
+  // Claims nodes that are leaving anyway, or asks victims for them.
+  bool Claim(const Job& job, const std::optional<Part>& part, const PlacementRequest& request) {
+    const int64_t use = shares_.UseOf(job);
+    const TakeRules rules{
+        [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
+        [&](const Runner& runner) { return LeavesFor(job, *runner.job); },
+        [&](const Runner& runner) {
+          // A job that keeps failing does not stop others on each retry.
+          return job.failure_restarts == 0 && !asked_.contains(runner.job->id) &&
+                 runner.job->spec.group == job.spec.group && runners_.MayTake(job, use, runner);
+        }};
+    VictimPlan plan =
+        part ? ChoosePartVictims(state_, capacity_, job, request, runners_, rules)
+             : ChooseVictims(state_, capacity_, job, request, IdleFor(job), runners_, rules);
+    if (plan.nodes.empty()) {
+      return false;
+    }
+    const tide::Claim claim{plan.nodes, plan.victims, plan.part};
     BreakClaims(job, claim.nodes);
-    KeepClaim(job, claim.nodes);
+    claims_[job.id] = claim;
     decision_.proposals.emplace_back(ClaimMade{job.id, claim});
     for (const JobId victim : claim.victims) {
       const Job& leaver = state_.jobs.at(victim);
@@ -306,57 +439,100 @@ class Planner {
                                                             FormatJobName(job.id.value()) + " (" +
                                                             PriorityName(job.spec.priority) + ")"});
     }
-    taken_.insert(claim.nodes.begin(), claim.nodes.end());
-    Explain(job, ReasonClaim(state_, claim));
+    KeepForClaim(job.id, claim);
+    Explain(job, {WaitsFor(claim)});
     return true;
   }
 
-  [[nodiscard]] std::vector<VictimCandidate> CandidatesFor(const Job& job) const {
-    std::vector<VictimCandidate> candidates;
-    for (const JobId id : state_.live) {
-      const Job& other = state_.jobs.at(id);
-      if (IsLeaving(other) || asked_.contains(id) || other.spec.priority >= job.spec.priority ||
-          other.spec.group != job.spec.group) {
-        continue;
-      }
-      VictimCandidate candidate{&other, {}};
-      AppendNodesOf(job, other, candidate.nodes);
-      if (!candidate.nodes.empty()) {
-        candidates.push_back(std::move(candidate));
-      }
+  // From now on nobody else of this pass takes it.
+  void KeepForClaim(JobId job, const tide::Claim& claim) {
+    for (const NodeId node : claim.nodes) {
+      made_claims_[node] = job;
     }
-    return candidates;
+    if (claim.part) {
+      capacity_.TakePart(claim.nodes.front(), *claim.part);
+    } else {
+      capacity_.TakeWhole(claim.nodes);
+    }
   }
 
-  // Takes nodes out of the claims of lower classes.
+  [[nodiscard]] Reason WaitsFor(const tide::Claim& claim) const {
+    Reason reason{.code = ReasonCode::kPreemptInProgress,
+                  .count = static_cast<uint32_t>(claim.nodes.size())};
+    for (const NodeId node : claim.nodes) {
+      if (reason.other == JobId()) {
+        reason.other = state_.uses[node.value()].first().job;
+      }
+    }
+    return reason;
+  }
+
+  // A claim is worth keeping while each of its nodes is idle or about to be.
+  [[nodiscard]] bool ClaimHolds(const Job& job) const {
+    const tide::Claim& claim = claims_.at(job.id);
+    for (const NodeId node : claim.nodes) {
+      if (!MayUse(job, node)) {
+        return false;
+      }
+      Part room = capacity_.Room(node, job.id).value_or(Part{});
+      bool all_leave = true;
+      for (const Occupant& occupant : state_.uses[node.value()].tasks) {
+        const Job& other = state_.jobs.at(occupant.job);
+        if (!LeavesFor(job, other)) {
+          all_leave = false;
+        } else if (const auto& part = AllocationOf(other)->part) {
+          room.gpus += part->gpus;
+          room.cpus += part->cpus;
+          room.memory_bytes += part->memory_bytes;
+          room.devices |= part->devices;
+        }
+      }
+      if (!all_leave && (!claim.part || !Covers(room, *claim.part))) {
+        return false;
+      }
+    }
+    return claim.nodes.size() == 1 || !fabric_.Crosses(claim.nodes) || MayCross(job);
+  }
+
+  bool StartOnClaim(const Job& job) {
+    const tide::Claim claim = claims_.at(job.id);
+    if (!claim.part) {
+      const bool idle = std::ranges::all_of(
+          claim.nodes, [&](NodeId node) { return state_.uses[node.value()].idle(); });
+      if (idle) {
+        Start(job, claim.nodes, std::nullopt);
+      }
+      return idle;
+    }
+    const auto placed = capacity_.OnNode(job, claim.nodes.front());
+    if (placed) {
+      // What it takes was kept for it already.
+      capacity_.Unclaim(claim);
+      Start(job, {placed->node}, placed->part);
+    }
+    return placed.has_value();
+  }
+
+  // Takes nodes out of the claims of lower classes; MayUse has seen that there are no others.
   void BreakClaims(const Job& job, const std::vector<NodeId>& nodes) {
     for (const NodeId node : nodes) {
-      const auto it = claimed_by_.find(node);
-      if (it != claimed_by_.end() && it->second != &job) {
-        DropClaim(*it->second);
+      for (const JobId claimant : ClaimantsOf(node)) {
+        if (state_.jobs.at(claimant).spec.priority < job.spec.priority) {
+          DropClaim(claimant);
+        }
       }
     }
   }
 
-  void KeepClaim(const Job& job, const std::vector<NodeId>& nodes) {
-    claims_[job.id] = nodes;
-    for (const NodeId node : nodes) {
-      claimed_by_[node] = &job;
-    }
+  void DropClaim(JobId claimant) {
+    decision_.proposals.emplace_back(ClaimDropped{claimant});
+    const tide::Claim claim = claims_.at(claimant);
+    claims_.erase(claimant);
+    capacity_.Unclaim(claim);
   }
 
-  void ForgetClaim(const Job& job) {
-    claims_.erase(job.id);
-    std::erase_if(claimed_by_, [&](const auto& entry) { return entry.second == &job; });
-  }
-
-  void DropClaim(const Job& job) {
-    decision_.proposals.emplace_back(ClaimDropped{job.id});
-    ForgetClaim(job);
-  }
-
-  // Victims whose nodes no higher class wants any more go on, unless they wait at their stop step
-  // already: its beneficiary started elsewhere, was cancelled or held, or gave up.
+  // Victims whose nodes nobody who may have them wants any more go on, unless they wait at their
+  // stop step already: its beneficiary started elsewhere, was cancelled or held, or gave up.
   void LetVictimsGoOn() {
     for (const JobId id : state_.live) {
       const Job& victim = state_.jobs.at(id);
@@ -368,29 +544,58 @@ class Planner {
 
   [[nodiscard]] bool IsWanted(const Job& victim) const {
     const std::vector<NodeId>& nodes = AllocationOf(victim)->nodes;
-    return std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
-      const auto claim = claimed_by_.find(node);
-      return claim != claimed_by_.end() && claim->second->spec.priority > victim.spec.priority &&
-             state_.occupants[node.value()].job == victim.id;
+    return std::ranges::any_of(claims_, [&](const auto& entry) {
+      const auto& [claimant, claim] = entry;
+      if (claimant != BeneficiaryOf(victim) &&
+          state_.jobs.at(claimant).spec.priority <= victim.spec.priority) {
+        return false;
+      }
+      return std::ranges::any_of(claim.nodes, [&](NodeId node) {
+        return std::ranges::find(nodes, node) != nodes.end() &&
+               std::ranges::find(state_.uses[node.value()].tasks, victim.id, &Occupant::job) !=
+                   state_.uses[node.value()].tasks.end();
+      });
     });
   }
 
   const ClusterState& state_;
+  const Fabric& fabric_;
   const Policy& policy_;
   Instant now_;
+  Shares shares_;
+  Capacity capacity_;
+  Runners runners_;
   Decision decision_;
-  std::map<JobId, std::vector<NodeId>> claims_;               // as this pass leaves them
-  std::map<NodeId, const Job*> claimed_by_;                   // the same by node
-  std::set<NodeId> taken_;                                    // by this pass
-  std::set<JobId> asked_;                                     // to leave, by this pass
-  std::map<std::pair<std::string, int32_t>, JobId> blocked_;  // group and class → job in front
+  std::map<JobId, tide::Claim> claims_;                   // as this pass leaves them
+  std::map<NodeId, JobId> made_claims_;                   // by this pass
+  std::set<JobId> asked_;                                 // to leave, by this pass
+  std::map<std::string, std::vector<Refusal>> refusals_;  // by group, of the class at hand
+  std::map<std::string, std::vector<JobId>> ahead_;       // the same: who waits
+  std::map<std::string, uint32_t> out_of_service_;        // nodes by group
+  std::map<NodeId, std::set<uint32_t>> ports_;
   uint32_t cross_zone_jobs_ = 0;
 };
 
 }  // namespace
 
 Decision Decide(const ClusterState& state, const Policy& policy, Instant now) {
-  return Planner(state, policy, now).Run();
+  Decision due;
+  CollectDue(state, policy, now, due);
+  if (!due.proposals.empty()) {
+    return due;  // time changes the state first; Step decides again
+  }
+  std::optional<Fabric> fresh;
+  if (state.fabric_stale) {
+    fresh = BuildFabric(state.nodes);
+  }
+  Decision decision = Planner(state, fresh ? *fresh : state.fabric, policy, now).Run();
+  decision.wake_at = std::min(decision.wake_at, due.wake_at);
+  for (const auto& [id, job] : state.jobs) {
+    if (std::holds_alternative<Held>(job.phase)) {
+      decision.explanations.push_back({id, {{.code = ReasonCode::kHeldUser}}});
+    }
+  }
+  return decision;
 }
 
 }  // namespace tide

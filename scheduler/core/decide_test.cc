@@ -39,16 +39,21 @@ TEST_CASE("classes are strict, inside a class first come is first served") {
   CHECK(order == std::vector<JobId>{high, first, second, low});
 }
 
-TEST_CASE("nobody overtakes inside a class, even where there is room") {
+TEST_CASE("who overtakes inside a class gives back what it took") {
   World world(Cluster().Leaf(4));
-  (void)world.Submit(AJob().Nodes(3));
+  const JobId running = world.Submit(AJob().Nodes(3));
   const JobId big = world.Submit(AJob().Nodes(4));
   const JobId small = world.Submit(AJob());
   CHECK(world.Why(big) == Codes{"placement.zone_capacity"});
+  CHECK(world.Is(small) == JobState::kRunning);  // nothing stands idle
+  CHECK(world.At(small).attempts.back().opportunistic);
+  CHECK_FALSE(world.At(running).attempts.back().opportunistic);
+  world.Finish(running);
+  CHECK(world.Is(big) == JobState::kQueued);
+  world.Pass(world.policy.opportunistic_run);
+  CHECK(world.Is(big) == JobState::kRunning);
   CHECK(world.Is(small) == JobState::kQueued);
-  CHECK(world.Why(small) == Codes{"order.ahead"});
-  world.Cancel(big);
-  CHECK(world.Is(small) == JobState::kRunning);
+  CHECK(world.CauseOf(small) == "preempted");
 }
 
 TEST_CASE("a lower class may use what is left over") {

@@ -10,9 +10,13 @@ namespace tide::apply {
 namespace {
 
 void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
+  if (const auto* queued = std::get_if<Queued>(&job.phase); queued != nullptr && queued->claim) {
+    RemoveClaim(state.uses, job.id, *queued->claim);
+  }
   job.phase = std::move(phase);
   job.state_since = at;
   state.changed.jobs.insert(job.id);
+  state.changed.orders.insert(job.id);
   const auto set_member = [&](std::set<JobId>& set, bool member) {
     if (member) {
       set.insert(job.id);
@@ -25,7 +29,9 @@ void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
 }
 
 // Closes the attempt: every task of it is gone.
-void CloseAttempt(Job& job, Instant at, StopCause cause) {
+void CloseAttempt(ClusterState& state, Job& job, Instant at, StopCause cause) {
+  state.accounts[{job.spec.project, job.user}].Change(
+      -ChargedGpus(job.spec), at, state.share_half_life);
   Attempt& attempt = job.attempts.back();
   attempt.released_at = at;
   attempt.end_cause = cause;
@@ -45,6 +51,8 @@ bool IsFailure(ExitReason reason) {
     case ExitReason::kOom:
     case ExitReason::kStartFailed:
     case ExitReason::kLost:
+    case ExitReason::kCutOff:
+    case ExitReason::kNodeFault:
       return true;
     case ExitReason::kNone:
     case ExitReason::kSucceeded:
@@ -55,8 +63,17 @@ bool IsFailure(ExitReason reason) {
   return false;
 }
 
+// The node ended the task, or could not start it; the program did nothing wrong.
+bool IsNodesFault(ExitReason reason) {
+  return reason == ExitReason::kLost || reason == ExitReason::kCutOff ||
+         reason == ExitReason::kNodeFault;
+}
+
 std::string DescribeExit(const ClusterState& state, const Task& task) {
   const std::string node = state.nodes[task.node.value()].identity.name;
+  if (task.exit.reason == ExitReason::kNodeFault) {
+    return node + " could not start it: " + task.exit.message;
+  }
   return task.exit.message.empty() ? "task on " + node + " ended" : task.exit.message;
 }
 
@@ -72,16 +89,54 @@ int32_t ExitCodeOf(const Job& job) {
   return 1;
 }
 
+// The first fault costs no time: the job goes on at once, elsewhere. One that does not even start
+// again and again waits longer each time, so that it does not wear out its restarts in a second.
+Instant AfterFault(const Job& job, Instant at) {
+  constexpr Duration kFirst = Duration::Seconds(5);
+  constexpr Duration kMost = Duration::Minutes(5);
+  const uint32_t failed = FailedStarts(job);
+  if (failed < 2) {
+    return Instant();
+  }
+  Duration backoff = kFirst;
+  for (uint32_t i = 2; i < failed && backoff < kMost; ++i) {
+    backoff = backoff * 2;
+  }
+  return at + std::min(backoff, kMost);
+}
+
+// It saved and left. A notice that was taken back too late costs it no time (docs/adr/0001); a
+// program that leaves unasked waits, and is not started for ever when that leads nowhere.
+void ResolveLeft(ClusterState& state, Job& job, Instant at, JobId beneficiary) {
+  constexpr uint32_t kInVainMax = 3;
+  constexpr Duration kLeast = Duration::Seconds(1);
+  const uint32_t in_vain = LeftInVain(job);
+  if (in_vain >= kInVainMax) {
+    job.detail = "saved and left on its own " + std::to_string(in_vain) +
+                 " times in a row without a newer step; see the exit codes of its ranks";
+    EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});
+    return;
+  }
+  Instant not_before;
+  if (!job.attempts.back().notice_at.is_set()) {
+    not_before = at + std::max(job.spec.retry_backoff, kLeast) * (in_vain + 1);
+  }
+  ++job.suspensions;
+  EnterQueued(state, job, at, {StartReason::kResumed, not_before, beneficiary, std::nullopt});
+}
+
 // All tasks are gone and the job was Stopping: run again, stay held, or end, by cause.
 void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId beneficiary) {
-  CloseAttempt(job, at, cause);
+  CloseAttempt(state, job, at, cause);
   switch (cause) {
     case StopCause::kNone:
     case StopCause::kPreempted:
     case StopCause::kDrained:
-    case StopCause::kLeft:
       ++job.suspensions;
       EnterQueued(state, job, at, {StartReason::kResumed, Instant(), beneficiary, std::nullopt});
+      return;
+    case StopCause::kLeft:
+      ResolveLeft(state, job, at, beneficiary);
       return;
     case StopCause::kHeld:
       ++job.suspensions;
@@ -90,7 +145,8 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
     case StopCause::kFault:
       if (job.hardware_restarts < job.spec.retry_hardware_max) {
         ++job.hardware_restarts;
-        EnterQueued(state, job, at, {StartReason::kFault, Instant(), beneficiary, std::nullopt});
+        EnterQueued(
+            state, job, at, {StartReason::kFault, AfterFault(job, at), beneficiary, std::nullopt});
         return;
       }
       job.detail += " (retry.hardware is used up)";
@@ -114,11 +170,18 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
   }
 }
 
-// A task failed while the job was to go on, or to save.
-void FailFromTask(ClusterState& state, Job& job, Instant at, const Task& task) {
-  const bool lost = task.exit.reason == ExitReason::kLost;
-  EnterStopping(
-      state, job, at, lost ? StopCause::kFault : StopCause::kFailed, DescribeExit(state, task));
+// Tasks failed while the job was to go on, or to save. In a job that stops already, their own
+// failures say nothing new, but evidence against a node still raises the cause: ranks fail of a
+// peer that is gone, often before the report about that peer arrives.
+void FailFromTasks(ClusterState& state, Job& job, Instant at) {
+  const bool stopping = StateOf(job) == JobState::kStopping;
+  for (const Task& task : job.attempts.back().tasks) {
+    if (IsNodesFault(task.exit.reason)) {
+      EnterStopping(state, job, at, StopCause::kFault, DescribeExit(state, task));
+    } else if (IsFailure(task.exit.reason) && !stopping) {
+      EnterStopping(state, job, at, StopCause::kFailed, DescribeExit(state, task));
+    }
+  }
 }
 
 }  // namespace
@@ -140,6 +203,7 @@ void EnterStopping(
   state.changed.jobs.insert(job.id);
   if (auto* stopping = std::get_if<Stopping>(&job.phase)) {
     if (cause > stopping->cause) {
+      state.changed.orders.insert(job.id);
       stopping->cause = cause;
       job.detail = detail;
     }
@@ -165,19 +229,12 @@ void Settle(ClusterState& state, Job& job, Instant at) {
   const bool all_succeeded = AllTasks(
       attempt, [](const Task& task) { return task.exit.reason == ExitReason::kSucceeded; });
 
-  if (StateOf(job) == JobState::kStarting || StateOf(job) == JobState::kRunning ||
-      StateOf(job) == JobState::kSaving) {
-    const auto failed = std::find_if(attempt.tasks.begin(),
-                                     attempt.tasks.end(),
-                                     [](const Task& task) { return IsFailure(task.exit.reason); });
-    if (failed != attempt.tasks.end()) {
-      FailFromTask(state, job, at, *failed);
-    }
-  }
+  FailFromTasks(state, job, at);
   if (StateOf(job) == JobState::kStarting &&
       AllTasks(attempt, [](const Task& task) { return task.state >= TaskState::kRunning; })) {
     attempt.running_at = at;
     job.detail.clear();
+    job.avoid.clear();
     ChangePhase(state, job, at, Running{*AllocationOf(job)});
   }
   if (!all_exited) {
@@ -185,7 +242,7 @@ void Settle(ClusterState& state, Job& job, Instant at) {
   }
   if (all_succeeded && StateOf(job) != JobState::kStarting) {
     job.detail.clear();
-    CloseAttempt(job, at, StopCause::kNone);
+    CloseAttempt(state, job, at, StopCause::kNone);
     EnterFinished(state, job, at, {Outcome::kSucceeded, 0});
     return;
   }
@@ -194,9 +251,14 @@ void Settle(ClusterState& state, Job& job, Instant at) {
   } else if (const auto* saving = std::get_if<Saving>(&job.phase)) {
     EnterStopping(state, job, at, saving->cause, job.detail);
   }
-  if (const auto* stopping = std::get_if<Stopping>(&job.phase)) {
-    Resolve(state, job, at, stopping->cause, stopping->beneficiary);
+  if (StateOf(job) == JobState::kStopping && !AwaitsEvidence(job)) {
+    ResolveStopped(state, job, at);
   }
+}
+
+void ResolveStopped(ClusterState& state, Job& job, Instant at) {
+  const auto& stopping = std::get<Stopping>(job.phase);
+  Resolve(state, job, at, stopping.cause, stopping.beneficiary);
 }
 
 }  // namespace tide::apply

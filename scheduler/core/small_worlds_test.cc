@@ -6,7 +6,6 @@
 #include <bit>
 #include <catch2/catch.hpp>
 
-#include "scheduler/core/policy/placement.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -50,9 +49,9 @@ bool AnotherCrosses(const ClusterState& state, const Job& job) {
     const auto* queued = std::get_if<Queued>(&other.phase);
     const Allocation* allocation = AllocationOf(other);
     if (id != job.id &&
-        ((allocation != nullptr && CrossesZones(state, allocation->nodes)) ||
+        ((allocation != nullptr && state.fabric.Crosses(allocation->nodes)) ||
          (queued != nullptr && queued->claim && other.spec.priority >= job.spec.priority &&
-          CrossesZones(state, queued->claim->nodes)))) {
+          state.fabric.Crosses(queued->claim->nodes)))) {
       return true;
     }
   }
@@ -71,7 +70,7 @@ bool Exists(const ClusterState& state, const Job& job, Usable usable) {
       }
     }
     if (nodes.size() == job.spec.nodes && std::popcount(set) == static_cast<int>(nodes.size()) &&
-        (may_cross || !CrossesZones(state, nodes))) {
+        (may_cross || !state.fabric.Crosses(nodes))) {
       return true;
     }
   }
@@ -109,11 +108,11 @@ void TurnAndCompare(World& world, const EventBody& body) {
     return;
   }
   const auto idle = [&](const Node& node) {
-    return TakesWork(node) && between.occupants[node.id.value()].job == JobId() &&
+    return TakesWork(node) && between.uses[node.id.value()].idle() &&
            !ClaimedAgainst(between, *first, node.id);
   };
   const auto takeable = [&](const Node& node) {
-    const JobId occupant = between.occupants[node.id.value()].job;
+    const JobId occupant = between.uses[node.id.value()].first().job;
     return TakesWork(node) && !ClaimedAgainst(between, *first, node.id) &&
            (occupant == JobId() || LeavesForGood(between.jobs.at(occupant)) ||
             between.jobs.at(occupant).spec.priority < first->spec.priority);

@@ -1,5 +1,6 @@
 #include "scheduler/core/step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -43,6 +44,7 @@ void ApplyInputs(ClusterState& state,
 }
 
 void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, StepResult& result) {
+  RefreshFabric(state);
   for (int round = 0; round < kRoundsMax; ++round) {
     Decision decision = Decide(state, policy, now);
     bool changed = false;
@@ -71,18 +73,19 @@ StepResult Step(ClusterState& state,
                 const Policy& policy,
                 Instant now) {
   StepResult result;
+  state.share_half_life = policy.share_half_life;
   ApplyInputs(state, events, now, result);
   DecideAndApply(state, policy, now, result);
   result.changed = std::exchange(state.changed, ChangeSet{});
-  for (const JobId id : result.changed.jobs) {
+  for (const JobId id : result.changed.orders) {
     AppendForJob(state, policy, state.jobs.at(id), result.commands);
   }
   for (const NodeId id : result.changed.nodes) {
     const Node& node = state.nodes[id.value()];
-    // A changed job's tasks are covered above.
-    if (!result.changed.jobs.contains(state.occupants[id.value()].job)) {
-      AppendForNode(state, policy, node, result.commands);
-    } else if (node.state == NodeState::kValidating) {
+    const bool covered = std::ranges::all_of(
+        state.uses[id.value()].tasks,
+        [&](const Occupant& occupant) { return result.changed.orders.contains(occupant.job); });
+    if (!covered || node.state == NodeState::kValidating) {
       AppendForNode(state, policy, node, result.commands);
     }
   }

@@ -22,12 +22,22 @@ class Timers {
     if (std::holds_alternative<Starting>(job.phase)) {
       Due(job.state_since + policy_.start_timeout, DeadlinePassed{job.id});
     } else if (std::holds_alternative<Running>(job.phase)) {
+      // A gang leaves together or not at all: its other tasks wait for ranks that do not come back.
+      if (const Instant left = FirstLeftAt(job.attempts.back()); left.is_set()) {
+        Due(left + policy_.leave_grace, DeadlinePassed{job.id});
+      }
       if (job.spec.max_runtime.nanos() > 0) {
         const Duration left = job.spec.max_runtime - job.run_time;
         Due(job.attempts.back().running_at + left, TimeLimitReached{job.id});
       }
     } else if (const auto* saving = std::get_if<Saving>(&job.phase)) {
       Due(saving->deadline, DeadlinePassed{job.id});
+    } else if (AwaitsEvidence(job)) {
+      Instant gone;
+      for (const Task& task : job.attempts.back().tasks) {
+        gone = std::max(gone, task.exited_at);
+      }
+      Due(gone + policy_.evidence_wait, DeadlinePassed{job.id});
     } else if (const auto* stopping = std::get_if<Stopping>(&job.phase)) {
       if (!stopping->kill) {
         Due(job.state_since + policy_.stop_grace, DeadlinePassed{job.id});
@@ -42,7 +52,7 @@ class Timers {
           NodeIsolated{node.id});
     }
     if (node.state == NodeState::kProbation) {
-      Due(node.state_since + policy_.probation, ProbationOver{node.id});
+      Due(node.probation_since + policy_.probation, ProbationOver{node.id});
     }
   }
 
@@ -60,7 +70,7 @@ void CollectDue(const ClusterState& state, const Policy& policy, Instant now, De
     timers.Job(state.jobs.at(id));
   }
   for (const Node& node : state.nodes) {
-    timers.Node(node, state.occupants[node.id.value()].job != JobId());
+    timers.Node(node, !state.uses[node.id.value()].idle());
   }
 }
 

@@ -38,6 +38,12 @@ class Session final : public AgentSession {
   void Send(const Command& command, const ClusterState& state) override {
     tide::v1::SchedulerMessage message;
     *message.mutable_command() = wire::ToProto(state, command);
+    if (message.command().has_suspend() && command.deadline.is_set()) {
+      // What is left of it, for an agent whose clock is not this one's.
+      const Duration left = command.deadline - SystemNow();
+      message.mutable_command()->mutable_suspend()->set_remaining_ms(
+          static_cast<uint64_t>(std::max<int64_t>(1, left.millis())));
+    }
     Push(std::move(message));
   }
 
@@ -93,7 +99,11 @@ class Session final : public AgentSession {
   }
 
   // Loop thread, before the commands of the step that let the node join are sent.
-  void Join(NodeId node, const std::shared_ptr<Session>& self) {
+  //   faults_taken: of its Hello; they are committed.
+  void Join(NodeId node,
+            uint32_t faults_taken,
+            const std::vector<tide::v1::TaskRef>& strangers,
+            const std::shared_ptr<Session>& self) {
     {
       const MutexLock lock(mutex_);
       node_ = node;
@@ -105,6 +115,8 @@ class Session final : public AgentSession {
     welcome->set_heartbeat_ms(static_cast<uint32_t>(link_.heartbeat.millis()));
     welcome->set_isolation_timeout_ms(
         static_cast<uint64_t>(link_.loop.policy().isolation_timeout.millis()));
+    welcome->mutable_strangers()->Assign(strangers.begin(), strangers.end());
+    welcome->set_faults_taken(faults_taken);
     Push(std::move(message));
     link_.view.SetConnected(node, link_.streams_joined, true);
     link_.sessions.Attach(node, self, MonotonicNanos());
@@ -188,36 +200,73 @@ bool IsPlainName(const std::string& name) {
   });
 }
 
+// The number is that of a job here, but the task belongs to another job: one of a database that was
+// lost, or of the time after the copy that was restored.
+bool IsStranger(const ClusterState& state, const tide::v1::TaskReport& task) {
+  const Job* job = state.FindJob(JobId(task.job_id()));
+  return job != nullptr && task.submitted_at() != 0 &&
+         job->submitted_at.unix_nanos() != task.submitted_at();
+}
+
+// What this version does not understand is left out, not the message with it: that is acknowledged
+// as a whole, and never said again.
+template <typename Body>
+void AddUnderstood(NodeId node, Result<Body> body, std::vector<EventBody>& events) {
+  if (body) {
+    events.emplace_back(*std::move(body));
+  } else {
+    log::Warning("Part of a report ignored",
+                 {{"NodeId", node.value()}, {"Error", body.error().message}});
+  }
+}
+
+template <typename Message>
+void AddFaults(NodeId node, const Message& message, std::vector<EventBody>& events) {
+  for (const tide::v1::Fault& fault : message.faults()) {
+    AddUnderstood(node, wire::FromProto(fault, node), events);
+  }
+}
+
+// Faults come before the tasks that they explain: else a job would be over, as failed by itself,
+// when its reason is read. Only a node that is new has to join first.
 Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
                                         Reply& reply,
-                                        const tide::v1::Hello& hello) {
+                                        const tide::v1::Hello& hello,
+                                        std::vector<tide::v1::TaskRef>& strangers) {
   const NodeIdentity identity = wire::IdentityFromProto(hello.node());
   reply.node = batch.NodeFor(identity.name);
   NodeJoined joined{reply.node, identity, {}};
   for (const tide::v1::TaskReport& task : hello.tasks()) {
+    if (IsStranger(batch.state(), task)) {
+      tide::v1::TaskRef& stranger = strangers.emplace_back();
+      stranger.set_job_id(task.job_id());
+      stranger.set_epoch(task.epoch());
+      stranger.set_task(task.task());
+      continue;
+    }
     TIDE_ASSIGN(TaskReported report, wire::FromProto(task, reply.node));
     joined.tasks.push_back(std::move(report));
   }
-  return std::vector<EventBody>{std::move(joined)};
+  std::vector<EventBody> events;
+  if (batch.state().FindNode(identity.name) != nullptr) {
+    AddFaults(reply.node, hello, events);
+    events.emplace_back(std::move(joined));
+  } else {
+    events.emplace_back(std::move(joined));
+    AddFaults(reply.node, hello, events);
+  }
+  return events;
 }
 
-// What this version does not understand is left out, not the report with it: it is acknowledged as
-// a whole, and never said again.
-std::vector<EventBody> MakeReport(NodeId node, const tide::v1::Report& report) {
+std::vector<EventBody> MakeReport(const ClusterState& state,
+                                  NodeId node,
+                                  const tide::v1::Report& report) {
   std::vector<EventBody> events;
-  const auto add = [&](auto body) {
-    if (body) {
-      events.emplace_back(*std::move(body));
-    } else {
-      log::Warning("Part of a report ignored",
-                   {{"NodeId", node.value()}, {"Error", body.error().message}});
-    }
-  };
+  AddFaults(node, report, events);
   for (const tide::v1::TaskReport& task : report.tasks()) {
-    add(wire::FromProto(task, node));
-  }
-  for (const tide::v1::Fault& fault : report.faults()) {
-    add(wire::FromProto(fault, node));
+    if (!IsStranger(state, task)) {  // the agent learns about it when it is to start the other
+      AddUnderstood(node, wire::FromProto(task, node), events);
+    }
   }
   if (report.has_validation()) {
     events.emplace_back(wire::FromProto(report.validation(), node));
@@ -275,12 +324,14 @@ class AgentStream final : public Reactor {
     }
     greeted_ = true;
     Request request;
-    request.make = [hello](BatchContext& batch, Reply& reply) {
-      return MakeJoin(batch, reply, hello);
+    const auto strangers = std::make_shared<std::vector<tide::v1::TaskRef>>();
+    request.make = [hello, strangers](BatchContext& batch, Reply& reply) {
+      return MakeJoin(batch, reply, hello, *strangers);
     };
-    request.done = [session = session_](const Reply& reply) {
+    request.done = [session = session_, strangers, faults = hello.faults_size()](
+                       const Reply& reply) {
       if (reply.status) {
-        session->Join(reply.node, session);
+        session->Join(reply.node, static_cast<uint32_t>(faults), *strangers, session);
       } else {
         session->Refuse(reply.status.error().message);
       }
@@ -297,9 +348,9 @@ class AgentStream final : public Reactor {
       return;
     }
     Request request;
-    request.make = [node = *node, report](BatchContext& /*batch*/,
+    request.make = [node = *node, report](BatchContext& batch,
                                           Reply& /*reply*/) -> Result<std::vector<EventBody>> {
-      return MakeReport(node, report);
+      return MakeReport(batch.state(), node, report);
     };
     request.done = [session = session_, seq = report.seq()](const Reply& reply) {
       if (!reply.status) {

@@ -34,8 +34,12 @@ class Stream {
     wire_ = stub_->Connect(&context_);
   }
 
-  void Hello(const std::string& name, uint64_t highest_term = 0, const std::string& leaf = "l1") {
+  void Hello(const std::string& name,
+             uint64_t highest_term = 0,
+             const std::string& leaf = "l1",
+             const std::vector<tide::v1::TaskReport>& tasks = {}) {
     tide::v1::AgentMessage message;
+    message.mutable_hello()->mutable_tasks()->Assign(tasks.begin(), tasks.end());
     tide::v1::Node* node = message.mutable_hello()->mutable_node();
     node->set_name(name);
     node->set_group("default");
@@ -182,6 +186,66 @@ TEST_CASE("an agent that connects again gets what it is owed; the older stream e
   CHECK(edge.world.view().Since(0).nodes_size() == 1);
 }
 
+TEST_CASE("a task of another job that had the number is not taken for this one's") {
+  Edge edge;
+  Stream first(edge.address());
+  first.Hello("n1");
+  REQUIRE(first.Next().has_welcome());
+  edge.Submit(AJob());
+  const tide::v1::StartTask start = first.Next().command().start();
+  REQUIRE(start.submitted_at() > 0);
+  tide::v1::TaskReport report;
+  report.set_job_id(start.job_id());
+  report.set_epoch(start.epoch());
+  report.set_state(tide::v1::TASK_STATE_RUNNING);
+  report.set_stop_step(-1);
+  report.set_saved_step(77);
+  report.set_submitted_at(start.submitted_at() - 1);  // of a database that was lost
+
+  Stream second(edge.address());
+  second.Hello("n1", 0, "l1", {report});
+  const auto welcome = second.Next();
+  REQUIRE(welcome.welcome().strangers_size() == 1);
+  CHECK(welcome.welcome().strangers(0).job_id() == start.job_id());
+  CHECK(second.Next().command().has_start());
+  tide::v1::AgentMessage message;
+  message.mutable_report()->set_seq(3);
+  *message.mutable_report()->add_tasks() = report;
+  second.Write(message);
+  CHECK(second.Next().ack().seq() == 3);
+  CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == -1);
+  CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_STARTING);
+
+  report.set_submitted_at(start.submitted_at());
+  Stream third(edge.address());
+  third.Hello("n1", 0, "l1", {report});
+  CHECK(third.Next().welcome().strangers_size() == 0);
+  CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == 77);
+}
+
+TEST_CASE("an order to leave says how much time is left, for an agent with another clock") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  const auto submitted = edge.Submit(AJob());
+  agent.Report(1, agent.Next().command().start(), tide::v1::TASK_STATE_RUNNING);
+  REQUIRE(agent.Next().has_ack());
+  grpc::ClientContext context;
+  Token().Attach(context);
+  tide::v1::ControlJobRequest request;
+  request.set_job_id(submitted.job_id());
+  request.set_verb(tide::v1::JOB_VERB_SUSPEND);
+  request.set_actor("ann");
+  request.set_notice_ms(300'000);
+  tide::v1::MutationResponse response;
+  REQUIRE(edge.stub().ControlJob(&context, request, &response).ok());
+  const auto order = agent.Next();
+  REQUIRE(order.command().has_suspend());
+  CHECK(order.command().suspend().remaining_ms() > 240'000);
+  CHECK(order.command().suspend().remaining_ms() <= 300'000);
+}
+
 TEST_CASE("names that could be paths or markup are refused") {
   Edge edge;
   const std::vector<std::string> bad = {"", "a/b", "a b", "<b>", "\"", std::string(64, 'n')};
@@ -262,6 +326,50 @@ TEST_CASE("one part of a report that is not understood does not take the rest wi
   agent.Write(message);
   CHECK(agent.Next().ack().seq() == 1);
   CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
+}
+
+// The exit of task 0 and the kernel's line that explains it.
+template <typename Message>
+void FailWithXid(const tide::v1::StartTask& start, Message* message) {
+  tide::v1::TaskReport* task = message->add_tasks();
+  task->set_job_id(start.job_id());
+  task->set_epoch(start.epoch());
+  task->set_state(tide::v1::TASK_STATE_EXITED);
+  task->mutable_exit()->set_reason(tide::v1::EXIT_REASON_FAILED);
+  task->mutable_exit()->set_code(1);
+  tide::v1::Fault* fault = message->add_faults();
+  fault->set_kind(tide::v1::FAULT_KIND_XID);
+  fault->set_code(79);
+  fault->set_device("0000:03:00");
+}
+
+TEST_CASE("a fault explains the failure that is reported with it") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().welcome().faults_taken() == 0);
+  edge.Submit(AJob());
+  const tide::v1::StartTask start = agent.Next().command().start();
+  tide::v1::AgentMessage message;
+  SECTION("in one report") {
+    FailWithXid(start, message.mutable_report());
+    agent.Write(message);
+    REQUIRE(Eventually([&] { return edge.world.view().Since(0).incidents_size() == 1; }));
+  }
+  SECTION("in the Hello of a restarted agent") {
+    Stream again(edge.address());
+    message.mutable_hello()->mutable_node()->set_name("n1");
+    message.mutable_hello()->mutable_node()->set_group("default");
+    message.mutable_hello()->mutable_node()->set_zone("A");
+    message.mutable_hello()->mutable_node()->set_leaf("l1");
+    FailWithXid(start, message.mutable_hello());
+    again.Write(message);
+    CHECK(again.Next().welcome().faults_taken() == 1);
+  }
+  const tide::v1::Job job = edge.world.view().Since(0).jobs(0);
+  CHECK(job.state() == tide::v1::JOB_STATE_QUEUED);
+  CHECK(job.attempts(0).end_reason() == "fault");
+  CHECK(job.hardware_restarts() == 1);
 }
 
 TEST_CASE("heartbeats are answered and show live progress") {

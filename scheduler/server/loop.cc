@@ -93,10 +93,8 @@ bool Loop::Enqueue(Request request) {
   return true;
 }
 
-// Loop time never goes back, whatever the system clock does.
 Instant Loop::Now() {
-  last_now_ = std::max(last_now_, SystemNow());
-  return last_now_;
+  return clock_.Read(SystemNow(), BootNanos());
 }
 
 NodeId BatchContext::NodeFor(const std::string& name) {
@@ -111,7 +109,7 @@ NodeId BatchContext::NodeFor(const std::string& name) {
 std::deque<Request> Loop::TakeBatch() {
   const MutexLock lock(mutex_);
   if (queue_.empty() && !stopping_) {
-    const Instant now = SystemNow();
+    const Instant now = Now();
     const Instant next = std::min(wake_at_, now + Liveness::check_interval());
     const int64_t wait = (next - now).nanos();
     if (wait > 0) {

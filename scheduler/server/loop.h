@@ -15,6 +15,7 @@
 #include "common/base/mutex.h"
 #include "scheduler/core/step.h"
 #include "scheduler/server/liveness.h"
+#include "scheduler/server/loop_clock.h"
 #include "scheduler/server/sessions.h"
 #include "scheduler/server/view.h"
 #include "scheduler/store/store.h"
@@ -95,7 +96,7 @@ class Loop {
   ViewHub& view_;
   SessionRegistry& sessions_;
   const Term term_;
-  Instant last_now_;
+  LoopClock clock_{SystemNow(), BootNanos()};
   Instant wake_at_ = Instant::Never();
 
   Mutex mutex_;

@@ -5,17 +5,19 @@
 #include <utility>
 
 #include "proto/wire/state.h"
+#include "scheduler/core/policy/reasons.h"
 
 namespace tide {
 namespace {
 
-void FillReasons(const std::vector<Reason>& reasons, tide::v1::Job& job) {
-  job.clear_reasons();
+void FillReasons(const Job& job, const std::vector<Reason>& reasons, tide::v1::Job& message) {
+  message.clear_reasons();
   for (const Reason& reason : reasons) {
-    tide::v1::Reason* added = job.add_reasons();
-    added->set_code(reason.code);
-    added->set_message(reason.message);
-    added->set_remedy(reason.remedy);
+    const ReasonText text = DescribeReason(job, reason);
+    tide::v1::Reason* added = message.add_reasons();
+    added->set_code(text.code);
+    added->set_message(text.message);
+    added->set_remedy(text.remedy);
   }
 }
 
@@ -65,7 +67,7 @@ void ViewHub::PutJob(const ClusterState& state, const Job& job) {
   }
   const auto reasons = reasons_.find(job.id);
   if (reasons != reasons_.end()) {
-    FillReasons(reasons->second, *message);
+    FillReasons(job, reasons->second, *message);
   }
   Put({Kind::kJob, job.id.value()}, {0, std::move(message), nullptr, nullptr});
 }
@@ -76,7 +78,7 @@ void ViewHub::PutNode(const ClusterState& state, const Node& node) {
   Put({Kind::kNode, node.id.value()}, {0, nullptr, std::move(message), nullptr});
 }
 
-void ViewHub::PutReasons(const std::vector<Explanation>& explanations) {
+void ViewHub::PutReasons(const ClusterState& state, const std::vector<Explanation>& explanations) {
   std::map<JobId, std::vector<Reason>> next;
   for (const Explanation& explanation : explanations) {
     next[explanation.job] = explanation.reasons;
@@ -98,7 +100,7 @@ void ViewHub::PutReasons(const std::vector<Explanation>& explanations) {
     const auto it = entries_.find({Kind::kJob, job.value()});
     if (it != entries_.end()) {
       auto message = std::make_shared<tide::v1::Job>(*it->second.job);
-      FillReasons(reasons_[job], *message);
+      FillReasons(state.jobs.at(job), reasons_[job], *message);
       Put(it->first, {0, std::move(message), nullptr, nullptr});
     }
   }
@@ -123,7 +125,7 @@ uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Ter
            nullptr,
            std::make_shared<tide::v1::Incident>(wire::ToProto(state, state.incidents.at(id)))});
     }
-    PutReasons(step.explanations);
+    PutReasons(state, step.explanations);
     rev = rev_;
   }
   Notify();

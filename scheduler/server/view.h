@@ -63,7 +63,8 @@ class ViewHub {
   void Put(const Key& key, Entry entry) TIDE_REQUIRES(mutex_);
   void PutJob(const ClusterState& state, const Job& job) TIDE_REQUIRES(mutex_);
   void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
-  void PutReasons(const std::vector<Explanation>& explanations) TIDE_REQUIRES(mutex_);
+  void PutReasons(const ClusterState& state, const std::vector<Explanation>& explanations)
+      TIDE_REQUIRES(mutex_);
   void FillLive(tide::v1::Job& job) TIDE_REQUIRES(mutex_);
   void Notify();
 

@@ -35,6 +35,8 @@ inline constexpr auto kEnumNames<ExitReason> = std::to_array<EnumName<ExitReason
     {ExitReason::kStopped, "stopped"},
     {ExitReason::kStartFailed, "start_failed"},
     {ExitReason::kLost, "lost"},
+    {ExitReason::kCutOff, "cut_off"},
+    {ExitReason::kNodeFault, "node_fault"},
 });
 
 template <>

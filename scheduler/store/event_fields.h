@@ -63,10 +63,11 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<JobPlaced> T>
 void VisitFields(V& visit, T& record) {
-  auto& [job, epoch, allocation] = record;
+  auto& [job, epoch, allocation, opportunistic] = record;
   visit("job", job);
   visit("epoch", epoch);
   visit("allocation", allocation);
+  visit("opportunistic", opportunistic);
 }
 
 template <typename V, MaybeConst<ClaimMade> T>

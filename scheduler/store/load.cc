@@ -179,6 +179,9 @@ class Loader {
       if (!tasks_are_sound) {
         return Broken(database_, name + " has a task on a node that is missing");
       }
+      if (!AreNodes(job.avoid)) {
+        return Broken(database_, name + " avoids a node that is missing");
+      }
       if (const Allocation* allocation = AllocationOf(job)) {
         if (job.attempts.empty() || job.attempts.back().tasks.size() != allocation->nodes.size() ||
             !AreNodes(allocation->nodes)) {

@@ -94,18 +94,29 @@ void VisitFields(V& visit, T& record) {
   visit("saved_step", saved_step);
 }
 
+template <typename V, MaybeConst<Part> T>
+void VisitFields(V& visit, T& record) {
+  auto& [gpus, cpus, memory_bytes, devices] = record;
+  visit("gpus", gpus);
+  visit("cpus", cpus);
+  visit("memory_bytes", memory_bytes);
+  visit("devices", devices);
+}
+
 template <typename V, MaybeConst<Allocation> T>
 void VisitFields(V& visit, T& record) {
-  auto& [nodes, master_port] = record;
+  auto& [nodes, master_port, part] = record;
   visit("nodes", nodes);
   visit("master_port", master_port);
+  visit("part", part);
 }
 
 template <typename V, MaybeConst<Claim> T>
 void VisitFields(V& visit, T& record) {
-  auto& [nodes, victims] = record;
+  auto& [nodes, victims, part] = record;
   visit("nodes", nodes);
   visit("victims", victims);
+  visit("part", part);
 }
 
 template <typename V, MaybeConst<Queued> T>
@@ -172,6 +183,7 @@ void VisitFields(V& visit, T& record) {
          released_at,
          stop_step,
          withdrawn,
+         opportunistic,
          start_reason,
          end_cause,
          end_detail,
@@ -186,6 +198,7 @@ void VisitFields(V& visit, T& record) {
   visit("released_at", released_at);
   visit("stop_step", stop_step);
   visit("withdrawn", withdrawn);
+  visit("opportunistic", opportunistic);
   visit("start_reason", start_reason);
   visit("end_cause", end_cause);
   visit("end_detail", end_detail);
@@ -215,7 +228,8 @@ void VisitFields(V& visit, T& record) {
          hardware_restarts,
          failure_restarts,
          run_time,
-         detail] = record;
+         detail,
+         avoid] = record;
   visit("id", id);
   visit("spec", spec);
   visit("user", user);
@@ -230,6 +244,7 @@ void VisitFields(V& visit, T& record) {
   visit("failure_restarts", failure_restarts);
   visit("run_time", run_time);
   visit("detail", detail);
+  visit("avoid", avoid);
 }
 
 template <typename V, MaybeConst<NodeCapacity> T>
@@ -293,7 +308,9 @@ void VisitFields(V& visit, T& record) {
          after_validation,
          verdicts,
          faults,
-         lost_at] = record;
+         lost_at,
+         probation_since,
+         failed_starts] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -305,6 +322,8 @@ void VisitFields(V& visit, T& record) {
   visit("verdicts", verdicts);
   visit("faults", faults);
   visit("lost_at", lost_at);
+  visit("probation_since", probation_since);
+  visit("failed_starts", failed_starts);
 }
 
 template <typename V, MaybeConst<Incident> T>

@@ -68,7 +68,8 @@ Status Store::Release(Instant now) {
 Status Store::WriteStep(const ClusterState& state, const StepResult& step, Instant now) {
   TIDE_TRY(RenewLease(*database_, term_, now));
   for (const NodeId id : step.changed.nodes) {
-    TIDE_TRY(WriteNode(*database_, state.nodes.at(id.value()), state.occupants.at(id.value()).job));
+    TIDE_TRY(
+        WriteNode(*database_, state.nodes.at(id.value()), state.uses.at(id.value()).first().job));
   }
   for (const JobId id : step.changed.jobs) {
     TIDE_TRY(WriteJobRows(state.jobs.at(id)));

@@ -50,7 +50,7 @@ StepResult StepOne(ClusterState& state, EventBody body, Instant now) {
 }
 
 void RequireSameDerived(const ClusterState& loaded, const ClusterState& state) {
-  REQUIRE(loaded.occupants == state.occupants);
+  REQUIRE(loaded.uses == state.uses);
   REQUIRE(loaded.waiting == state.waiting);
   REQUIRE(loaded.live == state.live);
   REQUIRE(loaded.node_by_name == state.node_by_name);

@@ -394,7 +394,10 @@ class Cluster:
                 "resources": {"nodes": nodes, "ranks_per_node": ranks}, **more}
 
     def checkpoints(self, job):
-        return os.path.join(self.state, "checkpoints", job)
+        """The folder of a job that names none: j-12-…, after its time of submission."""
+        root = os.path.join(self.state, "checkpoints")
+        found = [name for name in os.listdir(root) if name.startswith(job + "-")]
+        return os.path.join(root, found[0] if found else job)
 
     def compare(self, one, other):
         """Compares final checkpoints of two jobs: (equal, what the tool said)."""

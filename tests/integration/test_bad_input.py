@@ -219,6 +219,14 @@ class Daemons(unittest.TestCase):
         self.refuses(self.agent("--ports", "many"), USAGE, "--ports many", "LOW-HIGH")
         self.refuses(self.agent("--env", "NOVALUE"), USAGE, "--env NOVALUE", "KEY=VALUE")
 
+    def test_scheduler_flags(self):
+        store = "sqlite:%s/tide.db" % self.folder
+        for flag, value in (("--isolation-timeout-ms", "0"), ("--isolation-timeout-ms", "-5"), ("--heartbeat-ms", "0")):
+            done = self.run_it(program("tide-scheduler"), "--listen", "unix:%s/s.sock" % self.folder, "--store", store,
+                               flag, value)
+            self.refuses(done, USAGE, "%s %s" % (flag, value), "milliseconds from")
+        self.assertFalse(os.path.exists(self.folder + "/tide.db"))
+
     def test_tcp_without_a_secret(self):
         done = self.run_it(program("tide-scheduler"), "--listen", "127.0.0.1:0", "--store",
                            "sqlite:%s/tide.db" % self.folder)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import PYTHON, Cluster, ClusterTest, describe, free_port, program, until
+from harness import NODES, PYTHON, Cluster, ClusterTest, describe, free_port, program, until
 
 
 class Leftovers(unittest.TestCase):
@@ -52,6 +52,22 @@ class Leftovers(unittest.TestCase):
         self.assert_clean()
         self.assertFalse(os.path.exists(self.cluster.env["TIDE_DEV_PROFILE"]))
         self.assertFalse(glob.glob(self.cluster.state + "/*.sock"))
+
+    def test_ctrl_c_past_an_agent_that_hangs(self):
+        """It is killed in the end, and its tasks with it."""
+        self.run_job()
+        for name in NODES:
+            os.kill(self.cluster.daemon("agent " + name).pid, signal.SIGSTOP)
+        self.assertEqual(self.cluster.interrupt(60), 0, self.cluster.output())
+        self.assert_clean()
+
+    def test_ctrl_c_while_an_agent_is_down(self):
+        """Nobody is there to end its tasks."""
+        self.run_job()
+        for name in NODES:
+            os.kill(self.cluster.daemon("agent " + name).pid, signal.SIGKILL)
+        self.assertEqual(self.cluster.interrupt(), 0, self.cluster.output())
+        self.assert_clean()
 
     def test_sigterm_does_the_same(self):
         self.run_job()
@@ -125,6 +141,22 @@ class Refusals(ClusterTest):
                               text=True, timeout=30, check=False)
         self.assert_one_line(done, 6, "port %d" % self.cluster.port, "in use", "--port")
 
+    def test_the_second_leaves_the_profile_to_the_first(self):
+        other = Cluster()
+        self.addCleanup(other.close)
+        other.env["TIDE_DEV_PROFILE"] = self.cluster.env["TIDE_DEV_PROFILE"]
+        other.start()
+        own = other.state + "/profile.yaml"
+        self.assertIn("TIDE_DEV_PROFILE=" + own, other.output())
+        self.assertIn("127.0.0.1:%d, which is another tide dev" % self.cluster.port, other.output())
+        job = other.submit(other.spec("theirs", ["true"]))
+        env = {"TIDE_DEV_PROFILE": own}
+        self.assertEqual(other.tide("ps", "--all", "-o", "name", env=env).stdout, job + "\n")
+        self.assertNotIn("theirs", self.cluster.tide("ps", "--all", "-o", "json").stdout)
+        self.assertEqual(other.interrupt(), 0, other.output())
+        self.assertFalse(os.path.exists(own))
+        self.assertEqual(self.cluster.tide("nodes", "-q").returncode, 0)
+
     def test_two_at_once_do_not_meet(self):
         """Nodes and tasks have the same names in both clusters."""
         other = Cluster()
@@ -142,6 +174,36 @@ class Refusals(ClusterTest):
         self.assertEqual((done["outcome"], len(done["attempts"])), ("succeeded", 1), describe(done))
         self.cluster.patiently("POST", "/v1/jobs/j-1/resume", {})
         self.assertEqual(self.cluster.await_over("j-1", 60)["outcome"], "succeeded")
+
+
+class Names(unittest.TestCase):
+    """What the person's surroundings are called."""
+
+    def setUp(self):
+        self.cluster = Cluster(nodes=1)
+        self.addCleanup(self.cluster.close)
+
+    def test_user_of_two_words(self):
+        self.cluster.env["USER"] = "a b#\u00e9"
+        self.cluster.start()
+        job = self.cluster.submit(self.cluster.spec("x", ["true"], 1, 1))
+        self.assertRegex(self.cluster.job(job)["user"], "^a_b_+$")
+
+    def test_path_too_long_for_a_socket(self):
+        cluster = self.cluster
+        cluster.state = os.path.join(cluster.base, "x" * 90)
+        done = subprocess.run(cluster.dev_argv(), env=cluster.env, capture_output=True, text=True, timeout=30,
+                              check=False)
+        ClusterTest.assert_one_line(self, done, 2, cluster.state, "choose a shorter --state")
+        self.assertFalse(os.path.exists(cluster.state))
+
+    def test_path_just_short_enough(self):
+        cluster = self.cluster
+        cluster.state = os.path.join(cluster.base, "x" * (90 - len(cluster.base) - 1))
+        cluster.work = os.path.join(cluster.state, "work")
+        cluster.start()
+        job = cluster.submit(cluster.count_job(steps=3, nodes=1, ranks=1))
+        self.assertEqual(cluster.await_over(job)["outcome"], "succeeded")
 
 
 class StaleState(unittest.TestCase):
@@ -167,6 +229,20 @@ class StaleState(unittest.TestCase):
 
     def test_others_may_write(self):
         self.refuse(lambda folder: os.chmod(folder, 0o777), "not a folder of ours alone", "--state")
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a folder over another needs root")
+    def test_others_may_write_where_the_token_goes(self):
+        cluster = Cluster()
+        self.addCleanup(cluster.close)
+        folder = "/tmp/tide-%d" % os.geteuid()
+        if not os.path.exists(folder):
+            os.mkdir(folder, 0o700)
+            self.addCleanup(os.rmdir, folder)
+        hide = 'mount -t tmpfs -o mode=777 tide-it %s && exec "$@"' % folder
+        del cluster.env["TIDE_DEV_PROFILE"]
+        done = subprocess.run(["unshare", "-m", "/bin/sh", "-c", hide, "sh", *cluster.dev_argv()], env=cluster.env,
+                              capture_output=True, text=True, timeout=30, check=False)
+        ClusterTest.assert_one_line(self, done, 5, folder, "not a folder of ours alone", "TIDE_DEV_PROFILE")
 
 
 if __name__ == "__main__":

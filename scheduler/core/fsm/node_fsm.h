@@ -25,8 +25,9 @@ enum class NodeEvent : uint8_t {
   kValidationPassedWhileHeld,  // an operator's hold always wins
   kValidationFailed,
   kProbationOver,
+  kHeardOnProbation,  // connected again after a silence in its probation
 };
-inline constexpr int kNodeEventCount = 14;
+inline constexpr int kNodeEventCount = 15;
 
 struct NodeTransition {
   NodeState from;
@@ -45,11 +46,13 @@ inline constexpr auto kNodeTransitions = std::to_array<NodeTransition>({
     {NodeState::kReady, NodeEvent::kValidationRequested, NodeState::kValidating},
 
     {NodeState::kSuspect, NodeEvent::kHeard, NodeState::kReady},
+    {NodeState::kSuspect, NodeEvent::kHeardOnProbation, NodeState::kProbation},
     {NodeState::kSuspect, NodeEvent::kLost, NodeState::kLost},
     {NodeState::kSuspect, NodeEvent::kDrainRequested, NodeState::kDraining},
     {NodeState::kSuspect, NodeEvent::kBroken, NodeState::kQuarantined},
 
     {NodeState::kLost, NodeEvent::kHeard, NodeState::kReady},
+    {NodeState::kLost, NodeEvent::kHeardOnProbation, NodeState::kProbation},
     {NodeState::kLost, NodeEvent::kDrainRequested, NodeState::kDraining},
     {NodeState::kLost, NodeEvent::kBroken, NodeState::kQuarantined},
 

@@ -65,6 +65,7 @@ struct JobPlaced {
   JobId job;
   Epoch epoch;
   Allocation allocation;
+  bool opportunistic = false;
   bool operator==(const JobPlaced&) const = default;
 };
 struct ClaimMade {

@@ -1,9 +1,14 @@
 #include "scheduler/core/model/job.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
 namespace tide {
+
+int64_t ChargedGpus(const JobSpec& spec) {
+  return static_cast<int64_t>(spec.nodes) * std::max<int64_t>(1, spec.gpus_per_node);
+}
 
 JobState StateOf(const Job& job) {
   return static_cast<JobState>(job.phase.index());
@@ -63,6 +68,48 @@ const Allocation* AllocationOf(const Job& job) {
         }
       },
       job.phase);
+}
+
+bool AwaitsEvidence(const Job& job) {
+  const auto* stopping = std::get_if<Stopping>(&job.phase);
+  const bool has_hardware = job.spec.gpus_per_node > 0 || job.spec.nodes > 1;  // GPUs or links
+  if (stopping == nullptr || stopping->cause != StopCause::kFailed || !has_hardware) {
+    return false;
+  }
+  bool failed = false;
+  for (const Task& task : job.attempts.back().tasks) {
+    if (task.state != TaskState::kExited) {
+      return false;
+    }
+    failed = failed || task.exit.reason == ExitReason::kFailed;
+  }
+  return failed;
+}
+
+Instant FirstLeftAt(const Attempt& attempt) {
+  Instant first;
+  for (const Task& task : attempt.tasks) {
+    if (task.exit.reason == ExitReason::kSuspended && (!first.is_set() || task.exited_at < first)) {
+      first = task.exited_at;
+    }
+  }
+  return first;
+}
+
+uint32_t FailedStarts(const Job& job) {
+  const auto ran =
+      std::find_if(job.attempts.rbegin(), job.attempts.rend(), [](const Attempt& each) {
+        return each.end_cause != StopCause::kFault || each.running_at.is_set();
+      });
+  return static_cast<uint32_t>(ran - job.attempts.rbegin());
+}
+
+uint32_t LeftInVain(const Job& job) {
+  const Epoch grew = std::max(job.checkpoint.epoch, Epoch(1));  // the first start is no restart
+  return static_cast<uint32_t>(
+      std::count_if(job.attempts.begin(), job.attempts.end(), [&](const Attempt& each) {
+        return each.epoch > grew && each.end_cause == StopCause::kLeft && !each.notice_at.is_set();
+      }));
 }
 
 std::string CheckpointName(int64_t step, Epoch epoch) {

@@ -42,18 +42,29 @@ enum class StartReason : uint8_t {
   kRetry = 3,
 };
 
+// What a one-node job takes of its node when it does not take all of it.
+struct Part {
+  uint32_t gpus = 0;
+  uint32_t cpus = 0;
+  uint64_t memory_bytes = 0;
+  uint64_t devices = 0;  // GPU i is bit i; 0 in a claim: they are chosen at the start
+  bool operator==(const Part&) const = default;
+};
+
 // Nodes by task index. All or nothing.
 struct Allocation {
   std::vector<NodeId> nodes;
   uint32_t master_port = 0;
+  std::optional<Part> part = std::nullopt;  // nothing: whole nodes
   bool operator==(const Allocation&) const = default;
 };
 
 // Nodes kept for a job that waits for its victims to leave (scheduling.md section 3): from this
 // moment nobody else may start on them.
 struct Claim {
-  std::vector<NodeId> nodes;   // by task index
-  std::vector<JobId> victims;  // asked to leave for it
+  std::vector<NodeId> nodes;                // by task index
+  std::vector<JobId> victims;               // asked to leave for it
+  std::optional<Part> part = std::nullopt;  // nothing: whole nodes
   bool operator==(const Claim&) const = default;
 };
 
@@ -122,6 +133,8 @@ struct Attempt {
   Instant released_at;  // every task proven gone
   int64_t stop_step = -1;
   bool withdrawn = false;  // a notice of this attempt was taken back
+  // Started while a job before it in the order waited: that one may take its nodes at any time.
+  bool opportunistic = false;
   StartReason start_reason = StartReason::kFirst;
   StopCause end_cause = StopCause::kNone;
   std::string end_detail;
@@ -151,8 +164,15 @@ struct Job {
   uint32_t failure_restarts = 0;
   Duration run_time;   // over finished attempts
   std::string detail;  // one line: why it is in this state
+  // Nodes that could not start it, oldest first, at most kAvoidMax. Placement prefers all others;
+  // forgotten when the job runs.
+  std::vector<NodeId> avoid;
   bool operator==(const Job&) const = default;
 };
+inline constexpr size_t kAvoidMax = 16;
+
+// GPUs that a job counts for in its owner's use; a node without GPUs counts as one.
+[[nodiscard]] int64_t ChargedGpus(const JobSpec& spec);
 
 [[nodiscard]] JobState StateOf(const Job& job);
 [[nodiscard]] std::string_view JobStateName(JobState state);
@@ -160,6 +180,19 @@ struct Job {
 
 // The allocation while there is one, else nullptr.
 [[nodiscard]] const Allocation* AllocationOf(const Job& job);
+
+// Every task of it is gone, and it failed in a way that broken hardware could explain. Its verdict
+// waits for a moment: the kernel's line and the exit of a rank travel on different paths.
+[[nodiscard]] bool AwaitsEvidence(const Job& job);
+
+// When the first task of the attempt saved and left; not set = none has.
+[[nodiscard]] Instant FirstLeftAt(const Attempt& attempt);
+
+// How many attempts in a row have ended by a fault before they ran.
+[[nodiscard]] uint32_t FailedStarts(const Job& job);
+
+// How many restarts have left on their own, unasked, since the newest checkpoint grew.
+[[nodiscard]] uint32_t LeftInVain(const Job& job);
 
 // "s000000001200-0003": the folder of a checkpoint (docs/rank-protocol.md).
 [[nodiscard]] std::string CheckpointName(int64_t step, Epoch epoch);

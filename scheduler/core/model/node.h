@@ -23,6 +23,9 @@ enum class NodeState : uint8_t {
 };
 inline constexpr int kNodeStateCount = 9;
 
+// More are not seen: devices of a part are a mask.
+inline constexpr uint32_t kGpusPerNodeMax = 64;
+
 struct NodeCapacity {
   uint32_t cpus = 0;
   uint64_t memory_bytes = 0;
@@ -70,7 +73,9 @@ struct Node {
   NodeState after_validation = NodeState::kReady;  // kReady, kProbation or kDrained
   std::vector<Verdict> verdicts;                   // of the last validation
   uint32_t faults = 0;
-  Instant lost_at;  // last contact before it was lost
+  Instant lost_at;             // last contact before it was lost
+  Instant probation_since;     // set in Probation, and in a silence that interrupts it
+  uint32_t failed_starts = 0;  // in a row, by its own fault: disk full, port in use
   bool operator==(const Node&) const = default;
 };
 

@@ -1,6 +1,24 @@
 #include "scheduler/core/model/state.h"
 
+#include <algorithm>
+#include <bit>
+#include <utility>
+
 namespace tide {
+namespace {
+
+void InsertSorted(std::vector<JobId>& ids, JobId id) {
+  ids.insert(std::lower_bound(ids.begin(), ids.end(), id), id);
+}
+
+void Subtract(Part& room, const Part& taken) {
+  room.gpus -= std::min(room.gpus, taken.gpus);
+  room.cpus -= std::min(room.cpus, taken.cpus);
+  room.memory_bytes -= std::min(room.memory_bytes, taken.memory_bytes);
+  room.devices &= ~taken.devices;
+}
+
+}  // namespace
 
 const Job* ClusterState::FindJob(JobId id) const {
   const auto it = jobs.find(id);
@@ -16,8 +34,163 @@ const Node* ClusterState::FindNode(const std::string& name) const {
   return it == node_by_name.end() ? nullptr : FindNode(it->second);
 }
 
+void RefreshFabric(ClusterState& state) {
+  if (state.fabric_stale) {
+    state.fabric = BuildFabric(state.nodes);
+    state.fabric_stale = false;
+  }
+}
+
+void Occupy(NodeUses& uses, const Job& job, uint32_t task, const Allocation& allocation) {
+  NodeUse& use = uses[allocation.nodes[task].value()];
+  const Occupant occupant{job.id, task};
+  use.tasks.insert(
+      std::lower_bound(use.tasks.begin(),
+                       use.tasks.end(),
+                       occupant,
+                       [](const Occupant& a, const Occupant& b) { return a.job < b.job; }),
+      occupant);
+  if (!allocation.part) {
+    use.whole = true;
+    return;
+  }
+  use.taken.gpus += allocation.part->gpus;
+  use.taken.cpus += allocation.part->cpus;
+  use.taken.memory_bytes += allocation.part->memory_bytes;
+  use.taken.devices |= allocation.part->devices;
+}
+
+void Vacate(NodeUses& uses, const Job& job, uint32_t task, const Allocation& allocation) {
+  NodeUse& use = uses[allocation.nodes[task].value()];
+  std::erase(use.tasks, Occupant{job.id, task});
+  if (!allocation.part) {
+    use.whole = false;
+  } else {
+    Subtract(use.taken, *allocation.part);
+  }
+}
+
+void AddClaim(NodeUses& uses, JobId job, const Claim& claim) {
+  for (const NodeId node : claim.nodes) {
+    InsertSorted(uses[node.value()].claimants, job);
+  }
+}
+
+void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim) {
+  for (const NodeId node : claim.nodes) {
+    std::erase(uses[node.value()].claimants, job);
+  }
+}
+
+std::optional<Part> RoomOn(const ClusterState& state, NodeId node, JobId job) {
+  const NodeUse& use = state.uses[node.value()];
+  if (use.whole) {
+    return std::nullopt;
+  }
+  Part room = FullPart(state.nodes[node.value()].identity.capacity);
+  Subtract(room, use.taken);
+  for (const JobId claimant : use.claimants) {
+    if (claimant == job) {
+      continue;
+    }
+    const auto& claim = std::get<Queued>(state.jobs.at(claimant).phase).claim;
+    if (!claim->part) {
+      return std::nullopt;
+    }
+    Subtract(room, *claim->part);
+  }
+  return room;
+}
+
+Part FullPart(const NodeCapacity& capacity) {
+  const uint32_t gpus = std::min(capacity.gpus, kGpusPerNodeMax);
+  const uint64_t all = gpus == kGpusPerNodeMax ? ~uint64_t{0} : (uint64_t{1} << gpus) - 1;
+  return {gpus, capacity.cpus, capacity.memory_bytes, all};
+}
+
+bool Covers(const Part& room, const Part& wanted) {
+  return room.gpus >= wanted.gpus && room.cpus >= wanted.cpus &&
+         room.memory_bytes >= wanted.memory_bytes &&
+         static_cast<uint32_t>(std::popcount(room.devices)) >= wanted.gpus &&
+         (wanted.devices & ~room.devices) == 0;
+}
+
+std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity) {
+  if (spec.nodes != 1 || (spec.gpus_per_node == 0 && spec.cpus_per_node == 0)) {
+    return std::nullopt;
+  }
+  const uint32_t gpus = spec.gpus_per_node;
+  if (gpus >= capacity.gpus && capacity.gpus > 0 && gpus > 0) {
+    return std::nullopt;  // all of them
+  }
+  if (capacity.gpus == 0 && (gpus > 0 || spec.cpus_per_node >= capacity.cpus)) {
+    return std::nullopt;
+  }
+  Part part;
+  part.gpus = gpus;
+  part.cpus = spec.cpus_per_node;
+  part.memory_bytes = spec.memory_bytes_per_node;
+  // The share that follows: of the GPUs if it has any, else of the CPUs.
+  const uint64_t share = gpus > 0 ? gpus : spec.cpus_per_node;
+  const uint64_t of = std::max<uint64_t>(1, gpus > 0 ? capacity.gpus : capacity.cpus);
+  if (part.cpus == 0) {
+    part.cpus = static_cast<uint32_t>(capacity.cpus * share / of);
+  }
+  if (part.memory_bytes == 0) {
+    part.memory_bytes = capacity.memory_bytes / of * share;
+  }
+  return part;
+}
+
+namespace {
+
+// `uses` from scratch.
+NodeUses CountUses(const ClusterState& state) {
+  NodeUses uses(state.nodes.size());
+  for (const auto& [id, job] : state.jobs) {
+    if (const auto* queued = std::get_if<Queued>(&job.phase); queued != nullptr && queued->claim) {
+      AddClaim(uses, id, *queued->claim);
+    }
+    if (const Allocation* allocation = AllocationOf(job)) {
+      for (uint32_t task = 0; task < allocation->nodes.size(); ++task) {
+        if (job.attempts.back().tasks[task].state != TaskState::kExited) {
+          Occupy(uses, job, task, *allocation);
+        }
+      }
+    }
+  }
+  return uses;
+}
+
+// `accounts` from the attempts that are on record.
+std::map<std::pair<std::string, std::string>, Account> CountAccounts(const ClusterState& state) {
+  struct Change {
+    Instant at;
+    JobId job;
+    int64_t gpus;
+  };
+  std::vector<Change> changes;
+  for (const auto& [id, job] : state.jobs) {
+    for (const Attempt& attempt : job.attempts) {
+      changes.push_back({attempt.placed_at, id, ChargedGpus(job.spec)});
+      if (attempt.released_at.is_set()) {
+        changes.push_back({attempt.released_at, id, -ChargedGpus(job.spec)});
+      }
+    }
+  }
+  std::stable_sort(
+      changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
+  std::map<std::pair<std::string, std::string>, Account> accounts;
+  for (const Change& change : changes) {
+    const Job& job = state.jobs.at(change.job);
+    accounts[{job.spec.project, job.user}].Change(change.gpus, change.at, state.share_half_life);
+  }
+  return accounts;
+}
+
+}  // namespace
+
 void RebuildDerived(ClusterState& state) {
-  state.occupants.assign(state.nodes.size(), Occupant{});
   state.node_by_name.clear();
   state.job_by_key.clear();
   state.waiting.clear();
@@ -32,22 +205,19 @@ void RebuildDerived(ClusterState& state) {
     if (StateOf(job) == JobState::kQueued) {
       state.waiting.insert(id);
     }
-    if (const Allocation* allocation = AllocationOf(job)) {
+    if (AllocationOf(job) != nullptr) {
       state.live.insert(id);
-      const Attempt& attempt = job.attempts.back();
-      for (uint32_t task = 0; task < allocation->nodes.size(); ++task) {
-        if (attempt.tasks[task].state != TaskState::kExited) {
-          state.occupants[allocation->nodes[task].value()] = {id, task};
-        }
-      }
     }
   }
+  state.uses = CountUses(state);
+  state.accounts = CountAccounts(state);
+  state.fabric_stale = true;
+  RefreshFabric(state);
 }
 
 namespace {
 
-std::optional<std::string> CheckAllocation(const Job& job,
-                                           std::vector<Occupant>& expected_occupants) {
+std::optional<std::string> CheckAllocation(const Job& job) {
   const Allocation* allocation = AllocationOf(job);
   if (allocation == nullptr) {
     return std::nullopt;
@@ -56,21 +226,53 @@ std::optional<std::string> CheckAllocation(const Job& job,
   if (allocation->nodes.size() != job.spec.nodes) {
     return "I2: the gang of " + name + " is not whole";
   }
-  const Attempt& attempt = job.attempts.back();
-  std::set<NodeId> distinct;
-  for (uint32_t task = 0; task < allocation->nodes.size(); ++task) {
-    const NodeId node = allocation->nodes[task];
-    if (!distinct.insert(node).second) {
-      return "I2: " + name + " has a node twice";
-    }
-    if (attempt.tasks[task].state == TaskState::kExited) {
+  std::vector<NodeId> distinct = allocation->nodes;
+  std::sort(distinct.begin(), distinct.end());
+  if (std::adjacent_find(distinct.begin(), distinct.end()) != distinct.end()) {
+    return "I2: " + name + " has a node twice";
+  }
+  if (allocation->part &&
+      (allocation->nodes.size() != 1 ||
+       static_cast<uint32_t>(std::popcount(allocation->part->devices)) != allocation->part->gpus)) {
+    return "I2: " + name + " has a part that is not whole";
+  }
+  return std::nullopt;
+}
+
+// What the tasks of one node take together, counted from scratch.
+std::optional<std::string> CheckUse(const ClusterState& state, NodeId node) {
+  const NodeUse& use = state.uses[node.value()];
+  const NodeCapacity& capacity = state.nodes[node.value()].identity.capacity;
+  const std::string name = "node " + std::to_string(node.value());
+  Part sum;
+  for (const Occupant& occupant : use.tasks) {
+    const auto& part = AllocationOf(state.jobs.at(occupant.job))->part;
+    if (!part) {
+      if (use.tasks.size() != 1) {
+        return "I1: two live tasks on " + name;
+      }
       continue;
     }
-    Occupant& occupant = expected_occupants[node.value()];
-    if (occupant.job.value() != 0) {
-      return "I1: two live tasks on node " + std::to_string(node.value());
+    if ((sum.devices & part->devices) != 0) {
+      return "I1: a GPU of " + name + " has two tasks";
     }
-    occupant = {job.id, task};
+    sum.devices |= part->devices;
+    sum.gpus += part->gpus;
+    sum.cpus += part->cpus;
+    sum.memory_bytes += part->memory_bytes;
+  }
+  // A node may come back with less than it had: what runs there stays.
+  if (use.tasks.size() > 1 && sum.gpus > capacity.gpus) {
+    return "I1: the tasks on " + name + " take more than it has";
+  }
+  if (sum != use.taken) {
+    return "I1: uses do not mirror the parts on " + name;
+  }
+  for (const JobId claimant : use.claimants) {
+    const auto& claim = std::get<Queued>(state.jobs.at(claimant).phase).claim;
+    if (!claim->part && use.claimants.size() != 1) {
+      return "I3: " + name + " is claimed twice";
+    }
   }
   return std::nullopt;
 }
@@ -78,10 +280,8 @@ std::optional<std::string> CheckAllocation(const Job& job,
 }  // namespace
 
 std::optional<std::string> CheckInvariants(const ClusterState& state) {
-  std::vector<Occupant> occupants(state.nodes.size());
-  std::set<NodeId> claimed;
   for (const auto& [id, job] : state.jobs) {
-    if (auto broken = CheckAllocation(job, occupants)) {
+    if (auto broken = CheckAllocation(job)) {
       return broken;
     }
     const bool live = AllocationOf(job) != nullptr;
@@ -93,16 +293,14 @@ std::optional<std::string> CheckInvariants(const ClusterState& state) {
     if ((queued != nullptr) != state.waiting.contains(id)) {
       return "the queue does not mirror " + FormatJobName(id.value());
     }
-    if (queued != nullptr && queued->claim) {
-      for (const NodeId node : queued->claim->nodes) {
-        if (!claimed.insert(node).second) {
-          return "I3: node " + std::to_string(node.value()) + " is claimed twice";
-        }
-      }
-    }
   }
-  if (occupants != state.occupants) {
-    return "I1: occupants do not mirror the allocations";
+  if (CountUses(state) != state.uses) {
+    return "I1: uses do not mirror the allocations and claims";
+  }
+  for (const Node& node : state.nodes) {
+    if (auto broken = CheckUse(state, node.id)) {
+      return broken;
+    }
   }
   return std::nullopt;
 }

@@ -1,9 +1,10 @@
 #pragma once
 // The cluster as the scheduler knows it. Owned by one thread; changed by Apply alone.
 // Invariants (checked by CheckInvariants, tested after every event of the random worlds):
-//  I1 a node carries at most one live task; `occupants` mirrors the allocations.
+//  I1 a node carries one live task, or several that together take no more than it has; `uses`
+//     mirrors the allocations and claims.
 //  I2 a gang is whole: an allocation has exactly spec.nodes different nodes.
-//  I3 no node is claimed by two jobs.
+//  I3 no node is claimed by two jobs, unless each claims a part and the parts fit.
 //  I4 the last attempt is live exactly while the phase holds an allocation.
 
 #include <cstdint>
@@ -13,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/core/model/account.h"
+#include "scheduler/core/model/fabric.h"
 #include "scheduler/core/model/incident.h"
 #include "scheduler/core/model/job.h"
 #include "scheduler/core/model/node.h"
@@ -20,16 +23,32 @@
 namespace tide {
 
 struct Occupant {
-  JobId job;  // 0 = idle
+  JobId job;
   uint32_t task = 0;
   bool operator==(const Occupant&) const = default;
 };
+
+// What runs on a node, and who waits for it.
+struct NodeUse {
+  std::vector<Occupant> tasks;   // ascending by job
+  bool whole = false;            // one task has all of it
+  Part taken;                    // by parts
+  std::vector<JobId> claimants;  // ascending
+  bool operator==(const NodeUse&) const = default;
+
+  [[nodiscard]] bool idle() const { return tasks.empty(); }
+  // The one task, or the first of several; job 0 = none.
+  [[nodiscard]] Occupant first() const { return tasks.empty() ? Occupant{} : tasks.front(); }
+};
+
+using NodeUses = std::vector<NodeUse>;  // index = NodeId
 
 // What changed since the last commit; the store writes these rows.
 struct ChangeSet {
   std::set<JobId> jobs;
   std::set<NodeId> nodes;
   std::set<IncidentId> incidents;
+  std::set<JobId> orders;  // jobs whose tasks are owed something new; not rows
   bool operator==(const ChangeSet&) const = default;
   [[nodiscard]] bool empty() const { return jobs.empty() && nodes.empty() && incidents.empty(); }
 };
@@ -42,11 +61,16 @@ struct ClusterState {
   uint64_t next_incident_id = 1;
 
   // Derived; rebuilt by RebuildDerived after a load.
-  std::vector<Occupant> occupants;  // index = NodeId
+  NodeUses uses;
   std::map<std::string, NodeId> node_by_name;
   std::map<std::string, JobId> job_by_key;  // idempotency key → job
   std::set<JobId> waiting;                  // Queued
   std::set<JobId> live;                     // hold an allocation
+  // (project, user) → what was used lately. From the attempts; to rounding the same after a load.
+  std::map<std::pair<std::string, std::string>, Account> accounts;
+  Duration share_half_life = Duration::Minutes(60);  // set by Step from the policy
+  Fabric fabric;                                     // of `nodes`, unless it is stale
+  bool fabric_stale = true;
 
   ChangeSet changed;
 
@@ -56,6 +80,26 @@ struct ClusterState {
 };
 
 void RebuildDerived(ClusterState& state);
+
+// The fabric is rebuilt once for many nodes that join, not with each.
+void RefreshFabric(ClusterState& state);
+
+// Keep `uses` in step with allocations and claims.
+void Occupy(NodeUses& uses, const Job& job, uint32_t task, const Allocation& allocation);
+void Vacate(NodeUses& uses, const Job& job, uint32_t task, const Allocation& allocation);
+void AddClaim(NodeUses& uses, JobId job, const Claim& claim);
+void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim);
+
+// What parts may still take of a node beside its tasks and the claims of others than `job`;
+// nothing when it is taken or claimed whole. `devices`: the free ones.
+[[nodiscard]] std::optional<Part> RoomOn(const ClusterState& state, NodeId node, JobId job);
+[[nodiscard]] bool Covers(const Part& room, const Part& wanted);
+// All of a node.
+[[nodiscard]] Part FullPart(const NodeCapacity& capacity);
+
+// The part of a node that a job takes, or nothing when it takes whole nodes: jobs of several nodes,
+// and those that name neither GPUs nor CPUs. CPUs and memory that are not named go with the GPUs.
+[[nodiscard]] std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity);
 
 // Returns the first broken invariant in words, or nothing. Cost: O(jobs + nodes).
 [[nodiscard]] std::optional<std::string> CheckInvariants(const ClusterState& state);

@@ -25,8 +25,10 @@ enum class ExitReason : uint8_t {
   kFailed = 3,       // a rank failed by itself
   kOom = 4,          // killed for memory
   kStopped = 5,      // ended on Tide's order
-  kStartFailed = 6,  // never ran
+  kStartFailed = 6,  // never ran, and its job is at fault: image, mount, command
   kLost = 7,         // its supervisor or node vanished
+  kCutOff = 8,       // ended by its node, which had not reached the scheduler for too long
+  kNodeFault = 9,    // never ran, and its node is at fault: disk full, port in use
 };
 
 struct TaskExit {

@@ -1,169 +1,232 @@
 #include "scheduler/core/policy/placement.h"
 
 #include <algorithm>
-#include <set>
+#include <array>
+#include <optional>
 #include <utility>
 
 namespace tide {
 namespace {
 
-// Usable nodes as the fabric groups them; std::map so that nothing depends on hash order.
-using Leaves = std::map<std::string, std::vector<NodeId>>;
-using Zones = std::map<std::string, Leaves>;
+struct LeafTake {
+  uint32_t leaf = 0;
+  uint64_t nodes = 0;  // mask by slot
+};
 
-uint32_t CountNodes(const Leaves& leaves) {
-  size_t count = 0;
-  for (const auto& [name, nodes] : leaves) {
-    count += nodes.size();
-  }
-  return static_cast<uint32_t>(count);
-}
-
-Zones GroupByFabric(const ClusterState& state,
-                    const PlacementRequest& request,
-                    const std::vector<NodeId>& usable) {
-  Zones zones;
-  for (const NodeId id : usable) {
-    const NodeIdentity& identity = state.nodes[id.value()].identity;
-    const bool named_zone = request.zone != "single" && request.zone != "cross-ok";
-    if (identity.group != request.group || identity.capacity.gpus < request.gpus_per_node ||
-        (named_zone && identity.zone != request.zone)) {
-      continue;
-    }
-    zones[identity.zone][identity.leaf].push_back(id);
-  }
-  const std::set<NodeId> former(request.former.begin(), request.former.end());
-  for (auto& [zone, leaves] : zones) {
-    for (auto& [leaf, nodes] : leaves) {
-      std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) {
-        return std::pair(!former.contains(a), a) < std::pair(!former.contains(b), b);
-      });
+// What is left of one zone while a gang takes its leaves.
+class ZoneTaker {
+ public:
+  ZoneTaker(const FreeNodes& free, const FreeNodes& former, uint32_t zone)
+      : fabric_(free.fabric()), former_(former), first_(fabric_.zones[zone].first_leaf) {
+    const uint32_t count = fabric_.zones[zone].leaf_count;
+    left_.reserve(count);
+    for (uint32_t leaf = first_; leaf < first_ + count; ++leaf) {
+      left_.push_back(free.InLeaf(leaf));
+      ++leaves_of_[Size(left_.back())];
     }
   }
-  return zones;
-}
 
-size_t CountFormer(const std::vector<NodeId>& nodes, const std::vector<NodeId>& former) {
-  return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [&](NodeId id) {
-    return std::find(former.begin(), former.end(), id) != former.end();
-  }));
-}
+  // Takes `wanted` nodes from the fewest leaves: the fullest leaves whole while no leaf holds the
+  // rest, then the leaf that holds it and is left emptiest. Two leaves that together hold exactly
+  // the rest come before that: both are filled then.
+  std::vector<NodeId> Take(uint32_t wanted) {
+    while (wanted > 0) {
+      const uint32_t size = NextSize(wanted);
+      const LeafTake take = TakeLeaf(size, std::min(size, wanted));
+      wanted -= Size(take.nodes);
+      taken_.push_back(take);
+    }
+    return Nodes();
+  }
 
-// Takes `wanted` nodes of one zone from the fewest leaves: the fullest leaves whole while more is
-// wanted than any leaf holds, then the smallest leaf that holds the rest.
-std::vector<NodeId> TakeFromZone(Leaves leaves,
-                                 uint32_t wanted,
-                                 const std::vector<NodeId>& former) {
-  std::vector<std::pair<std::string, std::vector<NodeId>>> taken;
-  while (wanted > 0) {
-    auto best = leaves.end();
-    for (auto it = leaves.begin(); it != leaves.end(); ++it) {
-      if (best == leaves.end()) {
-        best = it;
+ private:
+  static uint32_t Size(uint64_t mask) { return static_cast<uint32_t>(std::popcount(mask)); }
+
+  // How many free nodes the next leaf should have.
+  [[nodiscard]] uint32_t NextSize(uint32_t wanted) const {
+    for (uint32_t size = wanted; size <= kLeafNodesMax; ++size) {
+      if (leaves_of_[size] > 0) {
+        return size;
+      }
+    }
+    uint32_t fullest = std::min(wanted, kLeafNodesMax);
+    while (leaves_of_[fullest] == 0) {
+      --fullest;
+    }
+    for (uint32_t one = fullest; 2 * one >= wanted && one > 0; --one) {
+      const uint32_t other = wanted - one;
+      if (leaves_of_[one] > (one == other ? 1U : 0U) && leaves_of_[other] > 0) {
+        return one;
+      }
+    }
+    return fullest;
+  }
+
+  // From a leaf with `size` free nodes: the one with most former nodes, then the lowest.
+  LeafTake TakeLeaf(uint32_t size, uint32_t wanted) {
+    std::optional<size_t> best;
+    int best_former = -1;
+    for (size_t i = 0; i < left_.size(); ++i) {
+      if (Size(left_[i]) != size) {
         continue;
       }
-      const bool fits = it->second.size() >= wanted;
-      const bool best_fits = best->second.size() >= wanted;
-      const size_t size = it->second.size();
-      const size_t best_size = best->second.size();
-      const bool better_size = fits ? size < best_size : size > best_size;
-      const bool tie = fits == best_fits && size == best_size &&
-                       CountFormer(it->second, former) > CountFormer(best->second, former);
-      if ((fits && !best_fits) || (fits == best_fits && better_size) || tie) {
-        best = it;
+      const uint32_t leaf = first_ + static_cast<uint32_t>(i);
+      const int former = std::popcount(left_[i] & former_.InLeaf(leaf));
+      if (former > best_former) {
+        best = i;
+        best_former = former;
       }
     }
-    const size_t count = std::min<size_t>(wanted, best->second.size());
-    best->second.resize(count);
-    wanted -= static_cast<uint32_t>(count);
-    taken.emplace_back(best->first, std::move(best->second));
-    leaves.erase(best);
+    const uint32_t leaf = first_ + static_cast<uint32_t>(*best);
+    const uint64_t nodes = Pick(left_[*best], former_.InLeaf(leaf), wanted);
+    --leaves_of_[size];
+    left_[*best] = 0;  // a leaf is taken from once
+    return {leaf, nodes};
   }
-  std::sort(taken.begin(), taken.end());  // ranks leaf by leaf
-  std::vector<NodeId> nodes;
-  for (auto& [leaf, ids] : taken) {
-    std::sort(ids.begin(), ids.end());
-    nodes.insert(nodes.end(), ids.begin(), ids.end());
+
+  static uint64_t Pick(uint64_t from, uint64_t preferred, uint32_t wanted) {
+    uint64_t picked = 0;
+    for (uint64_t rest = from & preferred; rest != 0 && Size(picked) < wanted; rest &= rest - 1) {
+      picked |= rest & (~rest + 1);
+    }
+    for (uint64_t rest = from & ~preferred; rest != 0 && Size(picked) < wanted; rest &= rest - 1) {
+      picked |= rest & (~rest + 1);
+    }
+    return picked;
   }
-  return nodes;
+
+  // Ranks go leaf by leaf.
+  std::vector<NodeId> Nodes() {
+    std::sort(taken_.begin(), taken_.end(), [](const LeafTake& a, const LeafTake& b) {
+      return a.leaf < b.leaf;
+    });
+    std::vector<NodeId> nodes;
+    for (const LeafTake& take : taken_) {
+      for (uint64_t rest = take.nodes; rest != 0; rest &= rest - 1) {
+        nodes.push_back(
+            fabric_.leaves[take.leaf].nodes[static_cast<size_t>(std::countr_zero(rest))]);
+      }
+    }
+    return nodes;
+  }
+
+  const Fabric& fabric_;
+  const FreeNodes& former_;
+  uint32_t first_;
+  std::vector<uint64_t> left_;                           // by leaf of the zone
+  std::array<uint32_t, kLeafNodesMax + 1> leaves_of_{};  // leaves by free nodes
+  std::vector<LeafTake> taken_;
+};
+
+// Zones of the group that the request may use, as [first, last).
+struct ZoneRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+
+ZoneRange UsableZones(const Fabric& fabric, const PlacementRequest& request) {
+  const int index = fabric.FindGroup(request.group);
+  if (index < 0) {
+    return {};
+  }
+  const FabricGroup& group = fabric.groups[static_cast<size_t>(index)];
+  ZoneRange range{group.first_zone, group.first_zone + group.zone_count};
+  if (request.zone != "single" && request.zone != "cross-ok") {
+    while (range.first < range.last && fabric.zones[range.first].name != request.zone) {
+      ++range.first;
+    }
+    range.last = std::min(range.last, range.first + 1);
+  }
+  return range;
+}
+
+uint32_t CountInZone(const FreeNodes& nodes, const FreeNodes& within, uint32_t zone) {
+  const FabricZone& in = nodes.fabric().zones[zone];
+  uint32_t count = 0;
+  for (uint32_t leaf = in.first_leaf; leaf < in.first_leaf + in.leaf_count; ++leaf) {
+    count += static_cast<uint32_t>(std::popcount(nodes.InLeaf(leaf) & within.InLeaf(leaf)));
+  }
+  return count;
 }
 
 // The zone where the gang leaves the fewest nodes behind; ties: more former nodes, then name.
-const Leaves* BestZone(const Zones& zones, const PlacementRequest& request) {
-  const Leaves* best = nullptr;
-  std::pair<uint32_t, size_t> best_key;
-  for (const auto& [name, leaves] : zones) {
-    const uint32_t count = CountNodes(leaves);
-    if (count < request.nodes) {
+std::optional<uint32_t> BestZone(const FreeNodes& free,
+                                 const FreeNodes& former,
+                                 ZoneRange zones,
+                                 uint32_t nodes) {
+  std::optional<uint32_t> best;
+  for (uint32_t zone = zones.first; zone < zones.last; ++zone) {
+    const uint32_t count = free.CountInZone(zone);
+    if (count < nodes) {
       continue;
     }
-    size_t former = 0;
-    for (const auto& [leaf, nodes] : leaves) {
-      former += CountFormer(nodes, request.former);
-    }
-    const std::pair<uint32_t, size_t> key(count, request.former.size() - former);
-    if (best == nullptr || key < best_key) {
-      best = &leaves;
-      best_key = key;
+    const uint32_t best_count = best ? free.CountInZone(*best) : 0;
+    if (!best || count < best_count ||
+        (count == best_count &&
+         CountInZone(former, free, zone) > CountInZone(former, free, *best))) {
+      best = zone;
     }
   }
   return best;
 }
 
-// Splits over the two zones with most usable nodes; empty when they do not hold it.
-std::vector<NodeId> TakeAcross(const Zones& zones, const PlacementRequest& request) {
-  std::vector<std::pair<uint32_t, std::string>> by_size;
-  for (const auto& [name, leaves] : zones) {
-    by_size.emplace_back(CountNodes(leaves), name);
+// The two zones with most free nodes, if they hold the gang together.
+std::optional<std::pair<uint32_t, uint32_t>> BestPair(const FreeNodes& free,
+                                                      ZoneRange zones,
+                                                      uint32_t nodes) {
+  std::vector<uint32_t> by_size;
+  for (uint32_t zone = zones.first; zone < zones.last; ++zone) {
+    by_size.push_back(zone);
   }
-  std::sort(by_size.begin(), by_size.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  std::stable_sort(by_size.begin(), by_size.end(), [&](uint32_t a, uint32_t b) {
+    return free.CountInZone(a) > free.CountInZone(b);
   });
-  if (by_size.size() < 2 || by_size[0].first + by_size[1].first < request.nodes) {
-    return {};
+  if (by_size.size() < 2 || free.CountInZone(by_size[0]) + free.CountInZone(by_size[1]) < nodes) {
+    return std::nullopt;
   }
-  std::vector<NodeId> nodes = TakeFromZone(
-      zones.at(by_size[0].second), std::min(by_size[0].first, request.nodes), request.former);
-  const auto rest = static_cast<uint32_t>(request.nodes - nodes.size());
-  const std::vector<NodeId> second =
-      TakeFromZone(zones.at(by_size[1].second), rest, request.former);
-  nodes.insert(nodes.end(), second.begin(), second.end());
-  return nodes;
+  return std::pair(by_size[0], by_size[1]);
 }
 
 }  // namespace
 
-PlacementResult Place(const ClusterState& state,
-                      const PlacementRequest& request,
-                      const std::vector<NodeId>& usable) {
-  const Zones zones = GroupByFabric(state, request, usable);
+PlacementResult Place(const FreeNodes& free, const PlacementRequest& request) {
+  const ZoneRange zones = UsableZones(free.fabric(), request);
+  FreeNodes former(free.fabric());
+  for (const NodeId node : request.former) {
+    former.Add(node);
+  }
   PlacementResult result;
-  if (const Leaves* zone = BestZone(zones, request)) {
-    result.nodes = TakeFromZone(*zone, request.nodes, request.former);
+  if (const auto zone = BestZone(free, former, zones, request.nodes)) {
+    result.nodes = ZoneTaker(free, former, *zone).Take(request.nodes);
     return result;
   }
-  for (const auto& [name, leaves] : zones) {
-    result.unplaced.free_by_zone[name] = CountNodes(leaves);
-  }
-  std::vector<NodeId> across = TakeAcross(zones, request);
-  if (across.empty()) {
+  const auto pair = BestPair(free, zones, request.nodes);
+  if (!pair) {
     return result;
   }
   if (request.zone != "cross-ok") {
-    result.unplaced.cross_zone_would_fit = request.zone == "single" && request.cross_zone_free;
+    result.cross_zone_would_fit = request.cross_zone_free;
   } else if (!request.cross_zone_free) {
-    result.unplaced.cross_zone_busy = true;
+    result.cross_zone_busy = true;
   } else {
-    result.nodes = std::move(across);
+    const uint32_t first = std::min(free.CountInZone(pair->first), request.nodes);
+    result.nodes = ZoneTaker(free, former, pair->first).Take(first);
+    const std::vector<NodeId> second =
+        ZoneTaker(free, former, pair->second).Take(request.nodes - first);
+    result.nodes.insert(result.nodes.end(), second.begin(), second.end());
   }
   return result;
 }
 
-bool CrossesZones(const ClusterState& state, const std::vector<NodeId>& nodes) {
-  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
-    return state.nodes[id.value()].identity.zone !=
-           state.nodes[nodes.front().value()].identity.zone;
-  });
+bool Fits(const FreeNodes& free, const PlacementRequest& request) {
+  const ZoneRange zones = UsableZones(free.fabric(), request);
+  for (uint32_t zone = zones.first; zone < zones.last; ++zone) {
+    if (free.CountInZone(zone) >= request.nodes) {
+      return true;
+    }
+  }
+  return request.zone == "cross-ok" && request.cross_zone_free &&
+         BestPair(free, zones, request.nodes).has_value();
 }
 
 }  // namespace tide

@@ -25,6 +25,19 @@ std::vector<NodeId> AllOf(const World& world) {
   return ids;
 }
 
+// The usable nodes as a set.
+PlacementResult Place(const ClusterState& state,
+                      const PlacementRequest& request,
+                      const std::vector<NodeId>& usable) {
+  FreeNodes free(state.fabric);
+  for (const NodeId node : usable) {
+    free.Add(node);
+  }
+  const PlacementResult result = tide::Place(free, request);
+  CHECK(Fits(free, request) == !result.nodes.empty());
+  return result;
+}
+
 PlacementRequest Ask(uint32_t nodes, const std::string& zone = "single") {
   PlacementRequest request;
   request.nodes = nodes;
@@ -70,7 +83,7 @@ TEST_CASE("a named zone is a promise") {
   CHECK(Place(world.state, Ask(2, "B"), AllOf(world)).nodes == Ids({2, 3}));
   const PlacementResult none = Place(world.state, Ask(3, "A"), AllOf(world));
   CHECK(none.nodes.empty());
-  CHECK_FALSE(none.unplaced.cross_zone_would_fit);
+  CHECK_FALSE(none.cross_zone_would_fit);
   CHECK(Place(world.state, Ask(1, "C"), AllOf(world)).nodes.empty());
 }
 
@@ -80,17 +93,15 @@ TEST_CASE("across two zones only when the rule allows, no zone holds it and none
   PlacementRequest wide = Ask(5, "cross-ok");
   const std::vector<NodeId> split = Place(world.state, wide, AllOf(world)).nodes;
   CHECK(split == Ids({2, 3, 4, 0, 1}));  // the larger zone first, each part contiguous
-  CHECK(CrossesZones(world.state, split));
-  CHECK_FALSE(CrossesZones(world.state, Ids({2, 3, 4})));
+  CHECK(world.state.fabric.Crosses(split));
+  CHECK_FALSE(world.state.fabric.Crosses(Ids({2, 3, 4})));
   wide.cross_zone_free = false;
   const PlacementResult busy = Place(world.state, wide, AllOf(world));
   CHECK(busy.nodes.empty());
-  CHECK(busy.unplaced.cross_zone_busy);
+  CHECK(busy.cross_zone_busy);
   const PlacementResult single = Place(world.state, Ask(5), AllOf(world));
   CHECK(single.nodes.empty());
-  CHECK(single.unplaced.cross_zone_would_fit);
-  CHECK(single.unplaced.free_by_zone ==
-        std::map<std::string, uint32_t>{{"A", 2}, {"B", 3}, {"C", 1}});
+  CHECK(single.cross_zone_would_fit);
   CHECK(Place(world.state, Ask(6, "cross-ok"), AllOf(world)).nodes.empty());  // never over three
 }
 
@@ -107,17 +118,19 @@ TEST_CASE("former nodes decide ties and nothing else") {
   CHECK(Place(world.state, request, Ids({0, 7})).nodes == Ids({7}));     // equal zones
 }
 
+TEST_CASE("two leaves that are filled together come before one that is cut into") {
+  const World world(Cluster().Leaf(5).Leaf(4).Leaf(3).Leaf(2));
+  CHECK(Place(world.state, Ask(6), AllOf(world)).nodes == Ids({5, 6, 7, 8, 12, 13}));
+  CHECK(Place(world.state, Ask(7), AllOf(world)).nodes == Ids({0, 1, 2, 3, 4, 12, 13}));
+}
+
 TEST_CASE("nodes of another group or with too few GPUs do not exist for a job") {
-  const World world(Cluster().Gpus(4).Leaf(2).Gpus(8).Leaf(2).Group("cpu").Leaf(2));
-  PlacementRequest request = Ask(2);
-  request.gpus_per_node = 8;
-  CHECK(Place(world.state, request, AllOf(world)).nodes == Ids({2, 3}));
-  request.nodes = 3;
-  const PlacementResult none = Place(world.state, request, AllOf(world));
-  CHECK(none.nodes.empty());
-  CHECK(none.unplaced.free_by_zone.at("A") == 2);
-  request.gpus_per_node = 0;
-  CHECK(Place(world.state, request, AllOf(world)).nodes.size() == 3);
+  World world(Cluster().Gpus(4).Leaf(2).Gpus(8).Leaf(2).Group("cpu").Leaf(2));
+  const JobId big = world.Submit(AJob().Nodes(2).Gpus(8));
+  CHECK(world.NodesOf(big) == std::vector<uint32_t>{2, 3});
+  CHECK(Place(world.state, Ask(4), AllOf(world)).nodes.size() == 4);
+  CHECK(Place(world.state, Ask(5), AllOf(world)).nodes.empty());
+  PlacementRequest request = Ask(3);
   request.group = "cpu";
   CHECK(Place(world.state, request, AllOf(world)).nodes.empty());
 }

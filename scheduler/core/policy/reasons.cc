@@ -9,86 +9,107 @@ std::string Count(uint64_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
 
+std::string Name(JobId job) {
+  return FormatJobName(job.value());
+}
+
+ReasonText Words(const Job& job, const Reason& reason) {
+  const JobSpec& spec = job.spec;
+  switch (reason.code) {
+    case ReasonCode::kHeldUser:
+      return {"", job.detail, "tide resume " + Name(job.id)};
+    case ReasonCode::kBackoff:
+      return {"", "waits until " + FormatRfc3339(reason.until) + " after a failure", ""};
+    case ReasonCode::kPreemptYielded:
+      return {"",
+              "gave its nodes to " + Name(reason.other) + " and runs again after that has started",
+              ""};
+    case ReasonCode::kPreemptInProgress:
+      return {"",
+              Count(reason.count, "node") + " kept for it; " +
+                  (reason.other == JobId()
+                       ? std::string("starting")
+                       : "waiting for " + Name(reason.other) + " to save and leave"),
+              ""};
+    case ReasonCode::kGroupUnknown:
+      return {"", "there is no node of group " + spec.group + " now", "tide nodes"};
+    case ReasonCode::kCrossZoneBusy:
+      return {"", "it would have to cross zones, and another job does already", ""};
+    case ReasonCode::kZoneCapacity: {
+      std::string remedy;
+      if (reason.fits_across) {
+        remedy = "placement: {zone: cross-ok} would start it now, slower across zones";
+      } else if (reason.count > 0) {
+        remedy = "resources: {nodes: " + std::to_string(reason.count) + "} would start now";
+      }
+      const bool named = spec.zone != "single" && spec.zone != "cross-ok";
+      return {"",
+              "needs " + Count(spec.nodes, "node") + " free in " +
+                  (named ? "zone " + spec.zone : std::string("one zone")) +
+                  "; most free now: " + std::to_string(reason.count) + ", short " +
+                  std::to_string(spec.nodes - std::min(spec.nodes, reason.count)),
+              remedy};
+    }
+    case ReasonCode::kFragmented:
+      return {"",
+              "needs " + Count(spec.gpus_per_node, "GPU") + " on one node; " +
+                  Count(reason.count, "GPU") + " free, at most " + std::to_string(reason.largest) +
+                  " on one node",
+              reason.largest > 0 ? "resources: {gpus_per_node: " + std::to_string(reason.largest) +
+                                       "} would start now"
+                                 : ""};
+    case ReasonCode::kPreemptProtected:
+      return {"",
+              Name(reason.other) + " of the same class may run until " +
+                  FormatRfc3339(reason.until) + " before its nodes are shared",
+              "a higher priority does not wait for it"};
+    case ReasonCode::kNodesUnhealthy:
+      return {"",
+              Count(reason.count, "node") + " of group " + spec.group + " out of service",
+              "tide nodes"};
+    case ReasonCode::kOrderAhead:
+      return {"",
+              Name(reason.other) + " of the same priority comes first and waits, too" +
+                  (reason.count > 1 ? " (" + Count(reason.count, "job") + " ahead)" : ""),
+              "tide why " + Name(reason.other)};
+  }
+  return {};
+}
+
 }  // namespace
 
-std::vector<Reason> ReasonHeld(const Job& job) {
-  return {{"held.user", job.detail, "tide resume " + FormatJobName(job.id.value())}};
+std::string_view ReasonName(ReasonCode code) {
+  switch (code) {
+    case ReasonCode::kHeldUser:
+      return "held.user";
+    case ReasonCode::kBackoff:
+      return "backoff";
+    case ReasonCode::kPreemptYielded:
+      return "preempt.yielded";
+    case ReasonCode::kPreemptInProgress:
+      return "preempt.in_progress";
+    case ReasonCode::kGroupUnknown:
+      return "group.unknown";
+    case ReasonCode::kCrossZoneBusy:
+      return "placement.cross_zone_busy";
+    case ReasonCode::kZoneCapacity:
+      return "placement.zone_capacity";
+    case ReasonCode::kFragmented:
+      return "placement.fragmented";
+    case ReasonCode::kPreemptProtected:
+      return "preempt.protected";
+    case ReasonCode::kNodesUnhealthy:
+      return "nodes.unhealthy";
+    case ReasonCode::kOrderAhead:
+      return "order.ahead";
+  }
+  return {};
 }
 
-std::vector<Reason> ReasonBackoff(Duration left) {
-  return {{"backoff", "waits " + FormatDuration(left) + " after a failure", ""}};
-}
-
-std::vector<Reason> ReasonYielded(JobId beneficiary) {
-  return {{"preempt.yielded",
-           "gave its nodes to " + FormatJobName(beneficiary.value()) +
-               " and runs again after that has started",
-           ""}};
-}
-
-std::vector<Reason> ReasonAhead(JobId ahead) {
-  return {{"order.ahead",
-           FormatJobName(ahead.value()) + " of the same priority came first and waits, too",
-           "tide why " + FormatJobName(ahead.value())}};
-}
-
-std::vector<Reason> ReasonClaim(const ClusterState& state, const Claim& claim) {
-  std::string who;
-  for (const NodeId id : claim.nodes) {
-    const JobId occupant = state.occupants[id.value()].job;
-    if (occupant == JobId()) {
-      continue;
-    }
-    const std::string name = FormatJobName(occupant.value());
-    if (who.find(name) == std::string::npos) {
-      who += (who.empty() ? "" : ", ") + name;
-    }
-  }
-  return {{"preempt.in_progress",
-           Count(claim.nodes.size(), "node") + " kept for it; " +
-               (who.empty() ? "starting" : "waiting for " + who + " to save and leave"),
-           ""}};
-}
-
-std::vector<Reason> ReasonNoRoom(const ClusterState& state,
-                                 const Job& job,
-                                 const Unplaced& unplaced) {
-  std::vector<Reason> reasons;
-  std::string zones;
-  uint32_t most = 0;
-  for (const auto& [zone, count] : unplaced.free_by_zone) {
-    zones +=
-        (zones.empty() ? "" : ", ") + std::string("zone ") + zone + " " + std::to_string(count);
-    most = std::max(most, count);
-  }
-  uint32_t out_of_service = 0;
-  for (const Node& node : state.nodes) {
-    if (node.identity.group == job.spec.group && !TakesWork(node)) {
-      ++out_of_service;
-    }
-  }
-  std::string remedy;
-  if (unplaced.cross_zone_would_fit) {
-    remedy = "placement: {zone: cross-ok} would start it now, slower across zones";
-  } else if (most > 0) {
-    remedy = Count(most, "node") + " would start now";
-  }
-  if (unplaced.cross_zone_busy) {
-    reasons.push_back({"placement.cross_zone_busy",
-                       "it would have to cross zones, and another job does already",
-                       ""});
-  }
-  reasons.push_back({"placement.zone_capacity",
-                     "needs " + Count(job.spec.nodes, "node") +
-                         " free in one zone; free now: " + (zones.empty() ? "none" : zones),
-                     remedy});
-  if (out_of_service > 0) {
-    reasons.push_back(
-        {"nodes.unhealthy",
-         Count(out_of_service, "node") + " of group " + job.spec.group + " out of service",
-         "tide nodes"});
-  }
-  return reasons;
+ReasonText DescribeReason(const Job& job, const Reason& reason) {
+  ReasonText text = Words(job, reason);
+  text.code = ReasonName(reason.code);
+  return text;
 }
 
 }  // namespace tide

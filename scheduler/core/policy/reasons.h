@@ -1,20 +1,25 @@
 #pragma once
-// The sentences behind `tide why`: every code of the closed list, with its numbers.
+// The sentences behind `tide why`.
 
-#include <vector>
+#include <string>
+#include <string_view>
 
 #include "scheduler/core/model/explanation.h"
-#include "scheduler/core/policy/placement.h"
+#include "scheduler/core/model/job.h"
 
 namespace tide {
 
-[[nodiscard]] std::vector<Reason> ReasonHeld(const Job& job);
-[[nodiscard]] std::vector<Reason> ReasonBackoff(Duration left);
-[[nodiscard]] std::vector<Reason> ReasonYielded(JobId beneficiary);
-[[nodiscard]] std::vector<Reason> ReasonAhead(JobId ahead);
-[[nodiscard]] std::vector<Reason> ReasonClaim(const ClusterState& state, const Claim& claim);
-[[nodiscard]] std::vector<Reason> ReasonNoRoom(const ClusterState& state,
-                                               const Job& job,
-                                               const Unplaced& unplaced);
+// "placement.zone_capacity": the form that scripts may rely on.
+[[nodiscard]] std::string_view ReasonName(ReasonCode code);
+
+struct ReasonText {
+  std::string code;
+  std::string message;
+  std::string remedy;  // the nearest change that would start it; may be empty
+  bool operator==(const ReasonText&) const = default;
+};
+
+// Names times, not what is left until then: the words stay true.
+[[nodiscard]] ReasonText DescribeReason(const Job& job, const Reason& reason);
 
 }  // namespace tide

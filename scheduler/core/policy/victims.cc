@@ -1,65 +1,265 @@
 #include "scheduler/core/policy/victims.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 namespace tide {
 namespace {
 
-std::vector<NodeId> PoolWith(std::vector<NodeId> pool,
-                             const std::vector<VictimCandidate>& candidates) {
-  for (const VictimCandidate& candidate : candidates) {
-    pool.insert(pool.end(), candidate.nodes.begin(), candidate.nodes.end());
+// Runners that free nodes only together: one gang, or all parts on one node.
+struct Unit {
+  std::vector<NodeId> nodes;
+  std::vector<const Runner*> victims;  // none: it leaves anyway
+};
+
+class GangPlanner {
+ public:
+  GangPlanner(const ClusterState& state,
+              const Capacity& capacity,
+              const Job& job,
+              const PlacementRequest& request,
+              const FreeNodes& pool,
+              const Runners& runners,
+              const TakeRules& rules)
+      : state_(state),
+        capacity_(capacity),
+        job_(job),
+        request_(request),
+        free_(pool),
+        runners_(runners),
+        rules_(rules) {}
+
+  VictimPlan Run() {
+    CollectUnits();
+    size_t taken = 0;
+    while (!CanPlace()) {
+      if (taken == units_.size()) {
+        return {};
+      }
+      AddNodes(units_[taken++]);
+    }
+    units_.resize(taken);
+    Spare();
+    VictimPlan plan;
+    plan.nodes = capacity_.PlaceWhole(job_, request_, free_).nodes;
+    std::set<JobId> victims;
+    for (const Unit& unit : units_) {
+      const bool used = std::ranges::any_of(unit.nodes, [&](NodeId node) {
+        return std::ranges::find(plan.nodes, node) != plan.nodes.end();
+      });
+      for (const Runner* victim : unit.victims) {
+        if (used) {
+          victims.insert(victim->job->id);
+        }
+      }
+    }
+    plan.victims.assign(victims.begin(), victims.end());
+    return plan;
   }
-  return pool;
+
+ private:
+  // What leaves anyway costs nothing and comes first.
+  void CollectUnits() {
+    std::vector<Unit> asked;
+    std::set<NodeId> seen;  // nodes with parts: one unit for all of them
+    for (const Runner& runner : runners_.all()) {
+      const bool leaves = rules_.leaves(runner);
+      if (!leaves && (runner.leaving || !rules_.takeable(runner))) {
+        continue;
+      }
+      Unit unit;
+      if (runner.allocation->part) {
+        const NodeId node = runner.allocation->nodes.front();
+        if (!seen.insert(node).second || !AllParts(node, unit)) {
+          continue;
+        }
+      } else {
+        unit = WholeUnit(runner, leaves);
+      }
+      if (unit.nodes.empty()) {
+        continue;
+      }
+      if (unit.victims.empty()) {
+        AddNodes(unit);
+      } else {
+        asked.push_back(std::move(unit));
+      }
+    }
+    units_ = std::move(asked);
+  }
+
+  [[nodiscard]] bool Suits(NodeId node) const {
+    return state_.nodes[node.value()].identity.group == request_.group && rules_.node(node);
+  }
+
+  // Only nodes that its tasks still hold: a task that has exited has left its node already.
+  [[nodiscard]] Unit WholeUnit(const Runner& runner, bool leaves) const {
+    Unit unit;
+    for (const NodeId node : runner.allocation->nodes) {
+      if (state_.uses[node.value()].first().job == runner.job->id && Suits(node)) {
+        unit.nodes.push_back(node);
+      }
+    }
+    if (!leaves) {
+      unit.victims.push_back(&runner);
+    }
+    return unit;
+  }
+
+  // Every task on the node leaves or may be asked; else the node cannot be had.
+  [[nodiscard]] bool AllParts(NodeId node, Unit& unit) const {
+    if (!Suits(node)) {
+      return false;
+    }
+    for (const Occupant& occupant : state_.uses[node.value()].tasks) {
+      const Runner* runner = runners_.Find(occupant.job);
+      if (runner == nullptr) {
+        return false;
+      }
+      if (rules_.leaves(*runner)) {
+        continue;
+      }
+      if (runner->leaving || !rules_.takeable(*runner)) {
+        return false;
+      }
+      unit.victims.push_back(runner);
+    }
+    unit.nodes.push_back(node);
+    return true;
+  }
+
+  void AddNodes(const Unit& unit) {
+    for (const NodeId node : unit.nodes) {
+      free_.Add(node);
+    }
+  }
+
+  [[nodiscard]] bool CanPlace() const {
+    // Fits counts nodes that may be too small; placing is the last word, and rarely asked.
+    return Fits(free_, request_) && !capacity_.PlaceWhole(job_, request_, free_).nodes.empty();
+  }
+
+  void Spare() {
+    for (size_t i = units_.size(); i-- > 0;) {
+      for (const NodeId node : units_[i].nodes) {
+        free_.Remove(node);
+      }
+      if (CanPlace()) {
+        units_.erase(units_.begin() + static_cast<std::ptrdiff_t>(i));
+      } else {
+        AddNodes(units_[i]);
+      }
+    }
+  }
+
+  const ClusterState& state_;
+  const Capacity& capacity_;
+  const Job& job_;
+  const PlacementRequest& request_;
+  FreeNodes free_;
+  const Runners& runners_;
+  const TakeRules& rules_;
+  std::vector<Unit> units_;
+};
+
+void Give(Part& room, const Part& part) {
+  room.gpus += part.gpus;
+  room.cpus += part.cpus;
+  room.memory_bytes += part.memory_bytes;
+  room.devices |= part.devices;
+}
+
+// Lower is better: class of the dearest victim, GPU-time lost, number of victims, node.
+using PartPrice = std::tuple<int32_t, int64_t, size_t, NodeId>;
+
+struct PartOffer {
+  VictimPlan plan;  // no nodes: this node cannot be had
+  PartPrice price;
+};
+
+PartOffer OfferOf(const ClusterState& state,
+                  const Capacity& capacity,
+                  const Job& job,
+                  NodeId node,
+                  const Runners& runners,
+                  const TakeRules& rules) {
+  const NodeCapacity& has = state.nodes[node.value()].identity.capacity;
+  const auto wanted = PartOf(job.spec, has);
+  std::vector<std::pair<bool, const Runner*>> order;  // who leaves anyway first, then the cheapest
+  for (const Occupant& occupant : state.uses[node.value()].tasks) {
+    const Runner* runner = runners.Find(occupant.job);
+    if (runner != nullptr) {
+      order.emplace_back(!rules.leaves(*runner), runner);
+    }
+  }
+  std::sort(order.begin(), order.end());
+  Part room = capacity.Room(node, job.id).value_or(Part{});
+  size_t left = state.uses[node.value()].tasks.size();
+  PartOffer offer{{}, {INT32_MIN, 0, 0, node}};
+  const auto suffices = [&] { return wanted ? Covers(room, *wanted) : left == 0; };
+  for (const auto& [asked, runner] : order) {
+    if (suffices()) {
+      break;
+    }
+    if (asked && (runner->leaving || !rules.takeable(*runner))) {
+      continue;
+    }
+    --left;
+    Give(room, runner->allocation->part.value_or(FullPart(has)));
+    if (asked) {
+      auto& [dearest, loss, count, where] = offer.price;
+      dearest = std::max(dearest, runner->job->spec.priority);
+      loss += runner->loss;
+      ++count;
+      offer.plan.victims.push_back(runner->job->id);
+    }
+  }
+  if (suffices()) {
+    offer.plan.nodes = {node};
+    offer.plan.part = wanted;
+    std::sort(offer.plan.victims.begin(), offer.plan.victims.end());
+  }
+  return offer;
 }
 
 }  // namespace
 
 VictimPlan ChooseVictims(const ClusterState& state,
+                         const Capacity& capacity,
+                         const Job& job,
                          const PlacementRequest& request,
-                         const std::vector<NodeId>& pool,
-                         std::vector<VictimCandidate> candidates) {
-  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-    const Instant a_start = a.job->attempts.back().placed_at;
-    const Instant b_start = b.job->attempts.back().placed_at;
-    return std::tuple(a.job->spec.priority, b_start, b.job->id) <
-           std::tuple(b.job->spec.priority, a_start, a.job->id);
-  });
-  std::vector<VictimCandidate> chosen;
-  PlacementResult placement;
-  for (VictimCandidate& candidate : candidates) {
-    chosen.push_back(std::move(candidate));
-    placement = Place(state, request, PoolWith(pool, chosen));
-    if (!placement.nodes.empty()) {
-      break;
+                         const FreeNodes& pool,
+                         const Runners& runners,
+                         const TakeRules& rules) {
+  return GangPlanner(state, capacity, job, request, pool, runners, rules).Run();
+}
+
+VictimPlan ChoosePartVictims(const ClusterState& state,
+                             const Capacity& capacity,
+                             const Job& job,
+                             const PlacementRequest& request,
+                             const Runners& runners,
+                             const TakeRules& rules) {
+  PartOffer best;
+  std::vector<bool> seen(state.nodes.size());
+  for (const Runner& candidate : runners.all()) {
+    if (!rules.leaves(candidate) && (candidate.leaving || !rules.takeable(candidate))) {
+      continue;
+    }
+    for (const NodeId node : candidate.allocation->nodes) {
+      if (seen[node.value()] || state.uses[node.value()].idle() ||
+          state.nodes[node.value()].identity.group != request.group || !rules.node(node)) {
+        continue;
+      }
+      seen[node.value()] = true;
+      PartOffer offer = OfferOf(state, capacity, job, node, runners, rules);
+      if (!offer.plan.nodes.empty() && (best.plan.nodes.empty() || offer.price < best.price)) {
+        best = std::move(offer);
+      }
     }
   }
-  if (placement.nodes.empty()) {
-    return {};
-  }
-  // Spare those taken early that the later ones made unnecessary, the dearest first.
-  for (size_t i = chosen.size(); i-- > 0;) {
-    std::vector<VictimCandidate> fewer = chosen;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    PlacementResult without = Place(state, request, PoolWith(pool, fewer));
-    if (!without.nodes.empty()) {
-      chosen = std::move(fewer);
-      placement = std::move(without);
-    }
-  }
-  VictimPlan plan;
-  plan.nodes = placement.nodes;
-  for (const VictimCandidate& victim : chosen) {
-    const bool used = std::any_of(victim.nodes.begin(), victim.nodes.end(), [&](NodeId id) {
-      return std::find(plan.nodes.begin(), plan.nodes.end(), id) != plan.nodes.end();
-    });
-    if (used) {
-      plan.victims.push_back(victim.job->id);
-    }
-  }
-  std::sort(plan.victims.begin(), plan.victims.end());
-  return plan;
+  return best.plan;
 }
 
 }  // namespace tide

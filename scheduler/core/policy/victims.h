@@ -1,28 +1,48 @@
 #pragma once
-// Which running jobs of lower classes leave for a gang: as few and as cheap as possible.
+// Which running jobs leave for a waiting one: as few and as cheap as possible.
 
+#include <functional>
+#include <optional>
 #include <vector>
 
-#include "scheduler/core/policy/placement.h"
+#include "scheduler/core/policy/capacity.h"
+#include "scheduler/core/policy/runners.h"
 
 namespace tide {
 
-struct VictimCandidate {
-  const Job* job = nullptr;
-  std::vector<NodeId> nodes;  // the ones the beneficiary could use
-};
-
 struct VictimPlan {
   std::vector<NodeId> nodes;   // for the beneficiary, by task index; empty = no set suffices
-  std::vector<JobId> victims;  // in ascending order
+  std::optional<Part> part;    // without devices; nothing: whole nodes
+  std::vector<JobId> victims;  // in ascending order; empty: all of it is being left anyway
 };
 
-// `pool` are nodes that need no victim. Candidates are taken in the order lowest class, latest
-// start (least work at risk), and those that turn out not to be needed are spared again.
-//   Cost: O(candidates × placement).
+// How a waiting job sees what runs and what is kept.
+struct TakeRules {
+  // Takes work, is not taken in this pass, not kept for one of its own or a higher class.
+  std::function<bool(NodeId)> node;
+  // The runner leaves anyway, and not for somebody else.
+  std::function<bool(const Runner&)> leaves;
+  // The runner may be asked.
+  std::function<bool(const Runner&)> takeable;
+};
+
+// Whole nodes for a gang. `pool` are nodes that are idle for it. Runners are taken in the order of
+// `runners`, and those that turn out not to be needed are spared again, the dearest first.
+//   Cost: O(runners + nodes).
 [[nodiscard]] VictimPlan ChooseVictims(const ClusterState& state,
+                                       const Capacity& capacity,
+                                       const Job& job,
                                        const PlacementRequest& request,
-                                       const std::vector<NodeId>& pool,
-                                       std::vector<VictimCandidate> candidates);
+                                       const FreeNodes& pool,
+                                       const Runners& runners,
+                                       const TakeRules& rules);
+
+// Room on one node for a job that takes a part. Cost: O(runners).
+[[nodiscard]] VictimPlan ChoosePartVictims(const ClusterState& state,
+                                           const Capacity& capacity,
+                                           const Job& job,
+                                           const PlacementRequest& request,
+                                           const Runners& runners,
+                                           const TakeRules& rules);
 
 }  // namespace tide

@@ -9,6 +9,43 @@
 namespace tide::testing {
 namespace {
 
+struct VictimCandidate {
+  const Job* job = nullptr;
+  std::vector<NodeId> nodes;
+};
+
+PlacementResult Place(const World& world,
+                      const PlacementRequest& request,
+                      const std::vector<NodeId>& usable) {
+  FreeNodes free(world.state.fabric);
+  for (const NodeId node : usable) {
+    free.Add(node);
+  }
+  return tide::Place(free, request);
+}
+
+PlacementRequest Ask(uint32_t nodes, const std::string& zone = "single") {
+  PlacementRequest request;
+  request.nodes = nodes;
+  request.group = "default";
+  request.zone = zone;
+  return request;
+}
+
+// For a job of a class above all others.
+VictimPlan Choose(const World& world, const PlacementRequest& request) {
+  Job waiting;
+  waiting.id = JobId(999);
+  waiting.spec = AJob().Nodes(request.nodes).Zone(request.zone).Priority(50).Spec();
+  const Shares shares(world.state, world.policy, world.now);
+  const Capacity capacity(world.state, world.state.fabric);
+  const Runners runners(world.state, world.policy, shares, world.now);
+  const TakeRules rules{[](NodeId) { return true; },
+                        [](const Runner&) { return false; },
+                        [&](const Runner& runner) { return runners.MayTake(waiting, 0, runner); }};
+  return ChooseVictims(world.state, capacity, waiting, request, capacity.idle(), runners, rules);
+}
+
 std::vector<VictimCandidate> RunningJobs(const World& world) {
   std::vector<VictimCandidate> candidates;
   for (const JobId id : world.state.live) {
@@ -29,7 +66,7 @@ bool Suffices(const World& world,
       pool.insert(pool.end(), candidates[i].nodes.begin(), candidates[i].nodes.end());
     }
   }
-  return !Place(world.state, request, pool).nodes.empty();
+  return !Place(world, request, pool).nodes.empty();
 }
 
 uint32_t MaskOf(const std::vector<VictimCandidate>& candidates, const std::vector<JobId>& ids) {
@@ -60,30 +97,17 @@ TEST_CASE("the lowest class goes first, then who started last") {
   const JobId older = world.Submit(AJob().Priority(0));
   world.Pass(Duration::Seconds(1));
   const JobId younger = world.Submit(AJob().Priority(0));
-  PlacementRequest request;
-  request.group = "default";
-  request.zone = "single";
-  CHECK(ChooseVictims(world.state, request, {}, RunningJobs(world)).victims ==
-        std::vector<JobId>{younger});
-  request.nodes = 2;
-  CHECK(ChooseVictims(world.state, request, {}, RunningJobs(world)).victims ==
-        std::vector<JobId>{older, younger});
-  request.nodes = 3;
-  CHECK(ChooseVictims(world.state, request, {}, RunningJobs(world)).victims ==
-        std::vector<JobId>{normal, older, younger});
-  request.nodes = 4;
-  CHECK(ChooseVictims(world.state, request, {}, RunningJobs(world)).nodes.empty());
+  CHECK(Choose(world, Ask(1)).victims == std::vector<JobId>{younger});
+  CHECK(Choose(world, Ask(2)).victims == std::vector<JobId>{older, younger});
+  CHECK(Choose(world, Ask(3)).victims == std::vector<JobId>{normal, older, younger});
+  CHECK(Choose(world, Ask(4)).nodes.empty());
 }
 
 TEST_CASE("a victim that does not help is spared") {
   World world(Cluster().Zone("A").Leaf(1).Zone("B").Leaf(3));
   const JobId elsewhere = world.Submit(AJob().Priority(0).Zone("A"));
   const JobId gang = world.Submit(AJob().Nodes(3).Priority(5).Zone("B"));
-  PlacementRequest request;
-  request.nodes = 3;
-  request.group = "default";
-  request.zone = "single";
-  const VictimPlan plan = ChooseVictims(world.state, request, {}, RunningJobs(world));
+  const VictimPlan plan = Choose(world, Ask(3));
   CHECK(plan.victims == std::vector<JobId>{gang});
   CHECK(plan.nodes.size() == 3);
   CHECK(world.Is(elsewhere) == JobState::kRunning);
@@ -102,19 +126,17 @@ TEST_CASE("against all subsets: found when any set suffices, none too many, none
     }
     std::vector<NodeId> idle;
     for (const Node& node : world.state.nodes) {
-      if (world.state.occupants[node.id.value()].job == JobId()) {
+      if (world.state.uses[node.id.value()].idle()) {
         idle.push_back(node.id);
       }
     }
-    PlacementRequest request;
-    request.nodes = static_cast<uint32_t>(1 + prng.Below(6));
-    request.group = "default";
-    request.zone = prng.Below(2) == 0 ? "single" : "cross-ok";
-    if (!Place(world.state, request, idle).nodes.empty()) {
+    const PlacementRequest request =
+        Ask(static_cast<uint32_t>(1 + prng.Below(6)), prng.Below(2) == 0 ? "single" : "cross-ok");
+    if (!Place(world, request, idle).nodes.empty()) {
       continue;
     }
     const std::vector<VictimCandidate> candidates = RunningJobs(world);
-    const VictimPlan plan = ChooseVictims(world.state, request, idle, candidates);
+    const VictimPlan plan = Choose(world, request);
     const uint32_t all = (1U << candidates.size()) - 1;
     REQUIRE(plan.nodes.empty() == !Suffices(world, request, idle, candidates, all));
     if (plan.nodes.empty()) {

@@ -21,8 +21,8 @@ std::string DifferenceOfRows(const ClusterState& a, const ClusterState& b) {
   if (a.next_job_id != b.next_job_id || a.next_incident_id != b.next_incident_id) {
     return "next ids";
   }
-  if (a.occupants != b.occupants) {
-    return "occupants";
+  if (a.uses != b.uses) {
+    return "uses";
   }
   if (a.node_by_name != b.node_by_name || a.job_by_key != b.job_by_key) {
     return "indexes";

@@ -55,7 +55,11 @@ void FakeAgents::Obey(const Command& command, Instant now) {
         task.report.task = command.task;
         task.report.state = TaskState::kPreparing;
         task.report.at = now;
-        tasks_.emplace(key, task);
+        FakeTask& added = tasks_.emplace(key, task).first->second;
+        if (unfit.contains(command.node)) {
+          added.report.exit.message = "no space left on device";
+          End(added, ExitReason::kNodeFault, 0, now);
+        }
       } else {
         Say(it->second);
       }
@@ -176,7 +180,7 @@ void FakeAgents::Isolate(Instant now, Duration timeout) {
     const auto since = cut.find(task.report.node);
     if (since != cut.end() && since->second + timeout <= now &&
         task.report.state != TaskState::kExited) {
-      End(task, ExitReason::kLost, 0, now);
+      End(task, ExitReason::kCutOff, 0, now);
     }
   }
 }
@@ -206,14 +210,15 @@ std::vector<TaskReported> FakeAgents::Held(NodeId node) const {
 }
 
 std::optional<std::string> FakeAgents::CheckNoRankTwice() const {
-  std::set<NodeId> busy;
+  std::map<NodeId, JobId> busy;
   std::map<JobId, Epoch> running;
   for (const auto& [key, task] : tasks_) {
     if (task.report.state == TaskState::kExited) {
       continue;
     }
     const std::string name = FormatJobName(task.report.job.value());
-    if (!busy.insert(task.report.node).second) {
+    const auto [other, alone] = busy.emplace(task.report.node, task.report.job);
+    if (!alone && !(parts.contains(other->second) && parts.contains(task.report.job))) {
       return "two live tasks on node " + std::to_string(task.report.node.value());
     }
     const auto [it, first] = running.emplace(task.report.job, task.report.epoch);

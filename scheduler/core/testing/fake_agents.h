@@ -20,8 +20,10 @@ class FakeAgents {
   bool saves = true;
   bool stops = true;  // off: only SIGKILL ends a task
   bool validates = true;
+  std::set<NodeId> unfit;  // their disks are full: no task starts there
   std::string verdict = "pass";
   std::map<NodeId, Instant> cut;  // nodes that reach nobody, since when
+  std::set<JobId> parts;          // jobs that run beside others on a node
 
   void Obey(const Command& command, Instant now);
   // One act of every task that can do something: start, park, save, leave. True if any did.

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "scheduler/core/policy/reasons.h"
+
 namespace tide::testing {
 namespace {
 
@@ -46,6 +48,11 @@ void World::Turn(const std::vector<EventBody>& bodies) {
   }
   last = Step(state, events, policy, now);
   log.insert(log.end(), last.log.begin(), last.log.end());
+  for (const JobId id : state.live) {
+    if (AllocationOf(At(id))->part) {
+      agents.parts.insert(id);
+    }
+  }
   for (const Command& command : last.commands) {
     agents.Obey(command, now);
   }
@@ -150,7 +157,7 @@ std::vector<std::string> World::Why(JobId job) const {
   for (const Explanation& explanation : last.explanations) {
     if (explanation.job == job) {
       for (const Reason& reason : explanation.reasons) {
-        codes.push_back(reason.code);
+        codes.emplace_back(ReasonName(reason.code));
       }
     }
   }

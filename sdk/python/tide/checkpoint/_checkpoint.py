@@ -18,6 +18,8 @@ from .state import restore
 from .writer import Groups, Identity
 
 SAVE_TIMEOUT_S = 120.0
+# A suspension whose deadline is near or past is still tried for this long.
+LEAST_PATIENCE_S = 1.0
 _LOOK_FOR_COMMIT_S = 1.0
 
 
@@ -48,6 +50,7 @@ class Checkpoint:
         self._due = False                                  # a periodic save waits for a safe step
         self._looked_at = 0.0
         self._given_up_seq = 0
+        self._given_up: Optional[Identity] = None          # a suspension's checkpoint that this rank did not see in time
         self._ticked_step: Optional[int] = None
         self._attempt = store.next_attempt(self.dir) if self._run.attempt is None else self._run.attempt
 
@@ -78,6 +81,8 @@ class Checkpoint:
         self._advance_samplers(step)
         verdict, order = self._run.tick(step, loss, total, safe)
         if verdict is Verdict.STOP:
+            return True
+        if self._given_up is not None and self._others_left():
             return True
         self._due = self._due or bool(self._every and step > 0 and step % self._every == 0)
         if verdict is Verdict.FIRE and order.seq != self._given_up_seq:
@@ -144,18 +149,30 @@ class Checkpoint:
 
     def _suspend(self, step: int, order: _page.Order) -> bool:
         remaining_s = order.deadline / 1e9 - time.time() if order.deadline else self._timeout_s
-        deadline = time.monotonic() + max(1.0, min(remaining_s, self._timeout_s))
+        deadline = time.monotonic() + max(LEAST_PATIENCE_S, min(remaining_s, self._timeout_s))
         try:
             checkpoint_id = self._save(step, True, deadline)
         except CheckpointError as error:
-            # Every rank reaches this verdict: none sees a manifest. Trying again at a later step could let one rank
-            # leave while another trains, so the order is left to its deadline.
+            # Every rank reaches this verdict: a part that is gone lets no manifest appear. Trying again at a later
+            # step could let one rank leave while another trains, so the order is left to its deadline.
             self.failed_saves += 1
             self._given_up_seq = order.seq
+            self._given_up = self._identity(step)
             warn(f"not suspended at step {step}: {error}; training goes on until the deadline, then the run returns "
                  f"to its last committed checkpoint")
             return False
         self._run.suspended(checkpoint_id, step)
+        return True
+
+    def _others_left(self) -> bool:
+        """True where a suspension that this rank gave up has been committed after all: the other ranks are gone.
+
+        It takes a rank 0 that took this rank's part and then stood still for longer than the grace.
+        """
+        given_up = self._given_up
+        if not _is_committed(given_up):
+            return False
+        self._run.suspended(self._id(given_up.step), given_up.step)
         return True
 
     def _save_in_passing(self, step: int) -> None:
@@ -200,6 +217,7 @@ class Checkpoint:
     def _note_committed(self, identity: Identity, size: int, started: float) -> None:
         self._run.page.saved_step = identity.step
         self._committed, self._uncommitted = (identity.step, self._id(identity.step)), None
+        self._given_up = None
         self._run.reporter.send("saved", step=identity.step, checkpoint=self._id(identity.step), bytes=size,
                                 seconds=round(time.monotonic() - started, 6))
 
@@ -209,12 +227,9 @@ class Checkpoint:
         if now - self._looked_at >= _LOOK_FOR_COMMIT_S:
             self._looked_at = now
             step = self._uncommitted.step
-            try:
-                if writer.is_committed(self._uncommitted.directory):
-                    self._run.page.saved_step = step
-                    self._committed, self._uncommitted = (step, self._id(step)), None
-            except (OSError, CheckpointError):
-                pass  # the next save will say what is wrong
+            if _is_committed(self._uncommitted):
+                self._run.page.saved_step = step
+                self._committed, self._uncommitted = (step, self._id(step)), None
 
     def _collect_garbage(self, identity: Identity) -> None:
         newest = store.Found(identity.step, identity.attempt, identity.directory, True)
@@ -225,7 +240,8 @@ class Checkpoint:
 
     def _fail(self, identity: Identity) -> None:
         """After this the next save of the same step starts over."""
-        if not writer.is_committed(identity.directory):
+        if not _is_committed(identity):
+            writer.withdraw(identity)
             writer.mark_failed(identity)
         self._failures = identity.step, identity.round + 1
         self._uncommitted = None
@@ -237,3 +253,11 @@ class Checkpoint:
 
     def _id(self, step: int) -> str:
         return fmt.directory_name(step, self._attempt)
+
+
+def _is_committed(identity: Identity) -> bool:
+    """False also where the folder cannot be read: the next save will say what is wrong."""
+    try:
+        return writer.is_committed(identity.directory)
+    except (OSError, CheckpointError):
+        return False

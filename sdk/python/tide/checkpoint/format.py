@@ -5,7 +5,8 @@ A checkpoint is a folder `s<step, 12 digits>-<attempt, 4 hex digits>` with
   d00000.safetensors …   one per rank; a valid safetensors file, header padded so that data starts on 4 KiB
   MANIFEST.json          written last; it is the commit
 
-and, until the commit, `part-00000.json` (what a rank has written) and `failed-00000` (a rank could not).
+and, until the commit, `part-00000.json` (what a rank has written; it goes when rank 0 is about
+to commit, or when the rank gives up) and `failed-00000` (a rank could not).
 
 MANIFEST.json: format, job, attempt, step, world, bytes, chunk_bytes,
   files    {file: {bytes, crc32: [hex per chunk of chunk_bytes, of the whole file from its first byte]}}

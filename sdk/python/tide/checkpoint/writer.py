@@ -2,6 +2,10 @@
 
 Replicated tensors are equal on all ranks and stored once: rank r writes the r-th 1/N of the bytes of their
 concatenation in name order, cut at element borders.
+
+Whoever removes a rank's part decides about it, for a name can be removed only once: rank 0, which then writes the
+manifest, or the rank itself, which gives up. So no manifest appears after a rank has given up, and no rank gives up
+what is about to be committed.
 """
 
 from __future__ import annotations
@@ -11,11 +15,13 @@ import os
 import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-from .._errors import CheckpointError, DamagedError
+from .._errors import CheckpointError, DamagedError, first_line, warn
 from . import format as fmt
 from .state import Captured, capture
 from .tensors import ITEM_BYTES, View, count
 
+# Rank 0 has one small file left to write once it has taken the parts.
+DECIDED_GRACE_S = 30.0
 _FIRST_NAP_S = 0.0005
 _LONGEST_NAP_S = 0.02
 
@@ -107,24 +113,46 @@ def commit(identity: Identity, deadline: float) -> int:
     parts = _collect(identity, deadline)
     manifest = _merge(identity, parts)
     fmt.sync_directory(identity.directory)
-    fmt.write_durably(os.path.join(identity.directory, fmt.MANIFEST), fmt.seal(manifest))
-    fmt.sync_directory(os.path.dirname(identity.directory))
-    for rank in range(identity.world):
-        _unlink_quietly(part_path(identity.directory, rank))
+    _take_parts(identity)
+    try:
+        fmt.write_durably(os.path.join(identity.directory, fmt.MANIFEST), fmt.seal(manifest))
+        fmt.sync_directory(os.path.dirname(identity.directory))
+    except OSError as error:
+        # A manifest in its place counts: other ranks may have seen it, and left.
+        if not is_committed(identity.directory):
+            raise
+        warn(f"{identity.directory} is committed, but may not survive a power failure: {first_line(error)}")
     return manifest["bytes"]
 
 
 def await_commit(identity: Identity, deadline: float) -> None:
-    """Other ranks: waits until rank 0 has committed. Errors: CheckpointError if it failed or `deadline` passed."""
-    nap_s = _FIRST_NAP_S
+    """Other ranks: waits until rank 0 has committed.
+
+      deadline: time.monotonic() seconds. What rank 0 has taken by then is waited for DECIDED_GRACE_S longer.
+      Errors: CheckpointError if rank 0 failed or did not come in time. A commit can follow only where the grace ran
+      out or this rank's part could not be removed.
+    """
+    nap_s, mine = _FIRST_NAP_S, True
     while not is_committed(identity.directory):
         if has_failed(identity, 0):
             raise CheckpointError(f"{identity.directory}: rank 0 could not commit; its log says why")
         if time.monotonic() >= deadline:
-            raise CheckpointError(f"{identity.directory}: not committed in time; waited for rank 0 to write "
-                                  f"{fmt.MANIFEST}; its log says why")
+            if not mine or withdraw(identity):
+                raise CheckpointError(f"{identity.directory}: not committed in time; waited for rank 0 to write "
+                                      f"{fmt.MANIFEST}; its log says why")
+            mine, deadline = False, time.monotonic() + DECIDED_GRACE_S
         time.sleep(nap_s)
         nap_s = min(nap_s * 2, _LONGEST_NAP_S)
+
+
+def withdraw(identity: Identity) -> bool:
+    """Takes this rank's part back. True: the checkpoint cannot be committed now. False: rank 0 was first, or the
+    file system refused."""
+    try:
+        os.unlink(part_path(identity.directory, identity.rank))
+        return True
+    except OSError:
+        return False
 
 
 def mark_failed(identity: Identity) -> None:
@@ -182,6 +210,15 @@ def _collect(identity: Identity, deadline: float) -> List[Dict[str, Any]]:
         nap_s = min(nap_s * 2, _LONGEST_NAP_S)
 
 
+def _take_parts(identity: Identity) -> None:
+    """Errors: CheckpointError if a rank gave up meanwhile. Those whose parts are taken then wait for the mark."""
+    for rank in range(identity.world):
+        try:
+            os.unlink(part_path(identity.directory, rank))
+        except FileNotFoundError:
+            raise CheckpointError(f"{identity.directory}: rank {rank} gave up waiting; its log says why") from None
+
+
 def _read_part(identity: Identity, rank: int) -> "Dict[str, Any] | None":
     try:
         with open(part_path(identity.directory, rank), "rb") as source:
@@ -226,10 +263,3 @@ def _merge(identity: Identity, parts: Sequence[Dict[str, Any]]) -> Dict[str, Any
 def _ranks(ranks: Sequence[int]) -> str:
     shown = ", ".join(str(rank) for rank in ranks[:8]) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
     return ("rank " if len(ranks) == 1 else "ranks ") + shown
-
-
-def _unlink_quietly(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

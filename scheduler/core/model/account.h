@@ -1,0 +1,27 @@
+#pragma once
+// What an owner has used lately: a sum that halves every half-life, so that who has used little
+// goes first. Integers throughout: the same history gives the same numbers on every machine.
+
+#include <cstdint>
+
+#include "common/base/time.h"
+
+namespace tide {
+
+// 2^(-elapsed / half_life), as a fraction of kDecayOne.
+inline constexpr int64_t kDecayOne = int64_t{1} << 31U;
+[[nodiscard]] int64_t Decay(Duration elapsed, Duration half_life);
+
+struct Account {
+  int64_t use_ms = 0;  // GPU-milliseconds, decayed to as_of
+  int64_t rate = 0;    // GPUs in use since
+  Instant as_of;
+  bool operator==(const Account&) const = default;
+
+  // Use decayed to `now`, with what was used since as_of. now >= as_of.
+  [[nodiscard]] int64_t UseAt(Instant now, Duration half_life) const;
+  // From `now` on `gpus` more (or fewer) are in use.
+  void Change(int64_t gpus, Instant now, Duration half_life);
+};
+
+}  // namespace tide

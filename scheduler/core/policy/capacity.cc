@@ -1,0 +1,243 @@
+#include "scheduler/core/policy/capacity.h"
+
+#include <algorithm>
+
+namespace tide {
+namespace {
+
+// The lowest free GPUs.
+uint64_t ChooseDevices(uint64_t free, uint32_t count) {
+  uint64_t chosen = 0;
+  for (; count > 0; --count, free &= free - 1) {
+    chosen |= free & (~free + 1);
+  }
+  return chosen;
+}
+
+const std::optional<Claim>& ClaimOf(const ClusterState& state, JobId job) {
+  return std::get<Queued>(state.jobs.at(job).phase).claim;
+}
+
+}  // namespace
+
+void NodeRoom::Take(const Part& part) {
+  gpus -= part.gpus;
+  cpus -= part.cpus;
+  memory_bytes -= static_cast<int64_t>(part.memory_bytes);
+  devices &= ~part.devices;
+}
+
+void NodeRoom::GiveBack(const Part& claimed) {
+  gpus += claimed.gpus;
+  cpus += claimed.cpus;
+  memory_bytes += static_cast<int64_t>(claimed.memory_bytes);
+}
+
+Part NodeRoom::Left() const {
+  return {static_cast<uint32_t>(std::max<int64_t>(0, gpus)),
+          static_cast<uint32_t>(std::max<int64_t>(0, cpus)),
+          static_cast<uint64_t>(std::max<int64_t>(0, memory_bytes)),
+          devices};
+}
+
+Capacity::Capacity(const ClusterState& state, const Fabric& fabric)
+    : state_(state),
+      fabric_(fabric),
+      idle_(fabric),
+      parted_(state.nodes.size()),
+      taken_(state.nodes.size()),
+      rooms_(state.nodes.size()),
+      rooms_by_gpus_(kGpusPerNodeMax + 1) {
+  for (const Node& node : state.nodes) {
+    if (!TakesWork(node)) {
+      continue;
+    }
+    const NodeUse& use = state.uses[node.id.value()];
+    if (use.idle() && use.claimants.empty()) {
+      idle_.Add(node.id);
+    } else if (const auto room = RoomBesideClaims(node.id)) {
+      SetRoom(node.id, *room);
+    }
+  }
+}
+
+NodeRoom Capacity::FullRoom(NodeId node) const {
+  const Part full = FullPart(state_.nodes[node.value()].identity.capacity);
+  return {full.gpus, full.cpus, static_cast<int64_t>(full.memory_bytes), full.devices};
+}
+
+std::optional<NodeRoom> Capacity::RoomBesideClaims(NodeId node) const {
+  const NodeUse& use = state_.uses[node.value()];
+  if (use.whole) {
+    return std::nullopt;
+  }
+  NodeRoom room = FullRoom(node);
+  room.Take(use.taken);
+  for (const JobId claimant : use.claimants) {
+    const std::optional<Claim>& claim = ClaimOf(state_, claimant);
+    if (!claim->part) {
+      return std::nullopt;
+    }
+    room.Take(*claim->part);
+  }
+  return room;
+}
+
+void Capacity::SetRoom(NodeId node, const NodeRoom& room) {
+  auto& entry = rooms_[node.value()];
+  if (entry) {
+    rooms_by_gpus_[entry->Left().gpus].erase(node);
+  }
+  entry = room;
+  rooms_by_gpus_[room.Left().gpus].insert(node);
+}
+
+bool Capacity::ZoneSuits(const PlacementRequest& request, NodeId node) const {
+  const FabricZone& zone = fabric_.ZoneOf(node);
+  const bool named = request.zone != "single" && request.zone != "cross-ok";
+  return fabric_.groups[zone.group].name == request.group && (!named || zone.name == request.zone);
+}
+
+PlacementResult Capacity::PlaceWhole(const Job& job,
+                                     const PlacementRequest& request,
+                                     const FreeNodes& free) const {
+  if (!job.avoid.empty()) {
+    FreeNodes others = free;
+    for (const NodeId node : job.avoid) {
+      others.Remove(node);
+    }
+    PlacementResult placed = PlaceAnywhere(job, request, others);
+    if (!placed.nodes.empty()) {
+      return placed;
+    }
+  }
+  return PlaceAnywhere(job, request, free);
+}
+
+PlacementResult Capacity::PlaceAnywhere(const Job& job,
+                                        const PlacementRequest& request,
+                                        const FreeNodes& free) const {
+  const int group = fabric_.FindGroup(request.group);
+  if (group < 0 ||
+      fabric_.groups[static_cast<size_t>(group)].smallest.gpus >= job.spec.gpus_per_node) {
+    return Place(free, request);
+  }
+  FreeNodes large_enough = free;
+  for (const Node& node : state_.nodes) {
+    if (node.identity.capacity.gpus < job.spec.gpus_per_node) {
+      large_enough.Remove(node.id);
+    }
+  }
+  return Place(large_enough, request);
+}
+
+std::optional<Part> Capacity::Room(NodeId node, JobId job) const {
+  if (taken_[node.value()]) {
+    return std::nullopt;
+  }
+  if (idle_.Contains(node)) {
+    return FullRoom(node).Left();
+  }
+  std::optional<NodeRoom> room = rooms_[node.value()];
+  const NodeUse& use = state_.uses[node.value()];
+  if (std::ranges::find(use.claimants, job) != use.claimants.end()) {
+    // What it claims itself is kept for it.
+    const std::optional<Claim>& claim = ClaimOf(state_, job);
+    if (!claim->part) {
+      return use.idle() ? std::optional(FullRoom(node).Left()) : std::nullopt;
+    }
+    if (room) {
+      room->GiveBack(*claim->part);
+    }
+  }
+  return room ? std::optional(room->Left()) : std::nullopt;
+}
+
+std::optional<Capacity::PartPlacement> Capacity::PlacePart(const Job& job,
+                                                           const PlacementRequest& request) const {
+  if (const auto placed = FindRoom(job, request, job.avoid)) {
+    return placed;
+  }
+  const PlacementResult whole = PlaceWhole(job, request, idle_);
+  if (!whole.nodes.empty()) {
+    return OnNode(job, whole.nodes.front());
+  }
+  return job.avoid.empty() ? std::nullopt : FindRoom(job, request, {});
+}
+
+std::optional<Capacity::PartPlacement> Capacity::FindRoom(const Job& job,
+                                                          const PlacementRequest& request,
+                                                          const std::vector<NodeId>& avoid) const {
+  // The fewest free GPUs first: nodes that are whole stay whole.
+  for (uint32_t gpus = job.spec.gpus_per_node; gpus <= kGpusPerNodeMax; ++gpus) {
+    std::optional<PartPlacement> found;
+    for (const NodeId node : rooms_by_gpus_[gpus]) {
+      const bool is_former = std::ranges::find(request.former, node) != request.former.end();
+      if ((found && !is_former) || !ZoneSuits(request, node) ||
+          std::ranges::find(avoid, node) != avoid.end()) {
+        continue;
+      }
+      auto part = PartOf(job.spec, state_.nodes[node.value()].identity.capacity);
+      const Part room = rooms_[node.value()]->Left();
+      if (part && Covers(room, *part)) {
+        part->devices = ChooseDevices(room.devices, part->gpus);
+        found = {node, part};
+      }
+    }
+    if (found) {
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Capacity::PartPlacement> Capacity::OnNode(const Job& job, NodeId node) const {
+  auto part = PartOf(job.spec, state_.nodes[node.value()].identity.capacity);
+  const auto room = Room(node, job.id);
+  if (!room || (part && !Covers(*room, *part)) || (!part && !state_.uses[node.value()].idle())) {
+    return std::nullopt;
+  }
+  if (part) {
+    part->devices = ChooseDevices(room->devices, part->gpus);
+  }
+  return PartPlacement{node, part};
+}
+
+void Capacity::TakeWhole(const std::vector<NodeId>& nodes) {
+  for (const NodeId node : nodes) {
+    idle_.Remove(node);
+    taken_[node.value()] = true;
+    if (auto& room = rooms_[node.value()]) {
+      rooms_by_gpus_[room->Left().gpus].erase(node);
+      room.reset();
+    }
+  }
+}
+
+void Capacity::TakePart(NodeId node, const Part& part) {
+  std::optional<NodeRoom> room = idle_.Contains(node) ? FullRoom(node) : rooms_[node.value()];
+  idle_.Remove(node);
+  parted_[node.value()] = true;
+  if (room) {
+    room->Take(part);
+    SetRoom(node, *room);
+  }
+}
+
+void Capacity::Unclaim(const Claim& claim) {
+  for (const NodeId node : claim.nodes) {
+    const NodeUse& use = state_.uses[node.value()];
+    if (!TakesWork(state_.nodes[node.value()]) || taken_[node.value()]) {
+      continue;
+    }
+    if (auto& room = rooms_[node.value()]; room && claim.part) {
+      NodeRoom more = *room;
+      more.GiveBack(*claim.part);
+      SetRoom(node, more);
+    } else if (use.idle() && use.claimants.size() == 1) {
+      idle_.Add(node);
+    }
+  }
+}
+
+}  // namespace tide

@@ -1,0 +1,114 @@
+#include "scheduler/core/policy/runners.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace tide {
+namespace {
+
+bool IsLeaving(const Job& job) {
+  return std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
+}
+
+bool SameOwner(const Job& a, const Job& b) {
+  return a.user == b.user && a.spec.project == b.spec.project;
+}
+
+}  // namespace
+
+Duration CostOfSuspension(const Job& job, const Policy& policy) {
+  for (size_t i = job.attempts.size(); i-- > 1;) {
+    const Attempt& left = job.attempts[i - 1];
+    const Attempt& next = job.attempts[i];
+    if (left.end_cause == StopCause::kPreempted && left.notice_at.is_set() &&
+        left.released_at.is_set() && next.running_at.is_set()) {
+      return (left.released_at - left.notice_at) + (next.running_at - next.placed_at);
+    }
+  }
+  return policy.assumed_cost;
+}
+
+Duration SliceOf(const Job& job, const Policy& policy) {
+  return std::max(policy.minimum_run, CostOfSuspension(job, policy) * policy.preemption_tax);
+}
+
+Runners::Runners(const ClusterState& state, const Policy& policy, const Shares& shares, Instant now)
+    : policy_(policy), now_(now) {
+  for (const JobId id : state.live) {
+    const Job& job = state.jobs.at(id);
+    const Attempt& attempt = job.attempts.back();
+    Runner runner;
+    runner.job = &job;
+    runner.allocation = AllocationOf(job);
+    runner.use = shares.UseOf(job);
+    runner.loss = CostOfSuspension(job, policy).millis() * ChargedGpus(job.spec);
+    runner.leaving = IsLeaving(job);
+    runner.safe_until = Instant::Never();
+    runner.overtaken_until = Instant::Never();
+    if (attempt.running_at.is_set()) {
+      runner.safe_until = attempt.running_at + SliceOf(job, policy);
+    }
+    if (attempt.opportunistic) {
+      runner.overtaken_until = attempt.placed_at + policy.opportunistic_run;
+    }
+    runners_.push_back(runner);
+  }
+  std::sort(runners_.begin(), runners_.end(), [](const Runner& a, const Runner& b) {
+    const auto key = [](const Runner& runner) {
+      const int64_t gpus = ChargedGpus(runner.job->spec);
+      return std::tuple(runner.job->spec.priority, runner.loss / gpus, -runner.use);
+    };
+    const auto a_key = key(a);
+    const auto b_key = key(b);
+    if (a_key != b_key) {
+      return a_key < b_key;
+    }
+    const Instant a_start = a.job->attempts.back().placed_at;
+    const Instant b_start = b.job->attempts.back().placed_at;
+    return std::tuple(b_start, b.job->id) < std::tuple(a_start, a.job->id);
+  });
+  for (size_t i = 0; i < runners_.size(); ++i) {
+    by_job_.emplace_back(runners_[i].job->id, i);
+  }
+  std::sort(by_job_.begin(), by_job_.end());
+}
+
+const Runner* Runners::Find(JobId job) const {
+  const auto it = std::lower_bound(by_job_.begin(), by_job_.end(), std::pair(job, size_t{0}));
+  return it != by_job_.end() && it->first == job ? &runners_[it->second] : nullptr;
+}
+
+bool Runners::MayTake(const Job& waiting, int64_t use, const Runner& runner) const {
+  const Job& running = *runner.job;
+  if (running.spec.priority != waiting.spec.priority) {
+    return running.spec.priority < waiting.spec.priority;
+  }
+  const bool own = SameOwner(waiting, running);
+  if (runner.overtaken_until <= now_ && (own ? waiting.id < running.id : use <= runner.use)) {
+    return true;
+  }
+  if (own || runner.safe_until > now_) {
+    return false;
+  }
+  const int64_t slice = policy_.minimum_run.millis() * ChargedGpus(waiting.spec);
+  return (use + slice) * policy_.share_margin <= runner.use;
+}
+
+Instant Runners::NextChange(int32_t priority) const {
+  Instant next = Instant::Never();
+  for (const Runner& runner : runners_) {
+    if (runner.leaving || runner.job->spec.priority != priority) {
+      continue;
+    }
+    for (const Instant when : {runner.safe_until, runner.overtaken_until}) {
+      if (when > now_) {
+        next = std::min(next, when);
+      } else if (when != Instant::Never()) {
+        next = std::min(next, now_ + policy_.review);  // shares drift
+      }
+    }
+  }
+  return next;
+}
+
+}  // namespace tide

@@ -1,0 +1,48 @@
+#pragma once
+// The running jobs as seen by those that wait: which may be asked to leave, and in which order.
+
+#include <vector>
+
+#include "scheduler/core/policy/order.h"
+
+namespace tide {
+
+struct Runner {
+  const Job* job = nullptr;
+  const Allocation* allocation = nullptr;
+  int64_t use = 0;          // of its owner, lately
+  int64_t loss = 0;         // GPU-milliseconds lost when it leaves now
+  Instant safe_until;       // from other owners of its class
+  Instant overtaken_until;  // from a job of its class that it overtook; Never = it overtook none
+  bool leaving = false;     // saves or stops already
+};
+
+// How long a suspension of the job takes it from its work: measured if it was suspended before.
+[[nodiscard]] Duration CostOfSuspension(const Job& job, const Policy& policy);
+// How long it runs before others of its class may take its nodes: sharing costs it at most one part
+// in `preemption_tax`.
+[[nodiscard]] Duration SliceOf(const Job& job, const Policy& policy);
+
+class Runners {
+ public:
+  // Cost: O(live log live).
+  Runners(const ClusterState& state, const Policy& policy, const Shares& shares, Instant now);
+
+  // Cheapest victims first: lowest class, least lost for a GPU, owner that used most, latest start.
+  [[nodiscard]] const std::vector<Runner>& all() const { return runners_; }
+  // Pointers rise in the same order. nullptr: it does not run.
+  [[nodiscard]] const Runner* Find(JobId job) const;
+
+  // May `waiting`, whose owner used `use`, have the nodes of `runner`?
+  [[nodiscard]] bool MayTake(const Job& waiting, int64_t use, const Runner& runner) const;
+  // When time alone next changes an answer of MayTake for a job of this class.
+  [[nodiscard]] Instant NextChange(int32_t priority) const;
+
+ private:
+  const Policy& policy_;
+  Instant now_;
+  std::vector<Runner> runners_;
+  std::vector<std::pair<JobId, size_t>> by_job_;  // ascending
+};
+
+}  // namespace tide
