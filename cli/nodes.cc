@@ -7,8 +7,8 @@
 
 #include "cli/context.h"
 #include "cli/job_view.h"
-#include "cli/node_set.h"
 #include "cli/verbs.h"
+#include "common/cluster/node_set.h"
 
 namespace tide::cli {
 namespace {

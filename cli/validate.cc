@@ -9,8 +9,8 @@
 #include "cli/follow.h"
 #include "cli/interrupt.h"
 #include "cli/job_view.h"
-#include "cli/node_set.h"
 #include "cli/verbs.h"
+#include "common/cluster/node_set.h"
 #include "common/spec/span_text.h"
 
 namespace tide::cli {

@@ -15,16 +15,6 @@ constexpr size_t kShownMax = 60;  // bytes of a wrong value in a message
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 constexpr double kGibibytesMax = 1024.0 * 1024.0;
 
-// "/resources/nodes" as people say it: resources.nodes.
-std::string Spoken(const std::string& pointer) {
-  if (pointer.empty()) {
-    return "the spec";
-  }
-  std::string name = pointer.substr(1);
-  std::replace(name.begin(), name.end(), '/', '.');
-  return name;
-}
-
 // A key as one step of a JSON pointer: "a/b" is "a~1b".
 std::string PointerStep(std::string_view key) {
   std::string step;
@@ -70,6 +60,16 @@ std::string UnknownKeyAdvice(const std::string& key,
 
 }  // namespace
 
+// "/resources/nodes" as people say it: resources.nodes.
+std::string FieldReader::Spoken(const std::string& pointer) const {
+  if (pointer.empty()) {
+    return document_;
+  }
+  std::string name = pointer.substr(1);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
 void FieldReader::Add(const Value& value, std::string message, std::string suggestion) {
   findings_.push_back({value.pointer,
                        value.node->line,
@@ -78,8 +78,7 @@ void FieldReader::Add(const Value& value, std::string message, std::string sugge
                        std::move(suggestion)});
 }
 
-void FieldReader::Entries(const Value& value,
-                          const std::function<void(const std::string&, const Value&)>& read) {
+void FieldReader::Entries(const Value& value, const ReadEntry& read) {
   places_[value.pointer] = {value.node->line, value.node->column};
   if (value.node->kind != yaml::Kind::kMap) {
     Add(value, Spoken(value.pointer) + " must be a group of keys, not " + Shown(*value.node));
@@ -99,14 +98,15 @@ void FieldReader::Entries(const Value& value,
       continue;
     }
     places_[at_key.pointer] = {entry->line, entry->column};
-    read(key->text, {entry.get(), at_key.pointer});
+    read(at_key, {entry.get(), at_key.pointer});
   }
 }
 
 void FieldReader::Map(const Value& value,
                       const std::vector<Field>& fields,
                       const Elsewhere& elsewhere) {
-  Entries(value, [&](const std::string& key, const Value& entry) {
+  Entries(value, [&](const Value& at_key, const Value& entry) {
+    const std::string& key = at_key.node->text;
     const auto field = std::find_if(
         fields.begin(), fields.end(), [&](const Field& each) { return each.key == key; });
     if (field != fields.end()) {
@@ -115,13 +115,23 @@ void FieldReader::Map(const Value& value,
       }
       return;
     }
-    const auto& all = value.node->entries;
-    const auto found = std::find_if(
-        all.begin(), all.end(), [&](const auto& each) { return each.first->text == key; });
-    Add({found->first.get(), entry.pointer},
-        "unknown key `" + key + "`",
-        UnknownKeyAdvice(key, fields, elsewhere));
+    Add(at_key, "unknown key `" + key + "`", UnknownKeyAdvice(key, fields, elsewhere));
   });
+}
+
+void FieldReader::Require(const Value& value, const std::vector<std::string_view>& keys) {
+  if (value.node->kind != yaml::Kind::kMap) {
+    return;
+  }
+  const auto& all = value.node->entries;
+  for (const std::string_view key : keys) {
+    const bool there = std::any_of(all.begin(), all.end(), [&](const auto& each) {
+      return each.first->text == key && each.second->kind != yaml::Kind::kNull;
+    });
+    if (!there) {
+      Add(value, Spoken(value.pointer) + " lacks the key `" + std::string(key) + "`");
+    }
+  }
 }
 
 bool FieldReader::IsScalar(const Value& value, std::string_view wanted) {
@@ -159,7 +169,7 @@ void FieldReader::TextList(const Value& value, std::vector<std::string>& out) {
 }
 
 void FieldReader::TextMap(const Value& value, std::map<std::string, std::string>& out) {
-  Entries(value, [&](const std::string& key, const Value& entry) { Text(entry, out[key]); });
+  Entries(value, [&](const Value& key, const Value& entry) { Text(entry, out[key.node->text]); });
 }
 
 void FieldReader::Flag(const Value& value, bool& out) {

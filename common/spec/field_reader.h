@@ -23,6 +23,9 @@ struct Value {
 
 class FieldReader {
  public:
+  // `document`: how messages call the whole text.
+  explicit FieldReader(std::string_view document = "the spec") : document_(document) {}
+
   struct Field {
     std::string_view key;
     std::function<void(const Value&)> read;
@@ -37,6 +40,13 @@ class FieldReader {
   // Hands each entry to its field. Unknown, duplicate and non-text keys are findings; a value
   // written as null counts as absent.
   void Map(const Value& value, const std::vector<Field>& fields, const Elsewhere& elsewhere = {});
+
+  // Hands each entry of a group whose keys are names to `read`, with the key's own place.
+  // Duplicate and non-text keys are findings.
+  using ReadEntry = std::function<void(const Value& key, const Value& entry)>;
+  void Entries(const Value& value, const ReadEntry& read);
+  // Adds a finding for each of `keys` that the group lacks; none for what is no group.
+  void Require(const Value& value, const std::vector<std::string_view>& keys);
 
   void Text(const Value& value, std::string& out);
   void TextList(const Value& value, std::vector<std::string>& out);
@@ -55,6 +65,7 @@ class FieldReader {
   // has a finding gets no second one.
   void Place(std::vector<SpecFinding> findings);
 
+  [[nodiscard]] size_t count() const { return findings_.size(); }
   // All findings in the order of the text; the object is empty afterwards.
   [[nodiscard]] std::vector<SpecFinding> Take();
 
@@ -63,10 +74,10 @@ class FieldReader {
     int line = 1;
     int column = 1;
   };
-  void Entries(const Value& value,
-               const std::function<void(const std::string& key, const Value&)>& read);
   [[nodiscard]] Position PlaceOf(std::string pointer) const;
+  [[nodiscard]] std::string Spoken(const std::string& pointer) const;
 
+  const std::string document_;
   std::vector<SpecFinding> findings_;
   std::map<std::string, Position> places_;  // by pointer
 };

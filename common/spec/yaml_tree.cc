@@ -16,7 +16,7 @@
 namespace tide::yaml {
 namespace {
 
-constexpr size_t kTextMax = 1U << 20U;
+constexpr size_t kMebibyte = 1U << 20U;
 constexpr size_t kAnchorsMax = 100;
 constexpr size_t kDepthMax = 100;  // before yaml-cpp's own limit, whose message says nothing
 
@@ -42,7 +42,8 @@ bool IsPlainTag(const std::string& tag) {
 // Builds the tree from yaml-cpp's events.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(std::string_view text) : text_(text) {
+  TreeBuilder(std::string_view text, size_t mebibytes_max)
+      : text_(text), mebibytes_max_(mebibytes_max) {
     for (size_t i = 0; i < text.size(); ++i) {
       if (text[i] == '\n') {
         line_starts_.push_back(i + 1);
@@ -151,8 +152,9 @@ class TreeBuilder : public YAML::EventHandler {
 
   void Spend(const YAML::Mark& mark, size_t bytes) {
     spent_ += bytes;
-    if (spent_ > 2 * kTextMax) {
-      throw Refusal(mark, "the aliases make the text longer than 1 MiB");
+    if (spent_ > 2 * mebibytes_max_ * kMebibyte) {
+      throw Refusal(
+          mark, "the aliases make the text longer than " + std::to_string(mebibytes_max_) + " MiB");
     }
   }
 
@@ -204,6 +206,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   const std::string_view text_;
+  const size_t mebibytes_max_;
   std::vector<size_t> line_starts_ = {0};
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, NodePtr> anchors_;
@@ -218,18 +221,19 @@ Document Refuse(std::pair<int, int> place, std::string message) {
   return {nullptr, {{"", place.first, place.second, std::move(message), ""}}};
 }
 
-Document ParseChecked(std::string_view text) {
-  TreeBuilder builder(text);
+Document ParseChecked(std::string_view text, const DocumentKind& kind) {
+  const std::string name(kind.name);
+  TreeBuilder builder(text, kind.mebibytes_max);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder) || builder.root() == nullptr) {
-      return Refuse({1, 1}, "the text is empty; a spec begins with `version: 1`");
+      return Refuse({1, 1}, "the text is empty; a " + name + " begins with `version: 1`");
     }
-    TreeBuilder second(text);
+    TreeBuilder second(text, kind.mebibytes_max);
     if (parser.HandleNextDocument(second)) {
       return Refuse(builder.Place(second.start()),
-                    "a second document begins here; a spec is one document");
+                    "a second document begins here; a " + name + " is one document");
     }
   } catch (const Refusal& refusal) {
     return Refuse(builder.Place(refusal.mark), refusal.msg);
@@ -243,10 +247,11 @@ Document ParseChecked(std::string_view text) {
 
 }  // namespace
 
-Document Parse(std::string_view text) {
-  if (text.size() > kTextMax) {
+Document Parse(std::string_view text, const DocumentKind& kind) {
+  if (text.size() > kind.mebibytes_max * kMebibyte) {
     return Refuse({1, 1},
-                  "the text has " + std::to_string(text.size()) + " bytes; at most 1 MiB is read");
+                  "the text has " + std::to_string(text.size()) + " bytes; at most " +
+                      std::to_string(kind.mebibytes_max) + " MiB is read");
   }
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) {
@@ -257,7 +262,7 @@ Document Parse(std::string_view text) {
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     return Refuse({static_cast<int>(line), 1}, "this line is not UTF-8 text");
   }
-  return ParseChecked(text);
+  return ParseChecked(text, kind);
 }
 
 }  // namespace tide::yaml

@@ -38,8 +38,14 @@ struct Document {
   std::vector<SpecFinding> findings;  // syntax, several documents, size, anchors
 };
 
+// What is read: how messages call it, and how long it may be.
+struct DocumentKind {
+  std::string_view name = "spec";
+  size_t mebibytes_max = 1;
+};
+
 // Reads one document. Never throws.
-// Limits: 1 MiB of text, also after aliases are replaced; 100 anchors and 100 aliases.
-[[nodiscard]] Document Parse(std::string_view text);
+// Limits: the kind's length, also after aliases are replaced; 100 anchors and 100 aliases.
+[[nodiscard]] Document Parse(std::string_view text, const DocumentKind& kind = {});
 
 }  // namespace tide::yaml

@@ -19,7 +19,7 @@ SKIPPED_FOLDERS = {".git", "build", "node_modules", "dist", "__pycache__"}
 MAX_LINES = 800
 MAX_README_LINES = 60
 
-CORES = ("scheduler/core/", "agent/core/")
+CORES = ("scheduler/core/", "agent/core/", "common/fabric/")
 
 
 class Ban:

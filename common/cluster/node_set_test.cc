@@ -1,9 +1,8 @@
-#include "cli/node_set.h"
+#include "common/cluster/node_set.h"
 
 #include <catch2/catch.hpp>
 
 using namespace tide;
-using namespace tide::cli;
 using Names = std::vector<std::string>;
 
 TEST_CASE("brackets stand for numbers") {
@@ -24,8 +23,26 @@ TEST_CASE("what is no set of nodes is refused") {
                           "n[-1]",
                           "n[1,]",
                           "n[1-999999999]",
-                          "n[1-200]m[1-200]"}) {
+                          "n[1-200]m[1-200]",
+                          "n]",
+                          "n[1]]",
+                          "n[[1]"}) {
     INFO(bad);
     CHECK_FALSE(ExpandNodes({bad}));
   }
+}
+
+TEST_CASE("sets are bounded, and so is the work for them") {
+  CHECK(ExpandNodes({"n[1-4]"}, 4)->size() == 4);
+  CHECK_FALSE(ExpandNodes({"n[1-5]"}, 4));
+  CHECK_FALSE(ExpandNodes({"n[1-3,5-6]"}, 4));
+  CHECK_FALSE(ExpandNodes({"n[1-2]", "m[1-3]"}, 4));
+  CHECK_FALSE(ExpandNodes({"n[0-4294967295]"}));
+  std::string brackets;
+  for (int i = 0; i < 100'000; ++i) {
+    brackets += "[1]";
+  }
+  const auto refused = ExpandNodes({brackets});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.size() < 200);
 }

@@ -1,0 +1,23 @@
+#pragma once
+// Sets of nodes in short: a-l07-n[01-03,07] is four nodes.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace tide {
+
+inline constexpr size_t kNodesNamedMax = 10'000;  // by one command
+
+// Replaces every bracket of each word by the numbers it stands for, leading zeros kept; the last
+// bracket counts fastest.
+// Errors: kInvalidArgument for an unfinished bracket, a backward range, a name of more than 255
+// letters, or more than `most` nodes.
+// Cost: O(letters of the result).
+[[nodiscard]] Result<std::vector<std::string>> ExpandNodes(const std::vector<std::string>& words,
+                                                           size_t most = kNodesNamedMax);
+
+}  // namespace tide

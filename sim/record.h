@@ -1,0 +1,42 @@
+#pragma once
+// What happened to one job of the trace, and to the run as a whole: what every policy leaves
+// behind and every figure is computed from.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/ledger.h"
+
+namespace tide::sim {
+
+// Times are milliseconds of virtual time from the start of the trace.
+struct JobRecord {
+  uint32_t gpus = 0;
+  int64_t submit_ms = 0;
+  int64_t first_start_ms = -1;
+  int64_t end_ms = -1;  // -1 = never ended
+  int64_t duration_ms = 0;
+  int64_t wait_ms = 0;        // without nodes, in all
+  int64_t fault_wait_ms = 0;  // of it after faults
+  Ledger held;                // GPU-milliseconds on its nodes, by class
+  uint32_t preemptions = 0;
+  uint32_t faults = 0;
+};
+
+struct CrossZone {
+  uint32_t jobs_max = 0;    // at a time
+  uint32_t jobs_total = 0;  // allocations that crossed
+  uint32_t pairs_max = 0;   // of the communication plan, over one boundary
+};
+
+struct RunRecord {
+  std::string policy;
+  std::vector<JobRecord> jobs;
+  UsageMeter meter{0};
+  CrossZone cross_zone;
+  std::vector<int64_t> decide_ns;  // wall time of each decision
+  uint64_t events = 0;             // moments at which something happened
+};
+
+}  // namespace tide::sim

@@ -1,0 +1,56 @@
+#include "sim/workload.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "common/base/prng.h"
+
+namespace tide::sim {
+namespace {
+
+constexpr uint64_t kUsersMax = 1'000'000;
+
+}  // namespace
+
+Result<UserRule> ParseUserRule(const std::string& text) {
+  if (text == "job") {
+    return UserRule{UserRule::Kind::kJob, 0};
+  }
+  if (text == "column") {
+    return UserRule{UserRule::Kind::kColumn, 0};
+  }
+  uint64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count == 0 || count > kUsersMax) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "\"" + text +
+                    "\" is not a rule for users; expected job, column, or a number from "
+                    "1 to " +
+                    std::to_string(kUsersMax));
+  }
+  return UserRule{UserRule::Kind::kCount, count};
+}
+
+void AssignUsers(Trace& trace, const UserRule& rule, uint64_t seed) {
+  Prng prng(seed);
+  for (size_t i = 0; i < trace.jobs.size(); ++i) {
+    switch (rule.kind) {
+      case UserRule::Kind::kJob:
+        trace.jobs[i].user = "user-" + std::to_string(i);
+        break;
+      case UserRule::Kind::kColumn:
+        break;
+      case UserRule::Kind::kCount:
+        trace.jobs[i].user = "user-" + std::to_string(prng.Below(rule.count));
+        break;
+    }
+  }
+}
+
+void Compress(Trace& trace, double factor) {
+  for (TraceJob& job : trace.jobs) {
+    job.submit_s = static_cast<int64_t>(std::floor(static_cast<double>(job.submit_s) / factor));
+  }
+}
+
+}  // namespace tide::sim

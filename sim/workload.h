@@ -1,0 +1,33 @@
+#pragma once
+// What is made of a trace before it is replayed.
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/result.h"
+#include "sim/trace.h"
+
+namespace tide::sim {
+
+// Who submits the jobs: many public traces do not say.
+struct UserRule {
+  enum class Kind : uint8_t {
+    kJob,     // each job has a user of its own
+    kColumn,  // as the trace says
+    kCount,   // `count` users, drawn for each job
+  };
+  Kind kind = Kind::kJob;
+  uint64_t count = 0;
+  bool operator==(const UserRule&) const = default;
+};
+
+// "job", "column" or a number from 1 to 1,000,000. Errors: kInvalidArgument.
+[[nodiscard]] Result<UserRule> ParseUserRule(const std::string& text);
+
+// Names the user of every job.
+void AssignUsers(Trace& trace, const UserRule& rule, uint64_t seed);
+
+// Divides submit times by `factor` > 0, rounded down: the same jobs in less time.
+void Compress(Trace& trace, double factor);
+
+}  // namespace tide::sim
