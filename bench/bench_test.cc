@@ -102,9 +102,7 @@ TEST_CASE("something slow ends early, but not before the least number of samples
 
 TEST_CASE("worlds hold the invariants and are what they say") {
   const auto busy_nodes = [](const World& world) {
-    return std::count_if(world.state.occupants.begin(),
-                         world.state.occupants.end(),
-                         [](const Occupant& each) { return each.job != JobId(); });
+    return std::ranges::count_if(world.state.uses, [](const NodeUse& use) { return !use.idle(); });
   };
   for (const World& world : {BusyWorld(64, 40), HalfBusyWorld(640), WaitingWorld(64, 40)}) {
     CHECK(CheckInvariants(world.state).value_or("") == "");
