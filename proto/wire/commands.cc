@@ -4,23 +4,10 @@
 
 #include "common/base/check.h"
 #include "proto/wire/convert.h"
+#include "proto/wire/topology.h"
 
 namespace tide::wire {
 namespace {
-
-// Names of zones and leaves are restricted to letters, digits, '.', '_' and '-' when a node joins,
-// so they need no escaping.
-std::string TopologyJson(const ClusterState& state, const Job& job) {
-  const Attempt& attempt = job.attempts.back();
-  std::string json = R"({"version":1,"nodes":[)";
-  for (uint32_t index = 0; index < attempt.tasks.size(); ++index) {
-    const NodeIdentity& node = state.nodes[attempt.tasks[index].node.value()].identity;
-    json += index > 0 ? "," : "";
-    json += R"({"node":")" + node.name + R"(","zone":")" + node.zone + R"(","leaf":")" + node.leaf +
-            R"(","first_rank":)" + std::to_string(index * job.spec.ranks_per_node) + "}";
-  }
-  return json + R"(],"ranks_per_node":)" + std::to_string(job.spec.ranks_per_node) + "}";
-}
 
 void FillStart(const ClusterState& state, const Command& command, tide::v1::StartTask* out) {
   const Job* job = state.FindJob(command.job);
