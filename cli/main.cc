@@ -37,6 +37,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddDrainVerbs(app, context);
   AddValidateVerb(app, context);
   AddFaultsVerb(app, context);
+  AddAdminVerb(app, context);
 #ifdef TIDE_HAS_DEV
   AddDevVerb(app, context);
 #endif

@@ -4,12 +4,14 @@
 
 #include "common/base/check.h"
 #include "proto/wire/convert.h"
-#include "proto/wire/topology.h"
 
 namespace tide::wire {
 namespace {
 
-void FillStart(const ClusterState& state, const Command& command, tide::v1::StartTask* out) {
+void FillStart(const ClusterState& state,
+               const Command& command,
+               TopologyCache& topologies,
+               tide::v1::StartTask* out) {
   const Job* job = state.FindJob(command.job);
   TIDE_CHECK(job != nullptr && !job->attempts.empty(), "a start belongs to an attempt");
   const Attempt& attempt = job->attempts.back();
@@ -23,7 +25,7 @@ void FillStart(const ClusterState& state, const Command& command, tide::v1::Star
   }
   out->set_master_port(attempt.master_port);
   out->set_user(job->user);
-  out->set_topology_json(TopologyJson(state, *job));
+  out->set_topology_json(topologies.Of(state, *job));
 }
 
 template <typename Message>
@@ -36,11 +38,13 @@ Message* FillKey(const Command& command, Message* out) {
 
 }  // namespace
 
-tide::v1::Command ToProto(const ClusterState& state, const Command& command) {
+tide::v1::Command ToProto(const ClusterState& state,
+                          const Command& command,
+                          TopologyCache& topologies) {
   tide::v1::Command out;
   switch (command.kind) {
     case CommandKind::kStartTask:
-      FillStart(state, command, FillKey(command, out.mutable_start()));
+      FillStart(state, command, topologies, FillKey(command, out.mutable_start()));
       break;
     case CommandKind::kSuspendTask:
       FillKey(command, out.mutable_suspend())->set_deadline(command.deadline.unix_nanos());

@@ -111,4 +111,14 @@ std::string TopologyJson(const ClusterState& state, const Job& job) {
   return json + "}";
 }
 
+const std::string& TopologyCache::Of(const ClusterState& state, const Job& job) {
+  const Epoch epoch = job.attempts.back().epoch;
+  if (json_.empty() || job_ != job.id || epoch_ != epoch) {
+    json_ = TopologyJson(state, job);
+    job_ = job.id;
+    epoch_ = epoch;
+  }
+  return json_;
+}
+
 }  // namespace tide::wire

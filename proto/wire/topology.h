@@ -21,4 +21,17 @@ inline constexpr size_t kTopologyBytesMax = 96U << 10U;
 //   Cost: O(tasks log zones).
 [[nodiscard]] std::string TopologyJson(const ClusterState& state, const Job& job);
 
+// Remembers the last topology: the starts of a gang follow one another, and each carries the same.
+// Belongs to one thread.
+class TopologyCache {
+ public:
+  // Valid until the next call.
+  [[nodiscard]] const std::string& Of(const ClusterState& state, const Job& job);
+
+ private:
+  JobId job_;
+  Epoch epoch_;
+  std::string json_;
+};
+
 }  // namespace tide::wire

@@ -115,6 +115,21 @@ TEST_CASE("even a job whose every neighbour is in the other zone has a topology"
   CHECK(placed.Topology()["zones"].is_null());
 }
 
+TEST_CASE("a cached topology is that of the job and of the attempt") {
+  Placed placed({"A/l1"});
+  placed.job.id = JobId(1);
+  TopologyCache cache;
+  const std::string first = cache.Of(placed.state, placed.job);
+  CHECK(first == TopologyJson(placed.state, placed.job));
+  Placed other({"A/l1", "A/l1"});
+  other.job.id = JobId(2);
+  CHECK(cache.Of(other.state, other.job) == TopologyJson(other.state, other.job));
+  CHECK(cache.Of(placed.state, placed.job) == first);
+  placed.job.attempts.back().epoch = Epoch(2);
+  placed.Add("n1", "A/l2");
+  CHECK(cache.Of(placed.state, placed.job) == TopologyJson(placed.state, placed.job));
+}
+
 TEST_CASE("readers see the pairs of an attempt across zones, and only of such") {
   const Placed one({"A/l1", "A/l2"});
   CHECK_FALSE(ToProto(one.state, one.job).attempts(0).has_cross_zone_pairs());

@@ -253,7 +253,10 @@ Command For(CommandKind kind, JobId job) {
 TEST_CASE("every command is filled") {
   World world(Cluster().Zone("A").Leaf(2));
   const JobId job = world.Submit(AJob().Nodes(2));
-  const auto convert = [&](CommandKind kind) { return ToProto(world.state, For(kind, job)); };
+  TopologyCache topologies;
+  const auto convert = [&](CommandKind kind) {
+    return ToProto(world.state, For(kind, job), topologies);
+  };
   const auto check_key = [&](const auto& order) {
     CHECK(order.job_id() == job.value());
     CHECK(order.epoch() == 1);
