@@ -30,7 +30,6 @@ struct Placed {
     node.identity.leaf = place.substr(place.find('/') + 1);
     job.attempts.back().tasks.emplace_back().node = node.id;
     state.nodes.push_back(node);
-    state.occupants.emplace_back();
   }
   [[nodiscard]] json Topology() const { return json::parse(TopologyJson(state, job)); }
 };
