@@ -39,6 +39,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddValidateVerb(app, context);
   AddFaultsVerb(app, context);
   AddSimVerb(app, context);
+  AddAdminVerb(app, context);
 #ifdef TIDE_HAS_DEV
   AddDevVerb(app, context);
 #endif

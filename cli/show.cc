@@ -36,6 +36,19 @@ class Header {
   std::string out_;
 };
 
+// What the last attempt sends between zones; "" if it lies in one.
+std::string CrossZone(const json& job) {
+  const json& attempts = Items(job, "attempts");
+  if (attempts.empty() || !Member(attempts.back(), "cross_zone_pairs").is_object()) {
+    return "";
+  }
+  const json& pairs = Member(attempts.back(), "cross_zone_pairs");
+  const int64_t plan = Number(pairs, "plan", 0);
+  return std::to_string(plan) + (plan == 1 ? " pair" : " pairs") + " of nodes in the plan, " +
+         std::to_string(Number(pairs, "ring", 0)) + " in a ring, " +
+         std::to_string(Number(pairs, "nccl_tree", 0)) + " in NCCL's trees";
+}
+
 std::string JobHeader(const json& job, const Style& style) {
   const json& spec = Member(job, "spec");
   const json& resources = Member(spec, "resources");
@@ -65,6 +78,7 @@ std::string JobHeader(const json& job, const Style& style) {
              FormatDuration(RunTime(job, now)) + ", waited " + FormatDuration(WaitTime(job, now)) +
                  ", suspended " + std::to_string(suspensions) +
                  (suspensions == 1 ? " time" : " times"));
+  header.Add("cross-zone", CrossZone(job));
   header.Add("progress", Progress(job));
   if (saved.is_object()) {
     header.Add("checkpoint",

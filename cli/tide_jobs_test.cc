@@ -160,6 +160,19 @@ TEST_CASE("show prints header, attempts and the spec that submit takes") {
                         .out)["resources"]["nodes"] == 64);
 }
 
+TEST_CASE("show says what a job sends between zones, if it does") {
+  FakeServer server;
+  json job = Finished("j-1", "succeeded", 0);
+  job["attempts"].back()["cross_zone_pairs"] = nullptr;
+  server.OnGet("/v1/jobs/j-1", job.dump());
+  CHECK(RunTide({"show", "j-1"}, Using(server)).out.find("cross-zone") == std::string::npos);
+  job["attempts"].back()["cross_zone_pairs"] = {{"plan", 1}, {"ring", 2}, {"nccl_tree", 7}};
+  server.OnGet("/v1/jobs/j-1", job.dump());
+  CHECK(RunTide({"show", "j-1"}, Using(server))
+            .out.find("cross-zone:  1 pair of nodes in the plan, 2 in a ring, 7 in NCCL's trees") !=
+        std::string::npos);
+}
+
 TEST_CASE("show --spec round-trips through submit") {
   FakeServer server;
   json job = Job("j-1", "queued");

@@ -23,6 +23,7 @@ void AddDrainVerbs(CLI::App& app, Context& context);  // drain, undrain
 void AddValidateVerb(CLI::App& app, Context& context);
 void AddFaultsVerb(CLI::App& app, Context& context);
 void AddSimVerb(CLI::App& app, Context& context);
+void AddAdminVerb(CLI::App& app, Context& context);  // admin topology check
 // Lives in cli/dev; linked only where that folder is part of the build.
 void AddDevVerb(CLI::App& app, Context& context);
 

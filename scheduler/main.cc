@@ -10,8 +10,10 @@
 #include <string>
 
 #include "common/base/exit_codes.h"
+#include "common/cluster/cluster_text.h"
 #include "common/log/log.h"
 #include "common/rpc/rpc.h"
+#include "scheduler/server/admission.h"
 #include "scheduler/server/loop.h"
 #include "scheduler/server/scheduler_service.h"
 #include "scheduler/store/sqlite_database.h"
@@ -27,6 +29,8 @@ struct Options {
   std::string log_format = "text";
   int64_t isolation_timeout_ms = 600'000;
   int64_t heartbeat_ms = 1000;
+  std::string cluster;  // file; "" = none
+  std::string admit;    // "" = listed with a cluster file, any without
 };
 
 int Complain(const std::string& message, int code) {
@@ -59,6 +63,24 @@ Result<std::unique_ptr<Store>> OpenStore(const std::string& address) {
   return Store::Open(std::move(database), "pid " + std::to_string(::getpid()), SystemNow());
 }
 
+// Who may join; the file's limits go into `policy`.
+Result<Admission> ReadCluster(const Options& options, Policy& policy) {
+  if (options.cluster.empty()) {
+    if (options.admit == "listed") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--admit listed needs the list: name the cluster file with --cluster");
+    }
+    return Admission();
+  }
+  TIDE_ASSIGN(ClusterSpec cluster, LoadClusterFile(options.cluster));
+  policy.cross_zone_jobs_max = cluster.fabric.cross_zone_jobs_max;
+  log::Info(
+      "Cluster",
+      {{"Name", cluster.name}, {"Zones", cluster.zones.size()}, {"Nodes", CountNodes(cluster)}});
+  return Admission(std::move(cluster),
+                   options.admit == "any" ? AdmitPolicy::kAny : AdmitPolicy::kListed);
+}
+
 // Blocks until SIGTERM or SIGINT, which every thread has masked.
 void WaitForSignal() {
   sigset_t signals;
@@ -85,6 +107,12 @@ int Serve(const Options& options) {
                         options.listen + " could run programs",
                     kExitUsage);
   }
+  Policy policy;
+  policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
+  const auto admission = ReadCluster(options, policy);
+  if (!admission) {
+    return Complain(admission.error().message, kExitUsage);
+  }
   auto store = OpenStore(options.store);
   if (!store) {
     return Complain(store.error().message,
@@ -94,8 +122,6 @@ int Serve(const Options& options) {
   if (!state) {
     return Complain(state.error().message, kExitStore);
   }
-  Policy policy;
-  policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
   LivenessPolicy liveness;
   liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
 
@@ -104,7 +130,8 @@ int Serve(const Options& options) {
   Loop loop(std::move(*store), std::move(*state), policy, liveness, view, sessions);
   loop.Start();
   const auto scheduler_service = MakeSchedulerService(loop, view, token);
-  const auto agent_service = MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat);
+  const auto agent_service =
+      MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat, *admission);
 
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());
@@ -141,6 +168,9 @@ int main(int argc, char** argv) {
                  options.isolation_timeout_ms,
                  "agents that are cut off stop their tasks after this");
   app.add_option("--heartbeat-ms", options.heartbeat_ms, "interval of agents' heartbeats");
+  app.add_option("--cluster", options.cluster, "cluster file: groups, zones, leaves, nodes");
+  app.add_option("--admit", options.admit, "who may join: listed (in the cluster file) or any")
+      ->check(CLI::IsMember({"listed", "any"}));
   app.add_option("--log-format", options.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}));
   try {

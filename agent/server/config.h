@@ -14,9 +14,9 @@ namespace tide::agent {
 struct AgentConfig {
   std::string scheduler;  // "unix:/path" or "host:port"
   std::string name;
-  std::string group = "default";
-  std::string zone = "A";
-  std::string leaf = "l1";
+  std::string group;                       // "" = as the cluster file says, or `default`
+  std::string zone;                        // "" = as the cluster file says, or `A`
+  std::string leaf;                        // "" = as the cluster file says, or `l1`
   std::string listen;                      // for peers and the API
   std::string address;                     // MASTER_ADDR for rank 0 here
   std::string state_dir;                   // journal and logs

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/base/time.h"
 #include "common/log/log.h"
 #include "tide/v1/agent.grpc.pb.h"
 
@@ -11,11 +12,14 @@ namespace tide::agent {
 namespace {
 
 constexpr int64_t kRetryPauseNs = 200'000'000;
+// A refusal is a person's to mend, or another leader's: no hurry, and each try is a line of a log.
+constexpr int64_t kRefusedPauseNs = 1'000'000'000;
 
 }  // namespace
 
 struct Link::Stream {
   uint64_t id = 0;
+  bool refused = false;
   grpc::ClientContext context;
   std::unique_ptr<
       grpc::ClientReaderWriterInterface<tide::v1::AgentMessage, tide::v1::SchedulerMessage>>
@@ -98,7 +102,7 @@ void Link::Run() {
     }
     said_unreachable = !status.ok();
     callbacks_.on_lost(stream.id);
-    PauseBeforeRetry();
+    PauseBeforeRetry(stream.refused ? kRefusedPauseNs : kRetryPauseNs);
   }
 }
 
@@ -108,6 +112,7 @@ void Link::Hold(Stream& stream) {
   std::thread writer([this, &stream] { Write(stream); });
   tide::v1::SchedulerMessage message;
   while (stream.wire->Read(&message)) {
+    stream.refused = message.has_refused();
     callbacks_.on_message(stream.id, std::move(message));
     message.Clear();
   }
@@ -140,10 +145,11 @@ void Link::Write(Stream& stream) {
   }
 }
 
-void Link::PauseBeforeRetry() {
+void Link::PauseBeforeRetry(int64_t pause_ns) {
+  const int64_t until = MonotonicNanos() + pause_ns;
   const MutexLock lock(mutex_);
-  if (!stopping_) {
-    changed_.WaitFor(mutex_, kRetryPauseNs);
+  for (int64_t left = pause_ns; !stopping_ && left > 0; left = until - MonotonicNanos()) {
+    changed_.WaitFor(mutex_, left);
   }
 }
 

@@ -46,7 +46,7 @@ class Link {
   void Run();
   void Hold(Stream& stream);
   void Write(Stream& stream);
-  void PauseBeforeRetry();
+  void PauseBeforeRetry(int64_t pause_ns);
 
   const std::string address_;
   const rpc::ClusterToken token_;

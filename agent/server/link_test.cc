@@ -53,6 +53,22 @@ TEST_CASE("the agent dials until there is a scheduler, and again when it is gone
   CHECK(Eventually([&] { return !scheduler.connected(); }));
 }
 
+TEST_CASE("an agent that was refused asks again, but not at once") {
+  Ends ends;
+  FakeScheduler scheduler(ends.address, ends.token);
+  ends.link.Start();
+  REQUIRE(Eventually([&] { return scheduler.hellos().size() == 1; }));
+  tide::v1::SchedulerMessage refusal;
+  refusal.mutable_refused()->set_message("not in the cluster file");
+  scheduler.Send(refusal);
+  REQUIRE(Eventually([&] { return ends.messages == 1; }));
+  const auto refused = std::chrono::steady_clock::now();
+  scheduler.Stop();
+  scheduler.Serve();
+  REQUIRE(Eventually([&] { return scheduler.hellos().size() == 2; }));
+  CHECK(std::chrono::steady_clock::now() - refused >= std::chrono::seconds(1));
+}
+
 TEST_CASE("stopping is quick, with and without a scheduler") {
   for (const bool served : {false, true}) {
     Ends ends;

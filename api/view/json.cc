@@ -72,6 +72,14 @@ json TaskObject(const v1::Task& task) {
           {"exited_at", TimeOrNull(task.exited_at())}};
 }
 
+json PairsOrNull(const v1::Attempt& attempt) {
+  if (!attempt.has_cross_zone_pairs()) {
+    return nullptr;
+  }
+  const v1::CrossZonePairs& pairs = attempt.cross_zone_pairs();
+  return {{"plan", pairs.plan()}, {"ring", pairs.ring()}, {"nccl_tree", pairs.nccl_tree()}};
+}
+
 json AttemptObject(const v1::Attempt& attempt) {
   auto tasks = json::array();
   for (const v1::Task& task : attempt.tasks()) {
@@ -89,7 +97,8 @@ json AttemptObject(const v1::Attempt& attempt) {
           {"start_reason", TextOrNull(attempt.start_reason())},
           {"end_reason", TextOrNull(attempt.end_reason())},
           {"end_detail", TextOrNull(attempt.end_detail())},
-          {"master_port", PositiveOrNull(attempt.master_port())}};
+          {"master_port", PositiveOrNull(attempt.master_port())},
+          {"cross_zone_pairs", PairsOrNull(attempt)}};
 }
 
 json CheckpointObject(const v1::Job& job) {

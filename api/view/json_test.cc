@@ -41,6 +41,18 @@ TEST_CASE("a job has the field names of types.proto, and null for what is unknow
   CHECK(out["attempts"] == json::array());
 }
 
+TEST_CASE("an attempt shows what crosses zones, or null", "[api][json]") {
+  v1::Job job;
+  job.add_attempts();
+  v1::CrossZonePairs& pairs = *job.add_attempts()->mutable_cross_zone_pairs();
+  pairs.set_plan(1);
+  pairs.set_ring(2);
+  pairs.set_nccl_tree(5);
+  const json attempts = json::parse(JobJson(job))["attempts"];
+  CHECK(attempts[0]["cross_zone_pairs"].is_null());
+  CHECK(attempts[1]["cross_zone_pairs"] == json{{"plan", 1}, {"ring", 2}, {"nccl_tree", 5}});
+}
+
 TEST_CASE("an attempt shows its handover and exits", "[api][json]") {
   v1::Job job;
   job.set_id(1);

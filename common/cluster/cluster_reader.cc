@@ -363,11 +363,11 @@ Result<ClusterSpec> LoadClusterFile(const std::string& path) {
   if (parsed.findings.empty()) {
     return std::move(parsed.cluster);
   }
-  std::string lines;
+  std::string message = "the cluster file has mistakes:";
   for (const SpecFinding& finding : parsed.findings) {
-    lines += (lines.empty() ? "" : "\n") + FormatFinding(finding, path);
+    message += "\n" + FormatFinding(finding, path);
   }
-  return Fail(ErrorCode::kInvalidArgument, lines);
+  return Fail(ErrorCode::kInvalidArgument, message);
 }
 
 }  // namespace tide

@@ -4,6 +4,28 @@
 #include <cctype>
 
 namespace tide {
+namespace {
+
+template <typename T>
+using Named = std::vector<std::pair<std::string_view, T>>;
+
+template <typename T>
+void SortByName(Named<T>& entries) {
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return a.first < b.first;
+  });
+}
+
+template <typename T>
+const T* FindName(const Named<T>& sorted, std::string_view name) {
+  const auto found = std::lower_bound(
+      sorted.begin(), sorted.end(), name, [](const auto& entry, std::string_view wanted) {
+        return entry.first < wanted;
+      });
+  return found != sorted.end() && found->first == name ? &found->second : nullptr;
+}
+
+}  // namespace
 
 size_t CountNodes(const ZoneSpec& zone) {
   size_t count = 0;
@@ -42,23 +64,24 @@ ClusterMap::ClusterMap(ClusterSpec cluster) : cluster_(std::move(cluster)) {
   places_.reserve(CountNodes(cluster_));
   for (const ZoneSpec& zone : cluster_.zones) {
     for (const LeafSpec& leaf : zone.leaves) {
+      leaves_.emplace_back(leaf.name, &zone);
       const Place place{FindGroup(cluster_, leaf.group), &zone, &leaf};
       for (const std::string& node : leaf.nodes) {
         places_.emplace_back(node, place);
       }
     }
   }
-  std::sort(places_.begin(), places_.end(), [](const auto& a, const auto& b) {
-    return a.first < b.first;
-  });
+  SortByName(places_);
+  SortByName(leaves_);
 }
 
 const ClusterMap::Place* ClusterMap::Find(std::string_view node) const {
-  const auto found = std::lower_bound(
-      places_.begin(), places_.end(), node, [](const auto& entry, std::string_view name) {
-        return entry.first < name;
-      });
-  return found != places_.end() && found->first == node ? &found->second : nullptr;
+  return FindName(places_, node);
+}
+
+const ZoneSpec* ClusterMap::ZoneOfLeaf(std::string_view leaf) const {
+  const ZoneSpec* const* found = FindName(leaves_, leaf);
+  return found == nullptr ? nullptr : *found;
 }
 
 }  // namespace tide

@@ -75,10 +75,13 @@ class ClusterMap {
   [[nodiscard]] const ClusterSpec& cluster() const { return cluster_; }
   // nullptr for a node that is not in the cluster. Cost: O(log nodes).
   [[nodiscard]] const Place* Find(std::string_view node) const;
+  // nullptr for a leaf that is not in the cluster. Cost: O(log leaves).
+  [[nodiscard]] const ZoneSpec* ZoneOfLeaf(std::string_view leaf) const;
 
  private:
   const ClusterSpec cluster_;
-  std::vector<std::pair<std::string_view, Place>> places_;  // by name
+  std::vector<std::pair<std::string_view, Place>> places_;            // by node
+  std::vector<std::pair<std::string_view, const ZoneSpec*>> leaves_;  // by leaf
 };
 
 }  // namespace tide

@@ -183,11 +183,11 @@ TEST_CASE("zones and groups have names of their own") {
                  "  - { name: A, leaves: [ { name: l2, group: a100, nodes: n2 } ] }\n") ==
         "f:7:13: zone A is there twice, first in line 6\n");
   CHECK(Findings("version: 1\nname: t\ngroups:\n  a: { gpus_per_node: 8 }\n  a: {}\n"
-                 "  b: { gpu_per_node: many }\nzones:\n"
+                 "  b: { gpus: many }\nzones:\n"
                  "  - { name: A, leaves: [ { name: l1, group: a, nodes: n1 } ] }\n") ==
         "f:5:3: key `a` is given twice, first in line 4\n"
         "f:6:6: groups.b lacks the key `gpus_per_node`\n"
-        "f:6:8: unknown key `gpu_per_node` (did you mean `gpus_per_node`?)\n");
+        "f:6:8: unknown key `gpus` (did you mean `gpus_per_node`?)\n");
 }
 
 TEST_CASE("a cluster is bounded before anything is made of it") {
@@ -240,4 +240,6 @@ TEST_CASE("a node is found by its name") {
   CHECK(place->leaf->name == "l2");
   CHECK(map.Find("l2-n5") == nullptr);
   CHECK(map.Find("") == nullptr);
+  CHECK(map.ZoneOfLeaf("l3")->name == "A");
+  CHECK(map.ZoneOfLeaf("l4") == nullptr);
 }

@@ -80,5 +80,5 @@ TEST_CASE("a file that is not there or not right says so") {
   const auto refused = LoadClusterFile(readme);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kInvalidArgument);
-  CHECK(refused.error().message.starts_with(readme + ":"));
+  CHECK(refused.error().message.starts_with("the cluster file has mistakes:\n" + readme + ":"));
 }

@@ -25,6 +25,14 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// "gpus" for "gpus_per_node": an abbreviation says more than a slip of the finger could.
+std::string_view SpelledOut(std::string_view word, const std::vector<std::string_view>& known) {
+  constexpr size_t kTelling = 4;
+  const auto found = std::find_if(
+      known.begin(), known.end(), [&](std::string_view each) { return each.starts_with(word); });
+  return word.size() < kTelling || found == known.end() ? std::string_view() : *found;
+}
+
 bool OneBeginsWithOther(std::string_view a, std::string_view b) {
   constexpr size_t kTelling = 3;  // shorter beginnings say nothing
   return std::min(a.size(), b.size()) >= kTelling && (a.starts_with(b) || b.starts_with(a));
@@ -36,8 +44,8 @@ std::string NearestWord(std::string_view word, const std::vector<std::string_vie
   if (word.empty() || word.size() > kLongestWord) {
     return "";
   }
-  std::string_view best;
-  size_t best_distance = kLongestWord;
+  std::string_view best = SpelledOut(word, known);
+  size_t best_distance = best.empty() ? kLongestWord : 0;
   for (const std::string_view each : known) {
     const size_t distance = EditDistance(word, each);
     if (distance <= std::max<size_t>(1, each.size() / 3) && distance < best_distance) {

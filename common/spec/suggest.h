@@ -7,8 +7,8 @@
 
 namespace tide {
 
-// The known word nearest to `word`, or "" when none is near: at most a third of the letters
-// differ, or one begins with the other.
+// The known word nearest to `word`, or "" when none is near: one that begins with it, else at most
+// a third of the letters differ, else `word` begins with one.
 [[nodiscard]] std::string NearestWord(std::string_view word,
                                       const std::vector<std::string_view>& known);
 

@@ -8,21 +8,10 @@
 namespace tide::wire {
 namespace {
 
-// Names of zones and leaves are restricted to letters, digits, '.', '_' and '-' when a node joins,
-// so they need no escaping.
-std::string TopologyJson(const ClusterState& state, const Job& job) {
-  const Attempt& attempt = job.attempts.back();
-  std::string json = R"({"version":1,"nodes":[)";
-  for (uint32_t index = 0; index < attempt.tasks.size(); ++index) {
-    const NodeIdentity& node = state.nodes[attempt.tasks[index].node.value()].identity;
-    json += index > 0 ? "," : "";
-    json += R"({"node":")" + node.name + R"(","zone":")" + node.zone + R"(","leaf":")" + node.leaf +
-            R"(","first_rank":)" + std::to_string(index * job.spec.ranks_per_node) + "}";
-  }
-  return json + R"(],"ranks_per_node":)" + std::to_string(job.spec.ranks_per_node) + "}";
-}
-
-void FillStart(const ClusterState& state, const Command& command, tide::v1::StartTask* out) {
+void FillStart(const ClusterState& state,
+               const Command& command,
+               TopologyCache& topologies,
+               tide::v1::StartTask* out) {
   const Job* job = state.FindJob(command.job);
   TIDE_CHECK(job != nullptr && !job->attempts.empty(), "a start belongs to an attempt");
   const Attempt& attempt = job->attempts.back();
@@ -43,7 +32,7 @@ void FillStart(const ClusterState& state, const Command& command, tide::v1::Star
   }
   out->set_master_port(attempt.master_port);
   out->set_user(job->user);
-  out->set_topology_json(TopologyJson(state, *job));
+  out->set_topology_json(topologies.Of(state, *job));
   out->set_submitted_at(job->submitted_at.unix_nanos());
 }
 
@@ -57,11 +46,13 @@ Message* FillKey(const Command& command, Message* out) {
 
 }  // namespace
 
-tide::v1::Command ToProto(const ClusterState& state, const Command& command) {
+tide::v1::Command ToProto(const ClusterState& state,
+                          const Command& command,
+                          TopologyCache& topologies) {
   tide::v1::Command out;
   switch (command.kind) {
     case CommandKind::kStartTask:
-      FillStart(state, command, FillKey(command, out.mutable_start()));
+      FillStart(state, command, topologies, FillKey(command, out.mutable_start()));
       break;
     case CommandKind::kSuspendTask:
       FillKey(command, out.mutable_suspend())->set_deadline(command.deadline.unix_nanos());

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "proto/wire/convert.h"
+#include "proto/wire/topology.h"
 
 namespace tide::wire {
 namespace {
@@ -51,6 +52,13 @@ void FillExit(const TaskExit& exit, tide::v1::TaskExit* out) {
   out->set_message(exit.message);
 }
 
+bool LiesInOneZone(const ClusterState& state, const Attempt& attempt) {
+  return std::all_of(attempt.tasks.begin(), attempt.tasks.end(), [&](const Task& task) {
+    return state.nodes[task.node.value()].identity.zone ==
+           state.nodes[attempt.tasks.front().node.value()].identity.zone;
+  });
+}
+
 void FillAttempt(const ClusterState& state,
                  const Job& job,
                  const Attempt& attempt,
@@ -78,6 +86,12 @@ void FillAttempt(const ClusterState& state,
   out->set_start_reason(StartReasonName(attempt.start_reason));
   out->set_end_detail(attempt.end_detail);
   out->set_master_port(attempt.master_port);
+  if (!LiesInOneZone(state, attempt)) {
+    const CrossZonePairs pairs = CountCrossZonePairs(ZonesOf(state, attempt));
+    out->mutable_cross_zone_pairs()->set_plan(pairs.plan);
+    out->mutable_cross_zone_pairs()->set_ring(pairs.ring);
+    out->mutable_cross_zone_pairs()->set_nccl_tree(pairs.nccl_tree);
+  }
   const bool succeeded = attempt.released_at.is_set() && attempt.end_cause == StopCause::kNone &&
                          StateOf(job) == JobState::kFinished;
   out->set_end_reason(succeeded ? "succeeded" : std::string(StopCauseName(attempt.end_cause)));

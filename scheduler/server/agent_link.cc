@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <cctype>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -24,7 +23,9 @@ struct LinkContext {
   SessionRegistry& sessions;
   rpc::ClusterToken token;
   Duration heartbeat;
-  uint64_t streams_joined = 0;  // loop thread only
+  const Admission& admission;
+  uint64_t streams_joined = 0;     // loop thread only
+  wire::TopologyCache topologies;  // loop thread only
 };
 
 using Reactor = grpc::ServerBidiReactor<tide::v1::AgentMessage, tide::v1::SchedulerMessage>;
@@ -37,7 +38,7 @@ class Session final : public AgentSession {
 
   void Send(const Command& command, const ClusterState& state) override {
     tide::v1::SchedulerMessage message;
-    *message.mutable_command() = wire::ToProto(state, command);
+    *message.mutable_command() = wire::ToProto(state, command, link_.topologies);
     if (message.command().has_suspend() && command.deadline.is_set()) {
       // What is left of it, for an agent whose clock is not this one's.
       const Duration left = command.deadline - SystemNow();
@@ -190,16 +191,6 @@ class Session final : public AgentSession {
   bool finished_ TIDE_GUARDED_BY(mutex_) = false;
 };
 
-// Names become file names, table cells and JSON: letters, digits, '.', '_' and '-'.
-bool IsPlainName(const std::string& name) {
-  if (name.empty() || name.size() > 63) {
-    return false;
-  }
-  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
-  });
-}
-
 // The number is that of a job here, but the task belongs to another job: one of a database that was
 // lost, or of the time after the copy that was restored.
 bool IsStranger(const ClusterState& state, const tide::v1::TaskReport& task) {
@@ -231,9 +222,9 @@ void AddFaults(NodeId node, const Message& message, std::vector<EventBody>& even
 // when its reason is read. Only a node that is new has to join first.
 Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
                                         Reply& reply,
+                                        const NodeIdentity& identity,
                                         const tide::v1::Hello& hello,
                                         std::vector<tide::v1::TaskRef>& strangers) {
-  const NodeIdentity identity = wire::IdentityFromProto(hello.node());
   reply.node = batch.NodeFor(identity.name);
   NodeJoined joined{reply.node, identity, {}};
   for (const tide::v1::TaskReport& task : hello.tasks()) {
@@ -307,15 +298,13 @@ class AgentStream final : public Reactor {
 
  private:
   void HandleHello(const tide::v1::Hello& hello) {
-    const NodeIdentity identity = wire::IdentityFromProto(hello.node());
     if (greeted_) {
       session_->Refuse("a stream has one Hello");
       return;
     }
-    if (!IsPlainName(identity.name) || !IsPlainName(identity.group) ||
-        !IsPlainName(identity.zone) || !IsPlainName(identity.leaf)) {
-      session_->Refuse(
-          "a node needs a name, group, zone and leaf of letters, digits, '.', '_' and '-'");
+    const auto identity = link_.admission.Admit(wire::IdentityFromProto(hello.node()));
+    if (!identity) {
+      session_->Refuse(identity.error().message);
       return;
     }
     if (hello.highest_term() > link_.loop.term().value()) {
@@ -325,8 +314,8 @@ class AgentStream final : public Reactor {
     greeted_ = true;
     Request request;
     const auto strangers = std::make_shared<std::vector<tide::v1::TaskRef>>();
-    request.make = [hello, strangers](BatchContext& batch, Reply& reply) {
-      return MakeJoin(batch, reply, hello, *strangers);
+    request.make = [hello, identity = *identity, strangers](BatchContext& batch, Reply& reply) {
+      return MakeJoin(batch, reply, identity, hello, *strangers);
     };
     request.done = [session = session_, strangers, faults = hello.faults_size()](
                        const Reply& reply) {
@@ -415,8 +404,10 @@ std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
                                                     ViewHub& view,
                                                     SessionRegistry& sessions,
                                                     const rpc::ClusterToken& token,
-                                                    Duration heartbeat) {
-  return std::make_unique<AgentLinkService>(LinkContext{loop, view, sessions, token, heartbeat, 0});
+                                                    Duration heartbeat,
+                                                    const Admission& admission) {
+  return std::make_unique<AgentLinkService>(
+      LinkContext{loop, view, sessions, token, heartbeat, admission, 0, {}});
 }
 
 }  // namespace tide

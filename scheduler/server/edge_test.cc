@@ -37,13 +37,14 @@ class Stream {
   void Hello(const std::string& name,
              uint64_t highest_term = 0,
              const std::string& leaf = "l1",
+             const std::string& zone = "A",
              const std::vector<tide::v1::TaskReport>& tasks = {}) {
     tide::v1::AgentMessage message;
     message.mutable_hello()->mutable_tasks()->Assign(tasks.begin(), tasks.end());
     tide::v1::Node* node = message.mutable_hello()->mutable_node();
     node->set_name(name);
     node->set_group("default");
-    node->set_zone("A");
+    node->set_zone(zone);
     node->set_leaf(leaf);
     node->mutable_capacity()->set_gpus(8);
     node->set_port_low(20000);
@@ -95,9 +96,10 @@ class Stream {
 
 class Edge {
  public:
-  Edge() : address_("unix:" + folder_.File("s.sock")) {
+  explicit Edge(Admission admission = {})
+      : address_("unix:" + folder_.File("s.sock")), admission_(std::move(admission)) {
     agents_ = MakeAgentLinkService(
-        world.loop(), world.view(), world.sessions(), Token(), Duration::Seconds(1));
+        world.loop(), world.view(), world.sessions(), Token(), Duration::Seconds(1), admission_);
     scheduler_ = MakeSchedulerService(world.loop(), world.view(), Token());
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
@@ -134,6 +136,7 @@ class Edge {
  private:
   TempDir folder_;
   const std::string address_;
+  const Admission admission_;
   std::unique_ptr<grpc::Service> agents_;
   std::unique_ptr<grpc::Service> scheduler_;
   std::unique_ptr<grpc::Server> server_;
@@ -203,7 +206,7 @@ TEST_CASE("a task of another job that had the number is not taken for this one's
   report.set_submitted_at(start.submitted_at() - 1);  // of a database that was lost
 
   Stream second(edge.address());
-  second.Hello("n1", 0, "l1", {report});
+  second.Hello("n1", 0, "l1", "A", {report});
   const auto welcome = second.Next();
   REQUIRE(welcome.welcome().strangers_size() == 1);
   CHECK(welcome.welcome().strangers(0).job_id() == start.job_id());
@@ -218,7 +221,7 @@ TEST_CASE("a task of another job that had the number is not taken for this one's
 
   report.set_submitted_at(start.submitted_at());
   Stream third(edge.address());
-  third.Hello("n1", 0, "l1", {report});
+  third.Hello("n1", 0, "l1", "A", {report});
   CHECK(third.Next().welcome().strangers_size() == 0);
   CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == 77);
 }
@@ -259,6 +262,46 @@ TEST_CASE("names that could be paths or markup are refused") {
   leaf.Hello("n1", 0, "l\"1");
   CHECK(leaf.Next().has_refused());
   CHECK(edge.world.view().Since(0).nodes_size() == 0);
+}
+
+TEST_CASE("the cluster file says where its nodes are, and agents that contradict it stay out") {
+  ClusterSpec cluster;
+  cluster.name = "two";
+  cluster.groups = {{"default", 8, "", 0, 0}};
+  cluster.zones = {{"A", {{"a-l1", "default", {"a-n1"}}}}, {"B", {{"b-l1", "default", {"b-n1"}}}}};
+  Edge edge(Admission(cluster, AdmitPolicy::kListed));
+  Stream listed(edge.address());
+  listed.Hello("b-n1", 0, "", "");
+  REQUIRE(listed.Next().has_welcome());
+  Stream wrong(edge.address());
+  wrong.Hello("a-n1", 0, "", "B");
+  CHECK(wrong.Next().refused().message().find("the cluster file says A") != std::string::npos);
+  CHECK_FALSE(wrong.Read());
+  Stream other(edge.address());
+  other.Hello("c-n1", 0, "", "");
+  CHECK(other.Next().refused().message().find("--admit any") != std::string::npos);
+  const tide::v1::ViewDelta all = edge.world.view().Since(0);
+  REQUIRE(all.nodes_size() == 1);
+  CHECK(all.nodes(0).zone() == "B");
+  CHECK(all.nodes(0).leaf() == "b-l1");
+}
+
+TEST_CASE("a job across zones is told its trees, and readers see what crosses") {
+  Edge edge;
+  Stream first(edge.address());
+  first.Hello("n1", 0, "l1", "A");
+  REQUIRE(first.Next().has_welcome());
+  Stream second(edge.address());
+  second.Hello("n2", 0, "l1", "B");
+  REQUIRE(second.Next().has_welcome());
+  edge.Submit(AJob().Nodes(2).Zone("cross-ok"));
+  const std::string topology = first.Next().command().start().topology_json();
+  CHECK(topology == second.Next().command().start().topology_json());
+  CHECK(topology.find(R"("cross_zone_pairs":{"plan":1,"ring":1,"nccl_tree":1})") !=
+        std::string::npos);
+  CHECK(topology.find(R"("zones":[["A",1],["B",1]])") != std::string::npos);
+  CHECK(topology.find(R"("trees":[[-1,0],[-1,0]])") != std::string::npos);
+  CHECK(edge.world.view().Since(0).jobs(0).attempts(0).cross_zone_pairs().plan() == 1);
 }
 
 TEST_CASE("an agent that has seen a newer leader is refused by an older one") {

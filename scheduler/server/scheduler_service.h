@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "common/rpc/rpc.h"
+#include "scheduler/server/admission.h"
 #include "scheduler/server/loop.h"
 
 namespace grpc {
@@ -17,11 +18,12 @@ namespace tide {
                                                                   ViewHub& view,
                                                                   const rpc::ClusterToken& token);
 
-// The gRPC edge for agents: one stream each.
+// The gRPC edge for agents: one stream each. `admission` must outlive it, too.
 [[nodiscard]] std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
                                                                   ViewHub& view,
                                                                   SessionRegistry& sessions,
                                                                   const rpc::ClusterToken& token,
-                                                                  Duration heartbeat);
+                                                                  Duration heartbeat,
+                                                                  const Admission& admission);
 
 }  // namespace tide

@@ -143,9 +143,9 @@ class Daemons(unittest.TestCase):
         for word in words:
             self.assertIn(word, lines[0])
 
-    def scheduler(self, store, **more):
+    def scheduler(self, store, *options, **more):
         return self.run_it(program("tide-scheduler"), "--listen", "unix:%s/s.sock" % self.folder,
-                           "--store", store, **more)
+                           "--store", store, *options, **more)
 
     def agent(self, *options, before=()):
         return self.run_it(*before, program("tide-agent"), "--scheduler", "unix:%s/s.sock" % self.folder,
@@ -193,6 +193,19 @@ class Daemons(unittest.TestCase):
 
     def test_store_address(self):
         self.refuses(self.scheduler("/var/tide.db"), USAGE, "/var/tide.db", "sqlite:/path/to/tide.db")
+
+    def test_cluster_file(self):
+        store, path = self.folder + "/tide.db", self.folder + "/cluster.yaml"
+        with open(path, "w", encoding="ascii") as file:
+            file.write("version: 1\nname: c\ngroups: {a100: {gpus_per_node: 8}}\nzones:\n"
+                       "  - {name: A, leaves: [{name: l1, group: a10, nodes: n1}]}\nfabrik: {}\n")
+        done = self.scheduler("sqlite:" + store, "--cluster", path)
+        self.refuses(done, USAGE, "cluster file")
+        self.assertIn("\n%s:5:42: " % path, done.stderr)
+        self.assertIn("did you mean `a100`?", done.stderr)
+        self.assertIn("\n%s:6:1: " % path, done.stderr)
+        self.assertFalse(os.path.exists(store))
+        self.refuses(self.scheduler("sqlite:" + store, "--admit", "listed"), USAGE, "--cluster")
 
     def test_store_folder_is_missing(self):
         path = self.folder + "/nowhere/tide.db"
