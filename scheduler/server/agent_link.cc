@@ -317,14 +317,14 @@ class AgentStream final : public Reactor {
     request.make = [hello, identity = *identity, strangers](BatchContext& batch, Reply& reply) {
       return MakeJoin(batch, reply, identity, hello, *strangers);
     };
-    request.done = [session = session_, strangers, faults = hello.faults_size()](
-                       const Reply& reply) {
-      if (reply.status) {
-        session->Join(reply.node, static_cast<uint32_t>(faults), *strangers, session);
-      } else {
-        session->Refuse(reply.status.error().message);
-      }
-    };
+    request.done =
+        [session = session_, strangers, faults = hello.faults_size()](const Reply& reply) {
+          if (reply.status) {
+            session->Join(reply.node, static_cast<uint32_t>(faults), *strangers, session);
+          } else {
+            session->Refuse(reply.status.error().message);
+          }
+        };
     if (!link_.loop.Enqueue(std::move(request))) {
       session_->Refuse("the scheduler's queue is full");
     }

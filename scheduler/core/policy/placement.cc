@@ -211,8 +211,8 @@ PlacementResult Place(const FreeNodes& free, const PlacementRequest& request) {
   } else if (!request.cross_zone_free) {
     result.cross_zone_busy = true;
   } else {
-    const uint32_t first = BestSplit(
-        request.nodes, free.CountInZone(pair->first), free.CountInZone(pair->second));
+    const uint32_t first =
+        BestSplit(request.nodes, free.CountInZone(pair->first), free.CountInZone(pair->second));
     result.nodes = ZoneTaker(free, former, pair->first).Take(first);
     const std::vector<NodeId> second =
         ZoneTaker(free, former, pair->second).Take(request.nodes - first);
