@@ -31,6 +31,7 @@ class Disk {
   explicit Disk(const BenchFolder& folder)
       : file_(::open(folder.File("disk").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {}
   void Write() {
+    TIDE_CHECK(file_.valid(), "a file beside the store can be made");
     TIDE_CHECK(WriteAll(file_.get(), page_).has_value() && ::fdatasync(file_.get()) == 0,
                "the disk takes a page");
   }

@@ -35,29 +35,33 @@ tide::v1::TaskReport ReportOf(const auto& command, tide::v1::TaskState state) {
 }  // namespace
 
 // What all agents of a set count together.
+struct Progress {
+  FakeAgents::Counts counts;
+  uint32_t welcomed = 0;
+  uint32_t broken = 0;  // streams that ended by themselves
+  uint32_t ended = 0;   // gRPC is done with them
+};
+
 struct FakeAgents::Shared {
   FakeAgentOptions options;
   rpc::ClusterToken token;
   mutable Mutex mutex;
   mutable Condition changed;
-  Counts counts TIDE_GUARDED_BY(mutex);
-  uint32_t welcomed TIDE_GUARDED_BY(mutex) = 0;
-  uint32_t broken TIDE_GUARDED_BY(mutex) = 0;  // streams that ended by themselves
-  uint32_t ended TIDE_GUARDED_BY(mutex) = 0;   // gRPC is done with them
+  Progress progress TIDE_GUARDED_BY(mutex);
   bool stopping TIDE_GUARDED_BY(mutex) = false;
   std::vector<std::unique_ptr<Agent>> agents;
   std::thread beats;
 
-  // Waits, with a bound, until `done` of what is guarded holds.
+  // Waits, with a bound, until `done` holds for the progress.
   Counts Wait(const auto& done) const {
     const MutexLock lock(mutex);
     const int64_t give_up = MonotonicNanos() + kPatienceNanos;
-    while (!done()) {
+    while (!done(progress)) {
       const int64_t left = give_up - MonotonicNanos();
       TIDE_CHECK(left > 0, "agents and scheduler get on within the time allowed");
       changed.WaitFor(mutex, left);
     }
-    return counts;
+    return progress.counts;
   }
   bool WaitUntil(int64_t due);
   void Beat();
@@ -102,18 +106,18 @@ class FakeAgents::Agent final
   void OnReadDone(bool ok) override {
     if (!ok) {
       const MutexLock lock(shared_.mutex);
-      shared_.broken += shared_.stopping ? 0 : 1;
+      shared_.progress.broken += shared_.stopping ? 0 : 1;
       return;
     }
     if (incoming_.has_welcome()) {
       const MutexLock lock(shared_.mutex);
-      ++shared_.welcomed;
+      ++shared_.progress.welcomed;
       shared_.changed.NotifyAll();
     } else if (incoming_.has_command()) {
       Obey(incoming_.command());
     } else if (incoming_.has_ack() && incoming_.ack().seq() == 0) {  // not of a report
       const MutexLock lock(shared_.mutex);
-      ++shared_.counts.beats;
+      ++shared_.progress.counts.beats;
     }
     StartRead(&incoming_);
   }
@@ -132,7 +136,7 @@ class FakeAgents::Agent final
 
   void OnDone(const grpc::Status& /*status*/) override {
     const MutexLock lock(shared_.mutex);
-    ++shared_.ended;
+    ++shared_.progress.ended;
     shared_.changed.NotifyAll();
   }
 
@@ -152,7 +156,7 @@ class FakeAgents::Agent final
       CountLeft();
     } else if (command.has_forget()) {
       const MutexLock lock(shared_.mutex);
-      ++shared_.counts.forgotten;
+      ++shared_.progress.counts.forgotten;
       shared_.changed.NotifyAll();
     }
   }
@@ -179,14 +183,14 @@ class FakeAgents::Agent final
 
   void CountStart() {
     const MutexLock lock(shared_.mutex);
-    ++shared_.counts.started;
-    shared_.counts.last_started_ns = MonotonicNanos();
+    ++shared_.progress.counts.started;
+    shared_.progress.counts.last_started_ns = MonotonicNanos();
     shared_.changed.NotifyAll();
   }
   void CountLeft() {
     const MutexLock lock(shared_.mutex);
-    ++shared_.counts.left;
-    shared_.counts.last_left_ns = MonotonicNanos();
+    ++shared_.progress.counts.left;
+    shared_.progress.counts.last_left_ns = MonotonicNanos();
     shared_.changed.NotifyAll();
   }
 
@@ -256,7 +260,7 @@ FakeAgents::FakeAgents(const SchedulerProcess& scheduler, const FakeAgentOptions
     shared_->agents.push_back(std::make_unique<Agent>(*shared_, scheduler.address(), i));
     const uint32_t wanted =
         i + 1 == options.count ? options.count : (i < kJoiningMax ? 0 : i - kJoiningMax);
-    (void)shared_->Wait([&] { return shared_->welcomed >= wanted; });
+    (void)shared_->Wait([&](const Progress& each) { return each.welcomed >= wanted; });
   }
   shared_->beats = std::thread([this] { shared_->Beat(); });
 }
@@ -271,25 +275,25 @@ FakeAgents::~FakeAgents() {
   for (const auto& agent : shared_->agents) {
     agent->Cancel();
   }
-  (void)shared_->Wait([&] { return shared_->ended == shared_->agents.size(); });
+  (void)shared_->Wait([&](const Progress& each) { return each.ended == shared_->agents.size(); });
 }
 
 FakeAgents::Counts FakeAgents::counts() const {
   const MutexLock lock(shared_->mutex);
-  return shared_->counts;
+  return shared_->progress.counts;
 }
 
 FakeAgents::Counts FakeAgents::WaitForStarted(uint64_t started) const {
-  return shared_->Wait([&] { return shared_->counts.started >= started; });
+  return shared_->Wait([&](const Progress& each) { return each.counts.started >= started; });
 }
 
 FakeAgents::Counts FakeAgents::WaitForForgotten(uint64_t forgotten) const {
-  return shared_->Wait([&] { return shared_->counts.forgotten >= forgotten; });
+  return shared_->Wait([&](const Progress& each) { return each.counts.forgotten >= forgotten; });
 }
 
 uint32_t FakeAgents::connected() const {
   const MutexLock lock(shared_->mutex);
-  return shared_->welcomed - shared_->broken;
+  return shared_->progress.welcomed - shared_->progress.broken;
 }
 
 }  // namespace tide::bench

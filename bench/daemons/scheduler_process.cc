@@ -45,6 +45,7 @@ int FreePort() {
 
 bool Accepts(int port) {
   const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  TIDE_CHECK(fd.valid(), "a socket can be had");
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -73,6 +74,7 @@ pid_t Spawn(std::vector<std::string> arguments, const std::string& log_file) {
   }
   argv.push_back(nullptr);
   const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  TIDE_CHECK(log >= 0, "the scheduler's log can be made");
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
