@@ -81,7 +81,7 @@ class RandomKills(ClusterTest):
         cluster = self.cluster
         job = cluster.submit(cluster.count_job(name="t%d" % trial.number))
         self.cli = {"logs": cluster.tide_later("logs", "-f", job),
-                    "wait": cluster.tide_later("wait", job, "--for", "state=succeeded", "--timeout", "80s")}
+                    "wait": cluster.tide_later("wait", job, "--for", "state=succeeded", "--timeout", "200s")}
         self.addCleanup(lambda cli=self.cli: [each.end() for each in cli.values()])
         urgent = self.disturb(trial, job)
         final = cluster.await_over(job, 60)
@@ -184,7 +184,7 @@ class KillsWhileTraining(ClusterTest):
     def test_weights_after_two_kills(self):
         cluster = self.cluster
         reference = cluster.submit(self.charlm("undisturbed", "normal"))
-        done = cluster.await_over(reference, 120)
+        done = cluster.await_over(reference, 300)
         self.assertEqual(done["outcome"], "succeeded", describe(done))
         job = cluster.submit(self.charlm("charlm", "low"))
         now = cluster.await_step(job, 10, 90)
@@ -193,7 +193,7 @@ class KillsWhileTraining(ClusterTest):
                                                   placement={"zone": "cross-ok"}))
         cluster.kill_daemon("scheduler")
         for each in (urgent, job):
-            done = cluster.await_over(each, 120)
+            done = cluster.await_over(each, 300)
             self.assertEqual(done["outcome"], "succeeded", describe(done))
         equal, words = cluster.compare(reference, job)
         self.assertTrue(equal, words)
