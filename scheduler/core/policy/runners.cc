@@ -84,7 +84,9 @@ bool Runners::MayTake(const Job& waiting, int64_t use, const Runner& runner) con
     return running.spec.priority < waiting.spec.priority;
   }
   const bool own = SameOwner(waiting, running);
-  if (runner.overtaken_until <= now_ && (own ? waiting.id < running.id : use <= runner.use)) {
+  const bool overtook = waiting.state_since <= running.attempts.back().placed_at;
+  if (runner.overtaken_until <= now_ && overtook &&
+      (own ? waiting.id < running.id : use <= runner.use)) {
     return true;
   }
   if (own || runner.safe_until > now_) {
