@@ -94,7 +94,7 @@ std::string Note(const json& job, Instant now) {
   if (state == "queued" && !reasons.empty()) {
     return Text(reasons.front(), "message");
   }
-  const std::string detail = Text(job, "detail");
+  std::string detail = Text(job, "detail");
   const Instant saved = Time(Member(job, "checkpoint"), "at");
   if (state == "running" && detail.empty() && saved.is_set()) {
     return "ckpt " + Since(saved, now) + " ago";

@@ -22,7 +22,7 @@ struct Policy {
 
   // Time-sharing inside a class (scheduling.md section 3).
   Duration share_half_life = Duration::Minutes(60);
-  Duration minimum_run = Duration::Minutes(15);       // safe from one's own class
+  Duration minimum_run = Duration::Minutes(15);        // safe from one's own class
   Duration opportunistic_run = Duration::Minutes(60);  // the same for who started out of order
   int64_t preemption_tax = 100;  // a slice is at least this many times the cost of a suspension
   Duration assumed_cost = Duration::Seconds(60);  // of a suspension, until one was measured
