@@ -142,7 +142,7 @@ int Serve(AgentConfig config, const rpc::ClusterToken& token) {
       MakePeerService({book,
                        token,
                        config.state_dir,
-                       [&loop](const std::string& key) { loop.SignalTask(key); },
+                       [&loop](const tide::agent::TaskId& id) { loop.SignalTask(id); },
                        [&loop](const std::string& key) { return loop.IsOver(key); }});
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials());

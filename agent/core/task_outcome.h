@@ -48,6 +48,7 @@ struct TaskOutcome {
   int32_t signal = 0;
   int32_t rank = -1;
   std::string message;
+  bool operator==(const TaskOutcome&) const = default;
 };
 
 // Exit code of a rank that saved, acknowledged, and wants to run again.

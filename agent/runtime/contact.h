@@ -7,17 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "agent/core/contact.h"
 #include "common/base/result.h"
 
 namespace tide::agent {
-
-struct Contact {
-  int64_t heard_ns = 0;  // BootNanos(); only comparable within one boot
-  int64_t isolation_ms = 600'000;
-
-  [[nodiscard]] int64_t ExpiresNs() const { return heard_ns + isolation_ms * 1'000'000; }
-  [[nodiscard]] bool IsCutOff(int64_t now_ns) const { return now_ns >= ExpiresNs(); }
-};
 
 // CLOCK_BOOTTIME: goes on while the machine sleeps, and does not follow the system clock.
 [[nodiscard]] int64_t BootNanos();

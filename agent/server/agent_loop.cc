@@ -17,9 +17,11 @@ namespace tide::agent {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
-// Steps take milliseconds; while a stop is agreed upon, look often.
-constexpr int64_t kScanSuspendMs = 5;
-constexpr int64_t kScanRunningMs = 100;
+
+uint64_t ReadNumber(const AgentConfig& config, const std::string& file) {
+  const auto text = ReadFile(config.state_dir + "/" + file, 64);
+  return text ? std::strtoull(text->c_str(), nullptr, 10) : 0;
+}
 
 std::string ReadBootId() {
   const auto text = ReadFile("/proc/sys/kernel/random/boot_id", 256);
@@ -39,14 +41,12 @@ AgentLoop::AgentLoop(AgentConfig config,
       faults_(std::move(faults)),
       book_(book),
       sockets_(config_.job_uid, [this](const std::string& /*key*/) { scan_now_ = true; }),
+      core_(
+          ReadNumber(config_, "term"),
+          ReadContact(ContactPath(config_), BootNanos()).value_or(Contact{.heard_ns = BootNanos()}),
+          ReadNumber(config_, "hello")),
       janitor_(config_.state_dir + "/scratch"),
-      contact_(ReadContact(ContactPath(config_), BootNanos())
-                   .value_or(Contact{.heard_ns = BootNanos()})),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (const auto term = ReadFile(config_.state_dir + "/term", 64)) {
-    highest_term_ = std::strtoull(term->c_str(), nullptr, 10);
-  }
-}
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 AgentLoop::~AgentLoop() {
   leads_.clear();
@@ -77,17 +77,13 @@ void AgentLoop::RunPosted() {
   }
 }
 
-int64_t AgentLoop::ScanIntervalMs() const {
-  int64_t interval = heartbeat_ms_;
-  for (const auto& [key, task] : tasks_) {
-    if (!task.exited && task.suspend_deadline != 0) {
-      return kScanSuspendMs;
-    }
-    if (!task.exited) {
-      interval = kScanRunningMs;
-    }
-  }
-  return interval;
+AgentTime AgentLoop::Now() {
+  return {SystemNow().unix_nanos(), BootNanos()};
+}
+
+HeldTask* AgentLoop::FindHeld(const TaskId& id) {
+  const auto it = held_.find(id);
+  return it == held_.end() ? nullptr : &it->second;
 }
 
 void AgentLoop::WaitForWork() {
@@ -112,42 +108,31 @@ void AgentLoop::WaitForWork() {
 }
 
 void AgentLoop::Run() {
-  while (!stopping_ || (stop_tasks_ && !AllGone())) {
+  while (!stopping_ || (stop_tasks_ && !core_.AllGone())) {
     WaitForWork();
     const int64_t now = MonotonicNanos();
     if (scan_now_ || now >= next_scan_ns_) {
       scan_now_ = false;
       ScanPages();
-      CheckKills();
-      next_scan_ns_ = MonotonicNanos() + ScanIntervalMs() * kNsPerMs;
+      LookAgain();
+      next_scan_ns_ = MonotonicNanos() + core_.ScanInterval().nanos();
     }
     ReportChanges();
     if (now >= next_heartbeat_ns_) {
-      next_heartbeat_ns_ = now + heartbeat_ms_ * kNsPerMs;
+      next_heartbeat_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
       SendHeartbeat();
-      CheckIsolation();
+      core_.CheckIsolation(Now());
+      Act();
     }
   }
-}
-
-bool AgentLoop::AllGone() const {
-  for (const auto& [key, task] : tasks_) {
-    if (!task.exited) {
-      return false;
-    }
-  }
-  return true;
 }
 
 void AgentLoop::Stop(bool stop_tasks) {
   Post([this, stop_tasks] {
     stopping_ = true;
     stop_tasks_ = stop_tasks;
-    if (stop_tasks) {
-      for (auto& [key, task] : tasks_) {
-        OrderStop(task, true, Duration());
-      }
-    }
+    core_.OnStopAgent(stop_tasks, Now());
+    Act();
   });
 }
 
@@ -165,92 +150,57 @@ void AgentLoop::SetAlive(const std::string& key, bool alive) {
   }
 }
 
-void AgentLoop::SignalTask(const std::string& key) {
-  Post([this, key] {
-    const auto it = tasks_.find(key);
-    if (it == tasks_.end() || it->second.exited || it->second.suspend_signalled) {
-      return;
-    }
-    HeldTask& task = it->second;
-    task.suspend_signalled = true;
-    Journal(task);
-    const int signal = task.start.spec().suspend_signal();
-    log::Info("Task asked to leave by signal", {{"Task", key}, {"Signal", signal}});
-    if (const Status sent = runtime_->Signal(key, signal); !sent) {
-      log::Warning("Signal not delivered", {{"Task", key}, {"Error", sent.error().message}});
-    }
+void AgentLoop::SignalTask(const TaskId& id) {
+  Post([this, id] {
+    core_.OnSignalAsked(id);
+    Act();
   });
-}
-
-void AgentLoop::Journal(const HeldTask& task) const {
-  if (const Status written = WriteHeld(config_.state_dir, task); !written) {
-    log::Failure("Journal not written", {{"Task", task.key}, {"Error", written.error().message}});
-  }
-}
-
-void AgentLoop::SaveTerm(uint64_t term) {
-  highest_term_ = term;
-  if (const Status saved = WriteFileDurably(config_.state_dir + "/term", std::to_string(term));
-      !saved) {
-    log::Failure("Term not saved", {{"Error", saved.error().message}});
-  }
 }
 
 // --- reporting ------------------------------------------------------------------------------
 
 void AgentLoop::OnStream(uint64_t stream) {
-  stream_ = stream;
-  welcomed_ = false;
+  core_.OnStream(stream, Now());
+  Act();
   SendHello();
 }
 
 void AgentLoop::OnLost(uint64_t stream) {
-  if (stream == stream_) {
-    stream_ = 0;
-    welcomed_ = false;
-  }
+  core_.OnLost(stream);
 }
 
 void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& message) {
-  if (stream != stream_) {
+  const bool current = stream == core_.stream();
+  if (!core_.Accept(stream, message.term(), Now())) {
+    if (current) {
+      const bool left = core_.stream() == 0;
+      log::Warning(left ? "Messages too old to be followed, asking again"
+                        : "Message of a former leader ignored",
+                   {{"Term", message.term()}});
+    }
+    Act();
     return;
   }
-  if (IsOldNews()) {
-    log::Warning("Messages too old to be followed, asking again");
-    CheckIsolation();
-    DropStream();
-    return;
-  }
-  if (message.term() < highest_term_) {
-    log::Warning("Message of a former leader ignored", {{"Term", message.term()}});
-    return;
-  }
-  if (message.term() > highest_term_) {
-    SaveTerm(message.term());
-  }
-  if (message.has_welcome() || welcomed_) {
-    Heard();
-  }
+  Act();
   if (message.has_welcome()) {
-    welcomed_ = true;
-    heartbeat_ms_ = std::max<int64_t>(10, message.welcome().heartbeat_ms());
-    contact_.isolation_ms = static_cast<int64_t>(message.welcome().isolation_timeout_ms());
-    contact_saved_ns_ = 0;   // saved with the next look
-    next_heartbeat_ns_ = 0;  // and the first beat goes out
+    core_.OnWelcome(message.welcome().heartbeat_ms(),
+                    static_cast<int64_t>(message.welcome().isolation_timeout_ms()),
+                    Now());
+    Act();
+    next_heartbeat_ns_ = 0;  // the first beat goes out
     refusal_.clear();
     for (const tide::v1::TaskRef& stranger : message.welcome().strangers()) {
-      const std::string key = TaskKey(stranger.job_id(), stranger.epoch(), stranger.task());
-      if (tasks_.contains(key)) {
-        MakeStray(key);
-      }
+      core_.OnStranger(IdOf(stranger));
     }
-    next_stray_ns_ = 0;
-    scan_now_ = true;
+    Act();
     AcknowledgeFaults(message.welcome().faults_taken());
     log::Info("Joined", {{"Node", config_.name}, {"Term", message.term()}});
   } else if (message.has_refused() && message.refused().message() != refusal_) {
     refusal_ = message.refused().message();  // tried again for ever, said once
     log::Failure("Refused by the scheduler", {{"Reason", message.refused().message()}});
+  } else if (message.has_ack() && message.ack().heartbeat() > 0) {
+    core_.OnHeartbeatAnswered(message.ack().heartbeat(), Now());
+    Act();
   } else if (message.has_ack()) {
     const auto it = faults_in_report_.find(message.ack().seq());
     if (it != faults_in_report_.end()) {
@@ -293,12 +243,11 @@ void AgentLoop::SendHello() {
   node->set_agent_version(TIDE_VERSION);
   node->set_port_low(config_.port_low);
   node->set_port_high(config_.port_high);
-  hello_ns_ = BootNanos();
-  hello->set_highest_term(highest_term_);
+  hello->set_highest_term(core_.highest_term());
   hello->set_incarnation(static_cast<uint64_t>(::getpid()));
-  for (auto& [key, task] : tasks_) {
-    task.reported = MakeReport(task, SystemNow().unix_nanos());
-    *hello->add_tasks() = task.reported;
+  hello->set_number(core_.hello_number());
+  for (const HeldReport& report : core_.AllReports(Now())) {
+    *hello->add_tasks() = ToProto(report);
   }
   for (const tide::v1::Fault& fault : faults_->pending()) {
     *hello->add_faults() = fault;
@@ -307,20 +256,16 @@ void AgentLoop::SendHello() {
   faults_in_report_.clear();
   faults_sent_ = 0;
   validation_unsent_ = !validation_.request_id().empty();
-  link_->Send(stream_, std::move(message));
+  link_->Send(core_.stream(), std::move(message));
 }
 
 void AgentLoop::ReportChanges() {
-  if (!welcomed_) {
+  if (!core_.welcomed()) {
     return;
   }
   tide::v1::Report report;
-  for (auto& [key, task] : tasks_) {
-    tide::v1::TaskReport now = MakeReport(task, SystemNow().unix_nanos());
-    if (now.SerializeAsString() != task.reported.SerializeAsString()) {
-      task.reported = now;
-      *report.add_tasks() = std::move(now);
-    }
+  for (const HeldReport& changed : core_.ChangedReports(Now())) {
+    *report.add_tasks() = ToProto(changed);
   }
   const std::vector<tide::v1::Fault>& pending = faults_->pending();
   const size_t faults = pending.size() - faults_sent_;
@@ -344,18 +289,19 @@ void AgentLoop::SendReport(tide::v1::Report report, size_t faults) {
   }
   tide::v1::AgentMessage message;
   *message.mutable_report() = std::move(report);
-  link_->Send(stream_, std::move(message));
+  link_->Send(core_.stream(), std::move(message));
 }
 
 void AgentLoop::SendHeartbeat() {
-  if (!welcomed_) {
+  if (!core_.welcomed()) {
     return;
   }
   tide::v1::AgentMessage message;
   tide::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   heartbeat->set_sent_at(SystemNow().unix_nanos());
-  for (const auto& [key, task] : tasks_) {
-    if (task.exited || !task.pages || !task.pages->AnyAttached()) {
+  heartbeat->set_number(core_.OnHeartbeat(Now()));
+  for (const auto& [id, task] : held_) {
+    if (core_.Find(id)->exited() || !task.pages || !task.pages->AnyAttached()) {
       continue;
     }
     tide::v1::Progress* progress = heartbeat->add_progress();
@@ -371,7 +317,7 @@ void AgentLoop::SendHeartbeat() {
     progress->set_total_steps(first.total_steps);
     progress->set_loss(first.loss);
   }
-  link_->Send(stream_, std::move(message));
+  link_->Send(core_.stream(), std::move(message));
 }
 
 }  // namespace tide::agent

@@ -1,6 +1,7 @@
 #pragma once
 // The one thread that owns the agent's tasks: orders from the scheduler, news from the runtime,
-// pages, the kernel log and validators come in as events; reports go out.
+// pages, the kernel log and validators come in as events; reports go out. Decides nothing about
+// tasks: it feeds core/agent_core.h and carries out what that wants done.
 
 #include <cstdint>
 #include <deque>
@@ -12,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "agent/core/agent_core.h"
 #include "agent/runtime/contact.h"
 #include "agent/runtime/runtime.h"
 #include "agent/server/config.h"
@@ -49,7 +51,7 @@ class AgentLoop {
   void Post(std::function<void()> action);
 
   // Any thread.
-  void SignalTask(const std::string& key);
+  void SignalTask(const TaskId& id);
   [[nodiscard]] bool IsOver(const std::string& key);
 
   // Link callbacks, posted by their owner.
@@ -61,37 +63,42 @@ class AgentLoop {
   // --- orders (agent_orders.cc) ---
   void Carry(const tide::v1::Command& command);
   void StartTask(const tide::v1::StartTask& start);
-  void SuspendTask(const tide::v1::SuspendTask& order);
-  void WithdrawSuspend(const tide::v1::WithdrawSuspend& order);
-  void StopTask(const tide::v1::StopTask& order);
-  void ForgetTask(const tide::v1::ForgetTask& order);
   void Validate(const tide::v1::Validate& order);
-  void LeadAgreement(const HeldTask& task);
-  void OnAgreementOver(const std::string& key, uint64_t serial, Agreement::Phase phase);
-  void OrderStop(HeldTask& task, bool kill, Duration grace);
-  // fault: whose it is decides whether the job tries again elsewhere.
-  enum class Fault {
-    kJob,
-    kNode
-  };
-  void FailStart(const tide::v1::StartTask& start, Fault fault, const Error& error);
+  void OnAgreementOver(const TaskId& id, uint64_t serial, Agreement::Phase phase);
 
-  // --- taking up tasks, and being cut off (agent_adopt.cc) ---
+  // --- what the core wants done (agent_effects.cc) ---
+  // Until it wants nothing any more.
+  void Act();
+  void Do(const SaveTask& effect);
+  void Do(const LaunchTask& effect);
+  void Do(const StopRanks& effect);
+  void Do(const SignalRanks& effect);
+  void Do(const LookAtTask& effect);
+  void Do(const NoteEnd& effect);
+  void Do(const NoteCutOff& effect);
+  void Do(const NoteCutPage& effect);
+  void Do(const DisownTask& effect);
+  void Do(const ClearTask& effect);
+  void Do(const LeadAgreement& effect);
+  void Do(const EndAgreement& effect);
+  void Do(const DropStream& effect);
+  void Do(const SaveTerm& effect);
+  void Do(const SaveHelloNumber& effect);
+  void SaveNumber(const std::string& file, uint64_t number);
+  void Do(const SaveContact& effect);
+  [[nodiscard]] Status Launch(HeldTask& task, AgentCore::Fault& fault);
+
+  // --- taking up tasks (agent_adopt.cc) ---
   [[nodiscard]] Status AdoptTask(const std::string& key, bool in_runtime);
-  void MakeStray(const std::string& key);
   void EndStrays();
-  [[nodiscard]] bool IsOldNews() const;
-  void Heard();
-  void DropStream();
-  void CheckIsolation();
+  void EndStraysSoon();
 
   // --- watching (agent_watch.cc) ---
   void TakeRuntimeEvents();
   void UpdateStatus(HeldTask& task, const TaskStatus& status);
   void ScanPages();
-  void EndIfCut(HeldTask& task);
   void ReadFaults();
-  void CheckKills();
+  void LookAgain();
   [[nodiscard]] std::string LastWords(const HeldTask& task, int32_t rank) const;
 
   // --- reporting ---
@@ -104,13 +111,10 @@ class AgentLoop {
   // --- the loop ---
   void WaitForWork();
   void RunPosted();
-  [[nodiscard]] int64_t ScanIntervalMs() const;
-  [[nodiscard]] bool AllGone() const;
-  void SaveTerm(uint64_t term);
-  void Journal(const HeldTask& task) const;
+  [[nodiscard]] static AgentTime Now();
+  // Null for a task that is not held, or was not started here.
+  HeldTask* FindHeld(const TaskId& id);
   void SetAlive(const std::string& key, bool alive);
-
-  static constexpr int64_t kContactSaveNs = 1'000'000'000;
 
   const AgentConfig config_;
   const rpc::ClusterToken token_;
@@ -119,33 +123,26 @@ class AgentLoop {
   TaskBook& book_;
   RankSockets sockets_;
   Link* link_ = nullptr;
-  std::map<std::string, HeldTask> tasks_;
-  std::set<std::string> strays_;  // of the runtime, without an order
-  bool start_refused_ = false;    // of a task whose key a stray still has
+  AgentCore core_;
+  std::map<TaskId, HeldTask> held_;  // of the core's tasks, those with an order to start
+  std::set<std::string> strays_;     // of the runtime, without an order that counts
   Janitor janitor_;
   struct Lead {
     uint64_t serial = 0;  // tells a run from the one it replaced
     std::unique_ptr<SuspendRun> run;
   };
-  std::map<std::string, Lead> leads_;  // of gangs led from here
+  std::map<TaskId, Lead> leads_;  // of gangs led from here
   uint64_t next_lead_ = 1;
-  uint64_t highest_term_ = 0;
   std::thread validator_;
   std::string validating_;                             // request under way
   std::optional<tide::v1::Validate> next_validation_;  // came meanwhile
   tide::v1::ValidationReport validation_;              // last result
   bool validation_unsent_ = false;
 
-  uint64_t stream_ = 0;
-  bool welcomed_ = false;
   uint64_t next_seq_ = 1;
   std::map<uint64_t, size_t> faults_in_report_;  // by sequence number
   size_t faults_sent_ = 0;
-  int64_t heartbeat_ms_ = 1000;
-  Contact contact_;
-  int64_t contact_saved_ns_ = 0;
-  int64_t hello_ns_ = 0;  // BootNanos() of the newest Hello: no answer to it is older
-  std::string refusal_;   // said already
+  std::string refusal_;  // said already
   int64_t next_stray_ns_ = 0;
   int64_t next_heartbeat_ns_ = 0;
   int64_t next_scan_ns_ = 0;

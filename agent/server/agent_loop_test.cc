@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 
+#include "agent/server/start_plan.h"
 #include "agent/server/testing/fake_runtime.h"
 #include "agent/server/testing/fake_scheduler.h"
 
@@ -193,9 +194,9 @@ TEST_CASE("a start that failed is reported, over a restart, too, until it is for
 TEST_CASE("an order that was noted but not carried out leaves nothing") {
   World world;
   world.agent.reset();
-  HeldTask noted;
-  noted.key = "7.2.0";
+  JournalEntry noted;
   noted.start = TestStart();
+  noted.record.id = IdOf(noted.start);
   REQUIRE(WriteHeld(world.config.state_dir, noted));
   world.Restart();
   CHECK(world.scheduler->hellos().back().tasks_size() == 0);
@@ -298,7 +299,7 @@ TEST_CASE("cut off for too long, tasks are ended") {
     CHECK(world.CountCalls("kill 7.2.0") == 1);  // before it connects
     REQUIRE(Eventually([&] {
       const auto held = ReadHeld(world.config.state_dir, "7.2.0");
-      return held && held->outcome.reason == ExitReason::kCutOff;
+      return held && held->record.outcome.reason == ExitReason::kCutOff;
     }));
   }
 }
@@ -374,7 +375,8 @@ TEST_CASE("a notice is as long as the scheduler says, whatever the clocks are") 
   });
   REQUIRE(Eventually([&] {
     const auto held = ReadHeld(world.config.state_dir, "7.2.1");
-    return held && held->suspend_deadline == 77 && held->suspend_until >= before + 60'000'000'000;
+    return held && held->record.suspend_deadline == 77 &&
+           held->record.suspend_until >= before + 60'000'000'000;
   }));
 }
 

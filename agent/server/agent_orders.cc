@@ -1,6 +1,5 @@
-// The scheduler's orders, carried out. Each is idempotent: saying it again changes nothing.
+// The scheduler's orders, handed to the core.
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -11,31 +10,36 @@
 #include "common/log/log.h"
 
 namespace tide::agent {
-namespace {
-
-template <typename Order>
-std::string KeyOf(const Order& order) {
-  return TaskKey(order.job_id(), order.epoch(), order.task());
-}
-
-}  // namespace
 
 void AgentLoop::Carry(const tide::v1::Command& command) {
+  const auto committed_step = [this](const TaskId& id) {
+    const HeldTask* task = FindHeld(id);
+    return task == nullptr ? -1 : CommittedStep(*task);
+  };
   switch (command.body_case()) {
     case tide::v1::Command::kStart:
       StartTask(command.start());
       break;
-    case tide::v1::Command::kSuspend:
-      SuspendTask(command.suspend());
+    case tide::v1::Command::kSuspend: {
+      const TaskId id = IdOf(command.suspend());
+      const tide::v1::SuspendTask& order = command.suspend();
+      const int64_t until = LocalDeadline(order.deadline(), order.remaining_ms());
+      core_.OnSuspend(id, {.deadline = order.deadline(), .until = until}, committed_step(id));
       break;
-    case tide::v1::Command::kWithdraw:
-      WithdrawSuspend(command.withdraw());
+    }
+    case tide::v1::Command::kWithdraw: {
+      const TaskId id = IdOf(command.withdraw());
+      core_.OnWithdraw(id, committed_step(id));
       break;
-    case tide::v1::Command::kStop:
-      StopTask(command.stop());
+    }
+    case tide::v1::Command::kStop: {
+      const tide::v1::StopTask& stop = command.stop();
+      const Duration grace = Duration::Millis(static_cast<int64_t>(stop.grace_ms()));
+      core_.OnStop(IdOf(stop), stop.kill(), grace, Now());
       break;
+    }
     case tide::v1::Command::kForget:
-      ForgetTask(command.forget());
+      core_.OnForget(IdOf(command.forget()));
       break;
     case tide::v1::Command::kValidate:
       Validate(command.validate());
@@ -44,198 +48,37 @@ void AgentLoop::Carry(const tide::v1::Command& command) {
       log::Warning("Unknown command ignored; upgrade this agent");
       break;
   }
+  Act();
 }
 
 void AgentLoop::StartTask(const tide::v1::StartTask& start) {
-  const std::string key = KeyOf(start);
-  const auto held = tasks_.find(key);
-  if (held != tasks_.end() && start.submitted_at() != 0 && held->second.start.submitted_at() != 0 &&
-      held->second.start.submitted_at() != start.submitted_at()) {
-    MakeStray(key);
+  const TaskId id = IdOf(start);
+  const bool in_the_way = strays_.contains(TaskKey(id));
+  if (in_the_way) {
+    EndStraysSoon();
   }
-  if (strays_.contains(key)) {
-    start_refused_ = true;
-    next_stray_ns_ = 0;
-    scan_now_ = true;
-    return;
-  }
-  if (stopping_ || tasks_.contains(key)) {
-    return;
-  }
-  HeldTask task;
-  task.key = key;
-  task.start = start;
-  if (const Status noted = WriteHeld(config_.state_dir, task); !noted) {
-    FailStart(start, Fault::kNode, noted.error());
-    return;
-  }
-  auto plan = PlanStart(config_, start);
-  if (!plan) {
-    const bool again = plan.error().code == ErrorCode::kUnavailable;
-    FailStart(start, again ? Fault::kNode : Fault::kJob, plan.error());
-    return;
-  }
-  auto pages = TaskPages::Open(
-      plan->run_dir, start.spec().ranks_per_node(), config_.job_uid, config_.job_gid);
-  if (!pages) {
-    FailStart(start, Fault::kNode, pages.error());
-    return;
-  }
-  task.pages = std::move(*pages);
-  if (const Status listening = sockets_.Add(key, plan->run_dir); !listening) {
-    FailStart(start, Fault::kNode, listening.error());
-    return;
-  }
-  SetAlive(key, true);
-  if (const Status started = runtime_->Start(*plan); !started) {
-    const bool refused = started.error().code == ErrorCode::kInvalidArgument;
-    FailStart(start, refused ? Fault::kJob : Fault::kNode, started.error());
-    return;
-  }
-  book_.Put(key, task.pages);
-  tasks_.emplace(key, std::move(task));
-  log::Info("Task starting", {{"Task", key}, {"Job", "j-" + std::to_string(start.job_id())}});
-}
-
-// What the job asks for is its own fault; a port in use, a full disk or a supervisor that does not
-// come up is the node's, and the job tries again elsewhere.
-void AgentLoop::FailStart(const tide::v1::StartTask& start, Fault fault, const Error& error) {
-  HeldTask task;
-  task.key = KeyOf(start);
-  task.start = start;
-  task.exited = true;
-  task.outcome = {fault == Fault::kNode ? ExitReason::kNodeFault : ExitReason::kStartFailed,
-                  0,
-                  0,
-                  -1,
-                  error.message};
-  log::Warning("Task not started", {{"Task", task.key}, {"Error", error.message}});
-  sockets_.Remove(task.key);
-  SetAlive(task.key, false);
-  Journal(task);
-  tasks_.emplace(task.key, std::move(task));
-}
-
-void AgentLoop::SuspendTask(const tide::v1::SuspendTask& order) {
-  const auto it = tasks_.find(KeyOf(order));
-  if (it == tasks_.end() || it->second.exited || it->second.stop_ordered) {
-    return;
-  }
-  HeldTask& task = it->second;
-  const bool news = task.suspend_deadline != order.deadline();
-  if (news) {
-    task.suspend_deadline = order.deadline();
-    task.suspend_until = LocalDeadline(order.deadline(), order.remaining_ms());
-    if (task.pages->committed_step() < 0) {
-      task.parked_at = 0;  // of a suspension that was withdrawn
-    }
-    Journal(task);
-  }
-  if (task.start.task() != 0) {
-    return;
-  }
-  const auto lead = leads_.find(task.key);
-  if (lead == leads_.end() || (news && !lead->second.run->Renew(task.suspend_until))) {
-    LeadAgreement(task);
+  if (core_.OnStart({.id = id,
+                     .submitted_at = start.submitted_at(),
+                     .memory_limit_bytes = start.spec().memory_bytes_per_node(),
+                     .in_the_way = in_the_way})) {
+    HeldTask& task = held_[id];
+    task.start = start;
+    task.key = TaskKey(id);
   }
 }
 
-void AgentLoop::LeadAgreement(const HeldTask& task) {
-  log::Info("Agreeing on a stop step", {{"Task", task.key}});
-  const uint64_t serial = next_lead_++;
-  leads_[task.key] = {
-      serial,
-      std::make_unique<SuspendRun>(
-          task.start,
-          token_,
-          task.suspend_until,
-          [this, key = task.key, serial](Agreement::Phase phase, int64_t /*step*/) {
-            Post([this, key, serial, phase] { OnAgreementOver(key, serial, phase); });
-          })};
-}
-
-void AgentLoop::OnAgreementOver(const std::string& key, uint64_t serial, Agreement::Phase phase) {
+void AgentLoop::OnAgreementOver(const TaskId& id, uint64_t serial, Agreement::Phase phase) {
   log::Info("Agreement over",
-            {{"Task", key},
+            {{"Task", TaskKey(id)},
              {"Result",
               phase == Agreement::Phase::kCommitted   ? "committed"
               : phase == Agreement::Phase::kSignalled ? "signalled"
                                                       : "aborted"}});
-  const auto lead = leads_.find(key);
+  const auto lead = leads_.find(id);
   if (lead != leads_.end() && lead->second.serial == serial &&
-      (!tasks_.contains(key) || phase == Agreement::Phase::kAborted)) {
+      (core_.Find(id) == nullptr || phase == Agreement::Phase::kAborted)) {
     leads_.erase(lead);  // a later order begins anew
   }
-}
-
-void AgentLoop::WithdrawSuspend(const tide::v1::WithdrawSuspend& order) {
-  const auto it = tasks_.find(KeyOf(order));
-  if (it == tasks_.end() || it->second.exited || it->second.suspend_deadline == 0) {
-    return;
-  }
-  HeldTask& task = it->second;
-  if (task.pages->committed_step() >= 0) {
-    return;  // its ranks are leaving already (docs/adr/0001)
-  }
-  task.suspend_deadline = 0;
-  Journal(task);
-  if (const auto lead = leads_.find(task.key); lead != leads_.end()) {
-    lead->second.run->Withdraw();
-  }
-}
-
-void AgentLoop::OrderStop(HeldTask& task, bool kill, Duration grace) {
-  if (task.exited) {
-    return;
-  }
-  if (!task.stop_sent || kill) {
-    const int64_t kill_at = SystemNow().unix_nanos() + (kill ? 0 : grace.nanos());
-    task.kill_at = task.stop_ordered ? std::min(task.kill_at, kill_at) : kill_at;
-    task.stop_ordered = true;
-    task.stop_sent = true;
-    Journal(task);
-    const Status stopped = kill ? runtime_->Kill(task.key) : runtime_->Stop(task.key, grace);
-    if (!stopped) {
-      log::Warning("Stop not delivered", {{"Task", task.key}, {"Error", stopped.error().message}});
-    }
-  }
-}
-
-void AgentLoop::StopTask(const tide::v1::StopTask& order) {
-  const auto it = tasks_.find(KeyOf(order));
-  if (it == tasks_.end()) {
-    // Not here: say so, or the scheduler would wait for ever. A task that never ran was stopped.
-    HeldTask never;
-    never.key = KeyOf(order);
-    never.start.set_job_id(order.job_id());
-    never.start.set_epoch(order.epoch());
-    never.start.set_task(order.task());
-    never.exited = true;
-    never.outcome = {ExitReason::kStopped, 0, 0, -1, "stopped before it had started"};
-    tasks_.emplace(never.key, std::move(never));
-    return;
-  }
-  OrderStop(it->second, order.kill(), Duration::Millis(static_cast<int64_t>(order.grace_ms())));
-}
-
-void AgentLoop::ForgetTask(const tide::v1::ForgetTask& order) {
-  const std::string key = KeyOf(order);
-  const auto it = tasks_.find(key);
-  if (it == tasks_.end() || !it->second.exited) {
-    return;
-  }
-  leads_.erase(key);
-  book_.Remove(key);
-  sockets_.Remove(key);
-  if (const Status removed = runtime_->Remove(key, true);
-      !removed && removed.error().code != ErrorCode::kNotFound) {
-    log::Warning("Task not cleared away", {{"Task", key}, {"Error", removed.error().message}});
-    return;
-  }
-  janitor_.Discard(key);
-  ClearRunDir(config_, key);  // of a task that the runtime never had
-  RemoveHeld(config_.state_dir, key);
-  tasks_.erase(it);
 }
 
 void AgentLoop::Validate(const tide::v1::Validate& order) {

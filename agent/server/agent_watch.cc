@@ -4,6 +4,7 @@
 
 #include "agent/runtime/task_folder.h"
 #include "agent/server/agent_loop.h"
+#include "agent/server/start_plan.h"
 #include "common/log/log.h"
 
 namespace tide::agent {
@@ -17,37 +18,29 @@ constexpr int64_t kLookAgainNs = 1'000'000'000;
 
 void AgentLoop::TakeRuntimeEvents() {
   for (const TaskEvent& event : runtime_->TakeEvents()) {
-    const auto it = tasks_.find(event.key);
-    if (it != tasks_.end()) {
-      UpdateStatus(it->second, event.status);
+    for (auto& [id, task] : held_) {
+      if (task.key == event.key) {
+        UpdateStatus(task, event.status);
+      }
     }
   }
+  Act();
 }
 
 void AgentLoop::UpdateStatus(HeldTask& task, const TaskStatus& status) {
-  if (task.exited) {
+  const TaskId id = IdOf(task.start);
+  if (core_.Find(id)->exited()) {
     return;
   }
   task.status = status;
   const auto gone = std::count_if(
       status.ranks.begin(), status.ranks.end(), [](const RankStatus& rank) { return rank.exited; });
   task.pages->SetRanksGone(static_cast<uint32_t>(gone));
-  (void)ObservePages(task, SystemNow().unix_nanos());
-  if (!status.finished && !status.lost) {
-    return;
-  }
-  if (!status.released) {
+  if ((status.finished || status.lost) && !status.released) {
     log::Warning("Task is over but not released", {{"Task", task.key}, {"Error", status.error}});
-    return;  // CheckKills asks again
   }
-  task.exited = true;
-  task.outcome = JudgeExits(CollectExits(task));
-  if (task.outcome.reason == ExitReason::kFailed) {
-    task.outcome.message += LastWords(task, task.outcome.rank);
-  }
-  Journal(task);
-  log::Info("Task exited", {{"Task", task.key}, {"Outcome", task.outcome.message}});
-  SetAlive(task.key, false);
+  const std::vector<RankView> views = ReadPages(task);
+  core_.OnNews(id, CollectNews(task), {views, CommittedStep(task)}, Now());
 }
 
 // The last line a failed rank wrote usually says why.
@@ -69,51 +62,20 @@ std::string AgentLoop::LastWords(const HeldTask& task, int32_t rank) const {
 }
 
 void AgentLoop::ScanPages() {
-  const int64_t now = SystemNow().unix_nanos();
-  for (auto& [key, task] : tasks_) {
-    if (task.exited || !task.pages) {
+  for (const auto& [id, task] : held_) {
+    if (core_.Find(id)->exited() || !task.pages) {
       continue;
     }
     task.pages->DisarmIfSilent(kArmedSilenceNs);
-    if (ObservePages(task, now)) {
-      Journal(task);
-    }
-    EndIfCut(task);
+    const std::vector<RankView> views = ReadPages(task);
+    core_.OnPages(id, {views, CommittedStep(task), FindCutRank(task)}, Now());
   }
+  Act();
 }
 
-// Without its page a rank can neither be asked to leave nor believed: the job fails, by its own
-// doing, and the agent goes on.
-void AgentLoop::EndIfCut(HeldTask& task) {
-  const auto cut = task.pages->FindCut();
-  if (!cut || task.stop_ordered) {
-    return;
-  }
-  const uint32_t first = task.start.task() * task.start.spec().ranks_per_node();
-  task.cut_rank = static_cast<int32_t>(first + static_cast<uint32_t>(*cut));
-  log::Warning("Rank cut its page short, ending its task",
-               {{"Task", task.key}, {"Rank", task.cut_rank}});
-  OrderStop(task, true, Duration());
-}
-
-// Stops that did not work, and lost tasks whose processes did not die at once, are tried again.
-// Each look may take the runtime seconds, so there is one a second.
-void AgentLoop::CheckKills() {
-  const int64_t now = SystemNow().unix_nanos();
-  for (auto& [key, task] : tasks_) {
-    const bool overdue = task.stop_ordered && now > task.kill_at + kLookAgainNs;
-    const bool unreleased = task.status.lost || task.status.finished;
-    if (task.exited || !(overdue || unreleased) || MonotonicNanos() < task.next_look_ns) {
-      continue;
-    }
-    if (overdue) {
-      (void)runtime_->Kill(key);
-    }
-    if (const auto status = runtime_->Query(key)) {
-      UpdateStatus(task, *status);
-    }
-    task.next_look_ns = MonotonicNanos() + kLookAgainNs;
-  }
+void AgentLoop::LookAgain() {
+  core_.LookAgain(Now());
+  Act();
   if (!strays_.empty() && MonotonicNanos() >= next_stray_ns_) {
     EndStrays();
     next_stray_ns_ = MonotonicNanos() + kLookAgainNs;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "agent/server/start_plan.h"
 #include "common/base/file.h"
 
 namespace tide::agent {
@@ -21,70 +22,77 @@ std::string PathOf(const std::string& state_dir, const std::string& key) {
 
 }  // namespace
 
-Status WriteHeld(const std::string& state_dir, const HeldTask& task) {
+Status WriteHeld(const std::string& state_dir, const JournalEntry& entry) {
+  const TaskRecord& record = entry.record;
+  const std::string key = TaskKey(record.id);
   std::string start;
-  if (!google::protobuf::util::MessageToJsonString(task.start, &start).ok()) {
-    return Fail(ErrorCode::kInternal, "cannot encode the order to start " + task.key);
+  if (!google::protobuf::util::MessageToJsonString(entry.start, &start).ok()) {
+    return Fail(ErrorCode::kInternal, "cannot encode the order to start " + key);
   }
   nlohmann::json json = {
       {"start", start},
-      {"suspend_deadline", task.suspend_deadline},
-      {"suspend_until", task.suspend_until},
-      {"suspend_signalled", task.suspend_signalled},
-      {"stop_ordered", task.stop_ordered},
-      {"cut_off", task.cut_off},
-      {"kill_at", task.kill_at},
-      {"stop_step", task.stop_step},
-      {"parked_at", task.parked_at},
-      {"saved_step", task.saved_step},
-      {"saved_at", task.saved_at},
-      {"cut_rank", task.cut_rank},
+      {"suspend_deadline", record.suspend_deadline},
+      {"suspend_until", record.suspend_until},
+      {"suspend_signalled", record.suspend_signalled},
+      {"stop_ordered", record.stop_ordered},
+      {"cut_off", record.cut_off},
+      {"kill_at", record.kill_at},
+      {"stop_step", record.stop_step},
+      {"parked_at", record.parked_at},
+      {"saved_step", record.saved_step},
+      {"saved_at", record.saved_at},
+      {"cut_rank", record.cut_rank},
   };
-  if (task.exited) {
-    json["exit"] = {{"reason", static_cast<int>(task.outcome.reason)},
-                    {"code", task.outcome.code},
-                    {"signal", task.outcome.signal},
-                    {"rank", task.outcome.rank},
-                    {"message", task.outcome.message}};
+  if (record.exited) {
+    json["exit"] = {{"reason", static_cast<int>(record.outcome.reason)},
+                    {"code", record.outcome.code},
+                    {"signal", record.outcome.signal},
+                    {"rank", record.outcome.rank},
+                    {"message", record.outcome.message}};
   }
   TIDE_TRY(MakeDirs(state_dir + "/held"));
-  return WriteFileDurably(PathOf(state_dir, task.key),
+  return WriteFileDurably(PathOf(state_dir, key),
                           json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-Result<HeldTask> ReadHeld(const std::string& state_dir, const std::string& key) {
+Result<JournalEntry> ReadHeld(const std::string& state_dir, const std::string& key) {
   TIDE_ASSIGN(const std::string text, ReadFile(PathOf(state_dir, key)));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  HeldTask task;
+  JournalEntry entry;
+  TaskRecord& record = entry.record;
   try {
     const auto start = json.at("start").get<std::string>();
-    if (!google::protobuf::util::JsonStringToMessage(start, &task.start).ok()) {
+    if (!google::protobuf::util::JsonStringToMessage(start, &entry.start).ok()) {
       return Fail(ErrorCode::kCorrupt, PathOf(state_dir, key) + " holds no order to start");
     }
-    task.suspend_deadline = json.at("suspend_deadline");
-    task.suspend_signalled = json.at("suspend_signalled");
-    task.stop_ordered = json.at("stop_ordered");
-    task.kill_at = json.at("kill_at");
-    task.stop_step = json.at("stop_step");
-    task.parked_at = json.at("parked_at");
-    task.saved_step = json.at("saved_step");
-    task.saved_at = json.at("saved_at");
-    task.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
-    task.cut_off = json.value("cut_off", false);
-    task.suspend_until = json.value("suspend_until", task.suspend_deadline);
+    record.suspend_deadline = json.at("suspend_deadline");
+    record.suspend_signalled = json.at("suspend_signalled");
+    record.stop_ordered = json.at("stop_ordered");
+    record.kill_at = json.at("kill_at");
+    record.stop_step = json.at("stop_step");
+    record.parked_at = json.at("parked_at");
+    record.saved_step = json.at("saved_step");
+    record.saved_at = json.at("saved_at");
+    record.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
+    record.cut_off = json.value("cut_off", false);
+    record.suspend_until = json.value("suspend_until", record.suspend_deadline);
     if (const auto exit = json.find("exit"); exit != json.end()) {
-      task.exited = true;
-      task.outcome.reason = static_cast<ExitReason>(exit->at("reason").get<int>());
-      task.outcome.code = exit->at("code");
-      task.outcome.signal = exit->at("signal");
-      task.outcome.rank = exit->at("rank");
-      task.outcome.message = exit->at("message").get<std::string>();
+      record.exited = true;
+      record.outcome.reason = static_cast<ExitReason>(exit->at("reason").get<int>());
+      record.outcome.code = exit->at("code");
+      record.outcome.signal = exit->at("signal");
+      record.outcome.rank = exit->at("rank");
+      record.outcome.message = exit->at("message").get<std::string>();
     }
   } catch (const nlohmann::json::exception& error) {
     return Fail(ErrorCode::kCorrupt, PathOf(state_dir, key) + ": " + error.what());
   }
-  task.key = key;
-  return task;
+  record.id = IdOf(entry.start);
+  record.submitted_at = entry.start.submitted_at();
+  if (TaskKey(record.id) != key) {
+    return Fail(ErrorCode::kCorrupt, PathOf(state_dir, key) + " holds the order of another task");
+  }
+  return entry;
 }
 
 Result<std::vector<std::string>> ListHeld(const std::string& state_dir) {
@@ -111,47 +119,32 @@ void RemoveHeld(const std::string& state_dir, const std::string& key) {
   ::unlink(PathOf(state_dir, key).c_str());
 }
 
-bool ObservePages(HeldTask& task, int64_t now_ns) {
-  if (!task.pages || task.pages->size() == 0) {
-    return false;
+std::vector<RankView> ReadPages(const HeldTask& task) {
+  std::vector<RankView> views;
+  for (size_t rank = 0; task.pages && rank < task.pages->size(); ++rank) {
+    views.push_back(task.pages->Read(rank));
   }
-  bool progress = false;
-  int64_t saved = INT64_MAX;
-  int64_t lowest = INT64_MAX;
-  bool all_left_training = true;
-  for (size_t rank = 0; rank < task.pages->size(); ++rank) {
-    const RankView view = task.pages->Read(rank);
-    saved = std::min(saved, view.saved_step);
-    lowest = std::min(lowest, view.step);
-    // A rank below the agreed step may be in an ordinary save: it trains on afterwards.
-    all_left_training = all_left_training && view.step >= task.pages->committed_step() &&
-                        (view.phase == RankPhase::kWaiting || view.phase == RankPhase::kSaving ||
-                         view.phase == RankPhase::kAcknowledged);
-  }
-  if (task.pages->committed_step() >= 0 && all_left_training && task.parked_at == 0) {
-    task.parked_at = now_ns;
-    task.stop_step = lowest;
-    progress = true;
-  }
-  if (saved > task.saved_step) {
-    task.saved_step = saved;
-    task.saved_at = now_ns;
-    progress = true;
-  }
-  return progress;
+  return views;
 }
 
-TaskExits CollectExits(const HeldTask& task) {
-  TaskExits exits;
-  exits.started = task.status.started;
-  exits.lost = task.status.lost;
-  exits.error = task.status.error;
-  exits.suspend_signalled = task.suspend_signalled;
-  exits.stop_ordered = task.stop_ordered;
-  // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.
-  exits.cut_off = task.cut_off || (task.status.cut_off && !task.stop_ordered);
-  exits.cut_rank = task.cut_rank;
-  exits.memory_limit_bytes = task.start.spec().memory_bytes_per_node();
+int64_t CommittedStep(const HeldTask& task) {
+  return task.pages ? task.pages->committed_step() : -1;
+}
+
+int32_t FindCutRank(const HeldTask& task) {
+  const auto cut = task.pages ? task.pages->FindCut() : std::nullopt;
+  const uint32_t first = task.start.task() * task.start.spec().ranks_per_node();
+  return cut ? static_cast<int32_t>(first + static_cast<uint32_t>(*cut)) : -1;
+}
+
+TaskNews CollectNews(const HeldTask& task) {
+  TaskNews news;
+  news.started = task.status.started;
+  news.ended = task.status.finished || task.status.lost;
+  news.lost = task.status.lost;
+  news.released = task.status.released;
+  news.cut_off = task.status.cut_off;
+  news.error = task.status.error;
   for (const RankStatus& status : task.status.ranks) {
     RankExit exit;
     exit.rank = status.rank;
@@ -164,38 +157,34 @@ TaskExits CollectExits(const HeldTask& task) {
       exit.acknowledged = view.phase == RankPhase::kAcknowledged;
       exit.done = view.phase == RankPhase::kDone;
     }
-    exits.ranks.push_back(exit);
+    news.ranks.push_back(exit);
   }
-  return exits;
+  return news;
 }
 
-tide::v1::TaskReport MakeReport(const HeldTask& task, int64_t now_ns) {
+static_assert(static_cast<int>(HeldState::kPreparing) == tide::v1::TASK_STATE_PREPARING);
+static_assert(static_cast<int>(HeldState::kExited) == tide::v1::TASK_STATE_EXITED);
+
+tide::v1::TaskReport ToProto(const HeldReport& held) {
   tide::v1::TaskReport report;
-  report.set_job_id(task.start.job_id());
-  report.set_epoch(task.start.epoch());
-  report.set_task(task.start.task());
-  report.set_submitted_at(task.start.submitted_at());
-  if (task.exited) {
-    report.set_state(tide::v1::TASK_STATE_EXITED);
+  report.set_job_id(held.id.job);
+  report.set_epoch(held.id.epoch);
+  report.set_task(held.id.task);
+  report.set_submitted_at(held.submitted_at);
+  report.set_state(static_cast<tide::v1::TaskState>(held.state));
+  if (held.state == HeldState::kExited) {
     tide::v1::TaskExit* exit = report.mutable_exit();
-    exit->set_reason(static_cast<tide::v1::ExitReason>(task.outcome.reason));
-    exit->set_code(task.outcome.code);
-    exit->set_signal(task.outcome.signal);
-    exit->set_rank(task.outcome.rank);
-    exit->set_message(task.outcome.message);
-  } else if (task.stop_ordered) {
-    report.set_state(tide::v1::TASK_STATE_STOPPING);
-  } else if (task.status.started) {
-    report.set_state(tide::v1::TASK_STATE_RUNNING);
-  } else {
-    report.set_state(tide::v1::TASK_STATE_PREPARING);
+    exit->set_reason(static_cast<tide::v1::ExitReason>(held.outcome.reason));
+    exit->set_code(held.outcome.code);
+    exit->set_signal(held.outcome.signal);
+    exit->set_rank(held.outcome.rank);
+    exit->set_message(held.outcome.message);
   }
-  report.set_parked_at(task.parked_at);
-  report.set_stop_step(task.stop_step);
-  report.set_saved_step(task.saved_step);
-  report.set_saved_at(task.saved_at);
-  // The time belongs to the state: a report that says the same again keeps its time.
-  report.set_at(report.state() == task.reported.state() ? task.reported.at() : now_ns);
+  report.set_at(held.at);
+  report.set_parked_at(held.parked_at);
+  report.set_stop_step(held.stop_step);
+  report.set_saved_step(held.saved_step);
+  report.set_saved_at(held.saved_at);
   return report;
 }
 

@@ -1,12 +1,12 @@
 #pragma once
-// One task as its agent holds it: the order that started it, what was asked of it since, and what
-// is known of it. Owned by the agent's loop thread.
+// What the daemon knows of a task beside its machine (core/task_machine.h): the order that started
+// it, its pages, and how its runtime says that it stands. Owned by the agent's loop thread.
 
-#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "agent/core/task_outcome.h"
+#include "agent/core/task_machine.h"
 #include "agent/runtime/task_status.h"
 #include "agent/server/page.h"
 #include "tide/v1/agent.pb.h"
@@ -18,45 +18,32 @@ struct HeldTask {
   std::string key;
   std::shared_ptr<TaskPages> pages;
   TaskStatus status;
+};
 
-  // Asked of it. Journaled: a restarted agent judges exits the same way.
-  int64_t suspend_deadline = 0;  // as the scheduler's clock says it; 0 = no suspension under way
-  int64_t suspend_until = 0;     // the same by this node's clock
-  bool suspend_signalled = false;
-  bool stop_ordered = false;
-  bool cut_off = false;    // and that because the node's lease ran out, not by the scheduler
-  int64_t kill_at = 0;     // Unix ns; 0 = no stop under way
-  bool stop_sent = false;  // by this agent; not journaled, so that the next one says it again
-
-  // Seen of it. Journaled.
-  int64_t stop_step = -1;
-  int64_t parked_at = 0;
-  int64_t saved_step = -1;
-  int64_t saved_at = 0;
-  int32_t cut_rank = -1;  // in the job; cut its page short while nobody had ordered a stop
-
-  int64_t next_look_ns = 0;  // CLOCK_MONOTONIC; of a task that does not end
-
-  // Journaled, too: the pages it is judged by may not outlive a restart of the machine.
-  bool exited = false;
-  TaskOutcome outcome;
-
-  tide::v1::TaskReport reported;  // what the scheduler was told last
+// What the journal keeps of a task.
+struct JournalEntry {
+  tide::v1::StartTask start;
+  TaskRecord record;
 };
 
 // Journal of the orders: <state>/held/<key>.json, written before they are carried out.
-[[nodiscard]] Status WriteHeld(const std::string& state_dir, const HeldTask& task);
+[[nodiscard]] Status WriteHeld(const std::string& state_dir, const JournalEntry& entry);
 // Errors: kNotFound, kCorrupt.
-[[nodiscard]] Result<HeldTask> ReadHeld(const std::string& state_dir, const std::string& key);
+[[nodiscard]] Result<JournalEntry> ReadHeld(const std::string& state_dir, const std::string& key);
 [[nodiscard]] Result<std::vector<std::string>> ListHeld(const std::string& state_dir);
 void RemoveHeld(const std::string& state_dir, const std::string& key);
 
-// Reads the pages; true when parking or saving made progress.
-[[nodiscard]] bool ObservePages(HeldTask& task, int64_t now_ns);
+// Every rank's page, by local rank.
+[[nodiscard]] std::vector<RankView> ReadPages(const HeldTask& task);
+// The pages' agreed step, -1 = none.
+[[nodiscard]] int64_t CommittedStep(const HeldTask& task);
 
-// Exits of the ranks and what their pages say, as input for JudgeExits.
-[[nodiscard]] TaskExits CollectExits(const HeldTask& task);
+// The first rank found to have cut its page short, by its number in the job; -1 = none.
+[[nodiscard]] int32_t FindCutRank(const HeldTask& task);
 
-[[nodiscard]] tide::v1::TaskReport MakeReport(const HeldTask& task, int64_t now_ns);
+// How the task stands, with the exits as its pages explain them.
+[[nodiscard]] TaskNews CollectNews(const HeldTask& task);
+
+[[nodiscard]] tide::v1::TaskReport ToProto(const HeldReport& report);
 
 }  // namespace tide::agent

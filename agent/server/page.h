@@ -12,30 +12,12 @@
 #include <vector>
 
 #include "agent/core/agreement.h"
+#include "agent/core/rank_view.h"
 #include "agent/server/guarded_page.h"
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 
 namespace tide::agent {
-
-enum class RankPhase : uint32_t {
-  kUnattached = 0,
-  kTraining = 1,
-  kWaiting = 2,
-  kSaving = 3,
-  kAcknowledged = 4,
-  kEvaluating = 5,
-  kDone = 6,
-};
-
-struct RankView {
-  int64_t step = -1;
-  RankPhase phase = RankPhase::kUnattached;
-  int64_t saved_step = -1;
-  int64_t total_steps = -1;
-  double loss = 0;
-  int64_t step_ns = 0;
-};
 
 class TaskPages {
  public:

@@ -63,14 +63,14 @@ class PeerService final : public tide::v1::AgentPeer::Service {
         request->verb() > tide::v1::AGREE_VERB_SIGNAL) {
       return rpc::ToGrpc({ErrorCode::kInvalidArgument, "unknown verb"}, context);
     }
-    const std::string key = TaskKey(request->job_id(), request->epoch(), request->task());
+    const std::string key = TaskKey(IdOf(*request));
     const auto pages = options_.book.Find(key);
     if (!pages) {
       return rpc::ToGrpc({ErrorCode::kNotFound, "task " + key + " is not here"}, context);
     }
     const auto verb = static_cast<AgreeVerb>(request->verb());
     if (verb == AgreeVerb::kSignal) {
-      options_.signal_task(key);
+      options_.signal_task(IdOf(*request));
     }
     const int64_t deadline = LocalDeadline(request->deadline(), request->remaining_ms());
     const AgreeReply reply = pages->Hold(verb, request->at_step(), deadline);
@@ -91,7 +91,7 @@ class PeerService final : public tide::v1::AgentPeer::Service {
     if (!options_.token.Matches(*context)) {
       return rpc::Unauthenticated();
     }
-    const std::string key = TaskKey(request->job_id(), request->epoch(), request->task());
+    const std::string key = TaskKey(IdOf(*request));
     const std::string path =
         options_.state_dir + "/tasks/" + key + "/logs/" + LogName(request->rank()) + ".log";
     Fd fd;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "agent/core/effect.h"
 #include "agent/server/task_book.h"
 #include "common/rpc/rpc.h"
 
@@ -19,7 +20,7 @@ struct PeerServiceOptions {
   rpc::ClusterToken token;
   std::string state_dir;
   // Sends a task the signal that asks ranks without the SDK to leave. Any thread.
-  std::function<void(const std::string& key)> signal_task;
+  std::function<void(const TaskId& id)> signal_task;
   // Has the task written all it ever will? Any thread.
   std::function<bool(const std::string& key)> is_over;
 };

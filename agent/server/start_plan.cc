@@ -260,8 +260,8 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
 
 }  // namespace
 
-std::string TaskKey(uint64_t job, uint64_t epoch, uint32_t task) {
-  return std::to_string(job) + "." + std::to_string(epoch) + "." + std::to_string(task);
+std::string TaskKey(const TaskId& id) {
+  return std::to_string(id.job) + "." + std::to_string(id.epoch) + "." + std::to_string(id.task);
 }
 
 std::string RunDir(const AgentConfig& config, const std::string& key) {
@@ -283,7 +283,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
     return Fail(ErrorCode::kInvalidArgument, "the order to start has no peers or command");
   }
   TaskConfig task;
-  task.key = TaskKey(start.job_id(), start.epoch(), start.task());
+  task.key = TaskKey(IdOf(start));
   task.runtime = config.runtime;
   task.image = spec.image();
   task.uid = config.job_uid;

@@ -1,6 +1,7 @@
 #pragma once
 // From an order to start to everything the runtime needs: ranks, environment, mounts, limits.
 
+#include "agent/core/effect.h"
 #include "agent/runtime/task_config.h"
 #include "agent/server/config.h"
 #include "tide/v1/agent.pb.h"
@@ -8,7 +9,13 @@
 namespace tide::agent {
 
 // "<job>.<epoch>.<task>"
-[[nodiscard]] std::string TaskKey(uint64_t job, uint64_t epoch, uint32_t task);
+[[nodiscard]] std::string TaskKey(const TaskId& id);
+
+// Of any order or request that names a task.
+template <typename Message>
+[[nodiscard]] TaskId IdOf(const Message& message) {
+  return {message.job_id(), message.epoch(), message.task()};
+}
 
 // The folder with pages and rank socket as the agent sees it.
 [[nodiscard]] std::string RunDir(const AgentConfig& config, const std::string& key);

@@ -45,7 +45,7 @@ SuspendRun::SuspendRun(tide::v1::StartTask start,
     : start_(std::move(start)),
       token_(std::move(token)),
       on_over_(std::move(on_over)),
-      deadline_(deadline),
+      run_(deadline),
       thread_([this] { Run(); }) {}
 
 SuspendRun::~SuspendRun() {
@@ -60,23 +60,16 @@ SuspendRun::~SuspendRun() {
 void SuspendRun::Withdraw() {
   {
     const MutexLock lock(mutex_);
-    withdrawn_ = true;
+    run_.Withdraw();
   }
   changed_.NotifyAll();
 }
 
 bool SuspendRun::Renew(int64_t deadline) {
-  {
-    const MutexLock lock(mutex_);
-    if (over_) {
-      return false;
-    }
-    deadline_ = deadline;
-    renewed_ = renewed_ || withdrawn_;
-    withdrawn_ = false;
-  }
+  const MutexLock lock(mutex_);
+  const bool renewed = run_.Renew(deadline);
   changed_.NotifyAll();
-  return true;
+  return renewed;
 }
 
 bool SuspendRun::Pause(Duration pause) {
@@ -87,51 +80,46 @@ bool SuspendRun::Pause(Duration pause) {
   return !ending_;
 }
 
-int64_t SuspendRun::deadline() {
-  const MutexLock lock(mutex_);
-  return deadline_;
-}
-
-bool SuspendRun::Continue(Agreement& agreement) {
-  const MutexLock lock(mutex_);
-  if (withdrawn_) {
-    agreement.Withdraw();
-  } else if (renewed_) {
-    agreement = Agreement();  // probes first, so a step that was committed stands
-  }
-  renewed_ = false;
-  over_ = agreement.over();
-  return !over_;
-}
-
 void SuspendRun::Run() {
   Peers peers;
   for (const tide::v1::Peer& peer : start_.peers()) {
     peers.stubs.push_back(tide::v1::AgentPeer::NewStub(rpc::Connect(peer.endpoint())));
   }
-  Agreement agreement;
-  do {
-    const AgreeRound round = agreement.Next();
+  Agreement::Phase phase{};
+  int64_t step = -1;
+  for (bool over = false; !over;) {
+    AgreeRound round;
+    {
+      const MutexLock lock(mutex_);
+      round = run_.Next();
+    }
     if (!Pause(round.pause)) {
       return;
     }
-    if (SystemNow().unix_nanos() > deadline()) {
-      {
-        const MutexLock lock(mutex_);
-        over_ = true;
-      }
-      on_over_(Agreement::Phase::kAborted, -1);
-      return;
-    }
     const Instant sent = SystemNow();
-    const std::vector<AgreeReply> replies = HoldRound(peers, round);
-    agreement.OnReplies(replies, sent, SystemNow());
-  } while (Continue(agreement));
-  on_over_(agreement.phase(), agreement.stop_step());
+    int64_t deadline = 0;
+    {
+      const MutexLock lock(mutex_);
+      over = !run_.MayHold(sent);
+      phase = run_.phase();
+      deadline = run_.deadline();
+    }
+    if (!over) {
+      const std::vector<AgreeReply> replies = HoldRound(peers, round, deadline);
+      const MutexLock lock(mutex_);
+      run_.OnReplies(replies, sent, SystemNow());
+      over = run_.over();
+      phase = run_.phase();
+      step = run_.stop_step();
+    }
+  }
+  on_over_(phase, step);
 }
 
 // Asks all tasks at once and waits for the last answer.
-std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers, const AgreeRound& round) {
+std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers,
+                                              const AgreeRound& round,
+                                              int64_t deadline) {
   struct Call {
     grpc::ClientContext context;
     tide::v1::AgreeRequest request;
@@ -142,7 +130,6 @@ std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers, const AgreeRound& ro
   Mutex mutex;
   Condition done;
   size_t left = calls.size();
-  const int64_t order_deadline = deadline();
   const auto give_up =
       std::chrono::system_clock::now() + std::chrono::milliseconds(kRoundTimeoutMs);
   for (uint32_t task = 0; task < calls.size(); ++task) {
@@ -154,8 +141,8 @@ std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers, const AgreeRound& ro
     call.request.set_task(task);
     call.request.set_verb(ToProto(round.verb));
     call.request.set_at_step(round.at_step);
-    call.request.set_deadline(order_deadline);
-    call.request.set_remaining_ms(RemainingMillis(order_deadline));
+    call.request.set_deadline(deadline);
+    call.request.set_remaining_ms(RemainingMillis(deadline));
     peers.stubs[task]->async()->Agree(
         &call.context, &call.request, &call.response, [&](const grpc::Status& status) {
           if (status.ok()) {

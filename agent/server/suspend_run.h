@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "agent/core/agreement.h"
+#include "agent/core/agreement_run.h"
 #include "common/base/mutex.h"
 #include "common/rpc/rpc.h"
 #include "tide/v1/agent.pb.h"
@@ -36,12 +36,9 @@ class SuspendRun {
  private:
   struct Peers;
   void Run();
-  std::vector<AgreeReply> HoldRound(Peers& peers, const AgreeRound& round);
+  std::vector<AgreeReply> HoldRound(Peers& peers, const AgreeRound& round, int64_t deadline);
   // False when the run is to end.
   bool Pause(Duration pause);
-  [[nodiscard]] int64_t deadline();
-  // After a round: takes up what was asked meanwhile. False when the agreement is over.
-  bool Continue(Agreement& agreement);
 
   const tide::v1::StartTask start_;
   const rpc::ClusterToken token_;
@@ -50,10 +47,7 @@ class SuspendRun {
   Mutex mutex_;
   Condition changed_;
   bool ending_ TIDE_GUARDED_BY(mutex_) = false;
-  bool withdrawn_ TIDE_GUARDED_BY(mutex_) = false;
-  bool renewed_ TIDE_GUARDED_BY(mutex_) = false;
-  bool over_ TIDE_GUARDED_BY(mutex_) = false;
-  int64_t deadline_ TIDE_GUARDED_BY(mutex_);
+  AgreementRun run_ TIDE_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

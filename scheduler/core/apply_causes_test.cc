@@ -51,6 +51,34 @@ TEST_CASE("an operator's drain moves the job; a fault's drain waits for its end"
   CHECK(world.NodeIs(1) == NodeState::kDrained);
 }
 
+TEST_CASE("a suspension that is withdrawn after a task has left ends the attempt") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.saves = false;
+  (void)world.Do(SuspendRequested{
+      job, StopCause::kPreempted, JobId(), world.now + Duration::Minutes(2), "for a test"});
+  world.agents.Exit(job, 1, ExitReason::kStopped, 143, world.now);
+  world.Run();
+  (void)world.Do(SuspendWithdrawn{job});
+  CHECK(world.Is(job) == JobState::kRunning);
+  world.Pass(world.policy.leave_grace);
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kLeft);
+  CHECK(world.agents.LiveTasks(job) == 2);  // of the next attempt
+}
+
+TEST_CASE("a start that a node cut short is tried again") {
+  World world(Cluster().Leaf(2));
+  world.agents.starts = false;
+  const JobId job = world.Submit(AJob().Nodes(2));
+  REQUIRE(world.Is(job) == JobState::kStarting);
+  world.Exit(job, 1, ExitReason::kCutOff);
+  world.agents.starts = true;
+  world.Run();
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.At(job).attempts.size() == 2);
+  CHECK(world.At(job).hardware_restarts == 1);
+}
+
 TEST_CASE("a broken node costs a hardware restart elsewhere, up to the limit") {
   World world(Cluster().Leaf(4));
   const JobId job = world.Submit(AJob().Nodes(2).RetryHardware(1));
@@ -163,9 +191,10 @@ TEST_CASE("a job that leaves at newer and newer steps goes on") {
 }
 
 TEST_CASE("half a gang that saved and left takes the other half with it, after a while") {
+  const ExitReason reason = GENERATE(ExitReason::kSuspended, ExitReason::kStopped);
   World world(Cluster().Leaf(2));
   const JobId job = world.Submit(AJob().Nodes(2));
-  world.Exit(job, 1, ExitReason::kSuspended, 85);
+  world.Exit(job, 1, reason, 85);
   CHECK(world.Is(job) == JobState::kRunning);
   CHECK(world.last.wake_at == world.now + world.policy.leave_grace);
   world.Pass(world.policy.leave_grace - Duration::Nanos(1));

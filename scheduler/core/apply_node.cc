@@ -73,8 +73,10 @@ void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, In
   if (!next || (!now && node.state == NodeState::kQuarantined)) {
     return;  // out of service already
   }
-  node.reason = reason;
-  node.actor = kTideActor;
+  // An operator's hold outlives the fault: a validation will not end it.
+  const bool held = !node.actor.empty() && node.actor != kTideActor;
+  node.reason = held ? node.reason + "; " + reason : reason;
+  node.actor = held ? node.actor : kTideActor;
   SetNodeState(state, node, *next, at);
   if (event == NodeEvent::kBroken) {
     FailOccupants(state, node, at, reason + " on " + node.identity.name);

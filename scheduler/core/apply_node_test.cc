@@ -225,6 +225,20 @@ TEST_CASE("a validation never runs beside a job or on a node kept for one") {
   CHECK(result.error().message.find("j-2") != std::string::npos);
 }
 
+TEST_CASE("a fault does not end an operator's hold") {
+  World world(Cluster().Leaf(2));
+  world.Drain(0);
+  world.Xid(0, 79);
+  REQUIRE(world.NodeIs(0) == NodeState::kQuarantined);
+  CHECK(world.state.nodes[0].reason.find("Xid 79") != std::string::npos);
+  world.Validate(0);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  world.Undrain(0);
+  world.Xid(1, 79);
+  world.Validate(1);
+  CHECK(world.NodeIs(1) == NodeState::kProbation);
+}
+
 TEST_CASE("a validation that is over, or another one, reports into the void") {
   World world(Cluster().Leaf(1));
   CHECK(*world.Do(ValidationReported{NodeId(0), "old", {}}) == Applied::kNoOp);

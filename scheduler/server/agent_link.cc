@@ -11,6 +11,7 @@
 #include "common/log/log.h"
 #include "proto/wire/commands.h"
 #include "proto/wire/state.h"
+#include "scheduler/core/hello_order.h"
 #include "scheduler/server/scheduler_service.h"
 #include "tide/v1/agent.grpc.pb.h"
 
@@ -25,6 +26,7 @@ struct LinkContext {
   Duration heartbeat;
   const Admission& admission;
   uint64_t streams_joined = 0;     // loop thread only
+  HelloOrder hellos;               // loop thread only
   wire::TopologyCache topologies;  // loop thread only
 };
 
@@ -224,7 +226,11 @@ Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
                                         Reply& reply,
                                         const NodeIdentity& identity,
                                         const tide::v1::Hello& hello,
+                                        HelloOrder& order,
                                         std::vector<tide::v1::TaskRef>& strangers) {
+  if (!order.Take(identity.name, hello.number())) {
+    return Fail(ErrorCode::kConflict, identity.name + " has joined anew since it said this");
+  }
   reply.node = batch.NodeFor(identity.name);
   NodeJoined joined{reply.node, identity, {}};
   for (const tide::v1::TaskReport& task : hello.tasks()) {
@@ -314,8 +320,9 @@ class AgentStream final : public Reactor {
     greeted_ = true;
     Request request;
     const auto strangers = std::make_shared<std::vector<tide::v1::TaskRef>>();
-    request.make = [hello, identity = *identity, strangers](BatchContext& batch, Reply& reply) {
-      return MakeJoin(batch, reply, identity, hello, *strangers);
+    request.make = [&link = link_, hello, identity = *identity, strangers](BatchContext& batch,
+                                                                           Reply& reply) {
+      return MakeJoin(batch, reply, identity, hello, link.hellos, *strangers);
     };
     request.done =
         [session = session_, strangers, faults = hello.faults_size()](const Reply& reply) {
@@ -360,10 +367,13 @@ class AgentStream final : public Reactor {
       return;
     }
     link_.sessions.Touch(*node, MonotonicNanos());
-    // An answer to each: the agent knows that it is not cut off.
-    tide::v1::SchedulerMessage answer;
-    answer.mutable_ack();
-    session_->Push(std::move(answer));
+    // An answer to each: the agent knows that it is not cut off. None from a scheduler that may
+    // have been replaced: its successor gives the tasks of agents that it does not hear up.
+    if (link_.loop.LeaseHolds()) {
+      tide::v1::SchedulerMessage answer;
+      answer.mutable_ack()->set_heartbeat(heartbeat.number());
+      session_->Push(std::move(answer));
+    }
     for (const tide::v1::Progress& each : heartbeat.progress()) {
       link_.view.SetProgress(JobId(each.job_id()),
                              Epoch(each.epoch()),
@@ -407,7 +417,7 @@ std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
                                                     Duration heartbeat,
                                                     const Admission& admission) {
   return std::make_unique<AgentLinkService>(
-      LinkContext{loop, view, sessions, token, heartbeat, admission, 0, {}});
+      LinkContext{loop, view, sessions, token, heartbeat, admission, 0, {}, {}});
 }
 
 }  // namespace tide

@@ -38,8 +38,10 @@ class Stream {
              uint64_t highest_term = 0,
              const std::string& leaf = "l1",
              const std::string& zone = "A",
-             const std::vector<tide::v1::TaskReport>& tasks = {}) {
+             const std::vector<tide::v1::TaskReport>& tasks = {},
+             uint64_t number = 0) {
     tide::v1::AgentMessage message;
+    message.mutable_hello()->set_number(number);
     message.mutable_hello()->mutable_tasks()->Assign(tasks.begin(), tasks.end());
     tide::v1::Node* node = message.mutable_hello()->mutable_node();
     node->set_name(name);
@@ -187,6 +189,20 @@ TEST_CASE("an agent that connects again gets what it is owed; the older stream e
   CHECK_FALSE(first.Read());
   CHECK(edge.world.view().Since(0).nodes(0).connected());
   CHECK(edge.world.view().Since(0).nodes_size() == 1);
+}
+
+TEST_CASE("a hello that is read after a newer one of its node is refused") {
+  Edge edge;
+  Stream newer(edge.address());
+  newer.Hello("n1", 0, "l1", "A", {}, 7);
+  CHECK(newer.Next().has_welcome());
+  Stream older(edge.address());
+  older.Hello("n1", 0, "l1", "A", {}, 6);
+  CHECK_THAT(older.Next().refused().message(), Catch::Contains("n1 has joined anew"));
+  CHECK_FALSE(older.Read());
+  Stream newest(edge.address());
+  newest.Hello("n1", 0, "l1", "A", {}, 8);
+  CHECK(newest.Next().has_welcome());
 }
 
 TEST_CASE("a task of another job that had the number is not taken for this one's") {

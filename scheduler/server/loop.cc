@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log/log.h"
+#include "scheduler/store/lease.h"
 
 namespace tide {
 namespace {
@@ -64,6 +65,7 @@ Loop::~Loop() {
 
 void Loop::Start() {
   view_.PublishAll(state_, term_);
+  lease_until_ns_ = MonotonicNanos() + kLeaseRenewal.nanos();  // until the first turn proves it
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -95,14 +97,6 @@ bool Loop::Enqueue(Request request) {
 
 Instant Loop::Now() {
   return clock_.Read(SystemNow(), BootNanos());
-}
-
-NodeId BatchContext::NodeFor(const std::string& name) {
-  if (const Node* known = state_.FindNode(name)) {
-    return known->id;
-  }
-  const auto next = static_cast<uint32_t>(state_.nodes.size() + new_nodes_.size());
-  return new_nodes_.try_emplace(name, NodeId(next)).first->second;
 }
 
 // Waits for requests or the next moment at which time alone matters.
@@ -138,57 +132,37 @@ void Loop::Run() {
 }
 
 void Loop::Turn(std::deque<Request> batch) {
-  const Instant now = Now();
-  std::vector<Reply> replies(batch.size());
-  std::vector<Event> events;
-  std::vector<size_t> owner;  // request of each event
-  BatchContext context(state_, now);
-  for (size_t i = 0; i < batch.size(); ++i) {
-    auto bodies = batch[i].make(context, replies[i]);
-    if (!bodies) {
-      replies[i].status = std::unexpected(bodies.error());
-      continue;
-    }
-    for (EventBody& body : *bodies) {
-      events.push_back({now, std::move(body)});
-      owner.push_back(i);
-    }
-  }
-  for (EventBody& body : liveness_.Check(state_, sessions_.LastHeard(), MonotonicNanos())) {
-    events.push_back({now, std::move(body)});
-  }
-  const StepResult step = Step(state_, events, policy_, now);
-  wake_at_ = step.wake_at;
-  if (const Status committed = store_->Commit(state_, step, now); !committed) {
-    log::Failure("Commit failed, stopping", {{"Error", committed.error().message}});
+  const Result<Instant> wake_at = RunTurn(state_, policy_, Now(), std::move(batch), *this);
+  if (!wake_at) {
+    log::Failure("Commit failed, stopping", {{"Error", wake_at.error().message}});
     std::_Exit(kExitCommitFailed);
   }
-  for (const Event& event : step.log) {
-    LogEvent(state_, event);
-  }
-  const uint64_t rev = view_.Publish(state_, step, term_);
-  for (Reply& reply : replies) {
-    reply.rev = rev;
-  }
-  Answer(batch, replies, owner, step);
-  for (const Command& command : step.commands) {
-    sessions_.Send(command, state_);
-  }
+  wake_at_ = *wake_at;
 }
 
-void Loop::Answer(std::deque<Request>& batch,
-                  std::vector<Reply>& replies,
-                  const std::vector<size_t>& owner,
-                  const StepResult& step) {
-  for (size_t event = 0; event < owner.size(); ++event) {
-    Reply& reply = replies[owner[event]];
-    if (!step.results[event] && reply.status) {
-      reply.status = std::unexpected(step.results[event].error());
-    }
+std::vector<EventBody> Loop::Notice(const ClusterState& state) {
+  return liveness_.Check(state, sessions_.LastHeard(), MonotonicNanos());
+}
+
+Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant now) {
+  const int64_t asked_ns = MonotonicNanos();
+  const uint64_t renewals = store_->renewals();
+  TIDE_TRY(store_->Commit(state, step, now));
+  if (store_->renewals() != renewals) {
+    lease_until_ns_ = asked_ns + kLeaseDuration.nanos();
   }
-  for (size_t i = 0; i < batch.size(); ++i) {
-    batch[i].done(replies[i]);
+  for (const Event& event : step.log) {
+    LogEvent(state, event);
   }
+  return {};
+}
+
+uint64_t Loop::Publish(const ClusterState& state, const StepResult& step) {
+  return view_.Publish(state, step, term_);
+}
+
+void Loop::Send(const Command& command, const ClusterState& state) {
+  sessions_.Send(command, state);
 }
 
 }  // namespace tide

@@ -1,20 +1,18 @@
 #pragma once
-// The one thread that owns the cluster's state: drain requests → stamp the time → Step → commit →
-// only then publish, answer and send. A failed commit ends the process: memory never runs ahead of
-// the log, and the next scheduler loads what was committed.
+// The one thread that owns the cluster's state: drain requests → stamp the time → a turn
+// (core/turn.h). A failed commit ends the process: memory never runs ahead of the log, and the next
+// scheduler loads what was committed.
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
-#include <set>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "scheduler/core/step.h"
-#include "scheduler/server/liveness.h"
+#include "scheduler/core/liveness.h"
+#include "scheduler/core/turn.h"
 #include "scheduler/server/loop_clock.h"
 #include "scheduler/server/sessions.h"
 #include "scheduler/server/view.h"
@@ -22,43 +20,7 @@
 
 namespace tide {
 
-struct Reply {
-  Status status;         // of the first event that failed
-  uint64_t rev = 0;      // view revision that shows the change
-  JobId job;             // submits: which job
-  bool existed = false;  // submits: the idempotency key was known
-  NodeId node;           // hellos: which node
-};
-
-// What a batch of requests shares: the state before it, and the ids it hands out. Valid while the
-// requests of one turn are made into events.
-class BatchContext {
- public:
-  BatchContext(const ClusterState& state, Instant now) : state_(state), now_(now) {}
-  [[nodiscard]] const ClusterState& state() const { return state_; }
-  [[nodiscard]] Instant now() const { return now_; }  // loop time
-  [[nodiscard]] JobId NextJob() { return JobId(state_.next_job_id + jobs_given_++); }
-  // The id of the node with this name; a new one for a new name.
-  [[nodiscard]] NodeId NodeFor(const std::string& name);
-  // False when this batch submits under the same key already.
-  [[nodiscard]] bool ReserveKey(const std::string& key) { return keys_.insert(key).second; }
-
- private:
-  const ClusterState& state_;
-  const Instant now_;
-  uint64_t jobs_given_ = 0;
-  std::map<std::string, NodeId> new_nodes_;
-  std::set<std::string> keys_;
-};
-
-struct Request {
-  // Runs on the loop thread, before the events of its batch are applied.
-  std::function<Result<std::vector<EventBody>>(BatchContext&, Reply&)> make;
-  // Runs on the loop thread after the commit; must not block.
-  std::function<void(const Reply&)> done;
-};
-
-class Loop {
+class Loop : private TurnHost {
  public:
   Loop(std::unique_ptr<Store> store,
        ClusterState state,
@@ -66,9 +28,7 @@ class Loop {
        LivenessPolicy liveness,
        ViewHub& view,
        SessionRegistry& sessions);
-  ~Loop();
-  Loop(const Loop&) = delete;
-  Loop& operator=(const Loop&) = delete;
+  ~Loop() override;
 
   void Start();
   // Works off what is queued, then gives leadership up.
@@ -78,16 +38,23 @@ class Loop {
 
   [[nodiscard]] Term term() const { return term_; }
   [[nodiscard]] const Policy& policy() const { return policy_; }
+  // False when the lease has not been proved for as long as it lasts: another scheduler may lead,
+  // even if this loop hangs in a commit and has not noticed. Any thread.
+  [[nodiscard]] bool LeaseHolds() const { return MonotonicNanos() < lease_until_ns_.load(); }
 
  private:
   void Run();
   std::deque<Request> TakeBatch();
   void Turn(std::deque<Request> batch);
-  void Answer(std::deque<Request>& batch,
-              std::vector<Reply>& replies,
-              const std::vector<size_t>& owner,
-              const StepResult& step);
   Instant Now();
+
+  // --- TurnHost ---
+  [[nodiscard]] std::vector<EventBody> Notice(const ClusterState& state) override;
+  [[nodiscard]] Status Commit(const ClusterState& state,
+                              const StepResult& step,
+                              Instant now) override;
+  [[nodiscard]] uint64_t Publish(const ClusterState& state, const StepResult& step) override;
+  void Send(const Command& command, const ClusterState& state) override;
 
   std::unique_ptr<Store> store_;
   ClusterState state_;
@@ -98,6 +65,7 @@ class Loop {
   const Term term_;
   LoopClock clock_{SystemNow(), BootNanos()};
   Instant wake_at_ = Instant::Never();
+  std::atomic<int64_t> lease_until_ns_ = 0;  // CLOCK_MONOTONIC
 
   Mutex mutex_;
   Condition wake_;

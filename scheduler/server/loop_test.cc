@@ -74,6 +74,13 @@ TEST_CASE("a key is known after a restart") {
   CHECK(again.job == JobId(1));
 }
 
+TEST_CASE("a leader answers for itself once it leads, and while its lease holds") {
+  ServerWorld world;
+  CHECK(world.loop().LeaseHolds());
+  REQUIRE(world.Do(TwoNodes().front()).status);
+  CHECK(world.loop().LeaseHolds());
+}
+
 TEST_CASE("a request that fails fails alone") {
   ServerWorld world;
   (void)world.Join(TwoNodes()[0]);

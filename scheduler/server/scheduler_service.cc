@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "proto/wire/convert.h"
-#include "scheduler/server/requests.h"
+#include "scheduler/core/requests.h"
 #include "tide/v1/scheduler.grpc.pb.h"
 
 namespace tide {

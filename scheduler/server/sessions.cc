@@ -11,7 +11,7 @@ void SessionRegistry::Attach(NodeId node, std::shared_ptr<AgentSession> session,
     const MutexLock lock(mutex_);
     Entry& entry = entries_[node];
     replaced = std::exchange(entry.session, std::move(session));
-    entry.sent.clear();
+    entry.sent.Clear();
     last_heard_ns_[node] = now_ns;
   }
   if (replaced) {
@@ -34,45 +34,6 @@ void SessionRegistry::Touch(NodeId node, int64_t now_ns) {
   last_heard_ns_[node] = now_ns;
 }
 
-SessionRegistry::CommandKey SessionRegistry::KeyOf(const Command& command) {
-  return {command.kind,
-          command.job.value(),
-          command.epoch.value(),
-          command.task,
-          command.deadline.unix_nanos(),
-          command.kill,
-          command.request_id};
-}
-
-void SessionRegistry::Prune(std::set<CommandKey>& sent, const Command& command) {
-  const auto drop = [&](CommandKind kind) {
-    std::erase_if(sent, [&](const CommandKey& each) {
-      return std::get<0>(each) == kind && std::get<1>(each) == command.job.value();
-    });
-  };
-  switch (command.kind) {
-    case CommandKind::kForgetTask:
-      std::erase_if(sent, [&](const CommandKey& each) {
-        return std::get<1>(each) == command.job.value() &&
-               std::get<2>(each) == command.epoch.value() && std::get<3>(each) == command.task;
-      });
-      break;
-    case CommandKind::kWithdrawSuspend:
-      drop(CommandKind::kSuspendTask);  // a later suspension with the same deadline is a new order
-      break;
-    case CommandKind::kSuspendTask:
-      drop(CommandKind::kWithdrawSuspend);
-      break;
-    case CommandKind::kValidate:
-      drop(CommandKind::kValidate);
-      sent.insert(KeyOf(command));
-      break;
-    case CommandKind::kStartTask:
-    case CommandKind::kStopTask:
-      break;
-  }
-}
-
 void SessionRegistry::Send(const Command& command, const ClusterState& state) {
   std::shared_ptr<AgentSession> session;
   {
@@ -81,10 +42,9 @@ void SessionRegistry::Send(const Command& command, const ClusterState& state) {
     if (it == entries_.end()) {
       return;  // it gets everything outstanding when it connects
     }
-    if (!it->second.sent.insert(KeyOf(command)).second) {
+    if (!it->second.sent.Note(command)) {
       return;
     }
-    Prune(it->second.sent, command);
     session = it->second.session;
   }
   session->Send(command, state);

@@ -5,12 +5,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
-#include <string>
-#include <tuple>
 
 #include "common/base/mutex.h"
 #include "scheduler/core/commands.h"
+#include "scheduler/core/sent_commands.h"
 
 namespace tide {
 
@@ -36,15 +34,9 @@ class SessionRegistry {
   void CloseAll();
 
  private:
-  using CommandKey =
-      std::tuple<CommandKind, uint64_t, uint64_t, uint32_t, int64_t, bool, std::string>;
-  static CommandKey KeyOf(const Command& command);
-  // Drops what `command` makes obsolete: `sent` stays small, and what is asked anew goes out anew.
-  static void Prune(std::set<CommandKey>& sent, const Command& command);
-
   struct Entry {
     std::shared_ptr<AgentSession> session;
-    std::set<CommandKey> sent;  // of tasks that are not forgotten, and the newest validation
+    SentCommands sent;
   };
 
   Mutex mutex_;

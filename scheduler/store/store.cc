@@ -58,6 +58,7 @@ Status Store::Commit(const ClusterState& state, const StepResult& step, Instant 
   }
   last_seq_ += static_cast<int64_t>(step.log.size());
   renew_at_ = now + kLeaseRenewal;
+  ++renewals_;
   return {};
 }
 

@@ -42,6 +42,8 @@ class Store {
   [[nodiscard]] Status Release(Instant now);
 
   [[nodiscard]] Term term() const { return term_; }
+  // Transactions so far: each of them proved and renewed the lease.
+  [[nodiscard]] uint64_t renewals() const { return renewals_; }
   // The number of the newest event in the log, 0 = none.
   [[nodiscard]] int64_t last_seq() const { return last_seq_; }
   [[nodiscard]] Database& database() { return *database_; }
@@ -66,6 +68,7 @@ class Store {
   Term term_;
   int64_t last_seq_ = 0;
   Instant renew_at_;
+  uint64_t renewals_ = 0;
   std::map<JobId, WrittenAttempts> written_;
   uint64_t written_next_job_id_ = 0;
   uint64_t written_next_incident_id_ = 0;

@@ -190,7 +190,9 @@ TEST_CASE("an empty step writes only the lease, when it is due", "[store]") {
   };
   REQUIRE(store->Commit(state, {}, kNow + kLeaseRenewal - Duration::Millis(1)));
   CHECK(expires() == kNow + kLeaseDuration);
+  CHECK(store->renewals() == 0);
   REQUIRE(store->Commit(state, {}, kNow + kLeaseRenewal));
+  CHECK(store->renewals() == 1);
   CHECK(expires() == kNow + kLeaseRenewal + kLeaseDuration);
 }
 

@@ -91,6 +91,7 @@ LAYERS = (
     ("cli/", ("common/", "cli/", "scheduler/core/model/", "sim/")),
     ("api/", ("common/", "api/", "proto/wire/", "tide/v1/", "scheduler/core/model/")),
     ("sdk/", ("common/", "sdk/", "tide/")),
+    ("sim/", ("common/", "scheduler/core/", "agent/core/", "sim/")),
 )
 PROJECT_FOLDERS = ("common/", "scheduler/", "agent/", "proto/", "api/", "cli/", "sdk/", "sim/",
                    "bench/", "tests/", "tide/v1/")

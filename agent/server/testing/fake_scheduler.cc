@@ -69,7 +69,7 @@ class FakeScheduler::Service final : public tide::v1::AgentLink::Service {
       ++heartbeats;
       tide::v1::SchedulerMessage answer;
       answer.set_term(term);
-      answer.mutable_ack();
+      answer.mutable_ack()->set_heartbeat(message.heartbeat().number());
       stream.Write(answer);
     }
   }

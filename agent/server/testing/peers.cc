@@ -3,6 +3,8 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/service_type.h>
 
+#include "agent/server/start_plan.h"
+
 namespace tide::agent {
 
 struct Peer::Server {
@@ -18,8 +20,8 @@ Peer::Peer(const TestDir& dir, const std::string& name, const rpc::ClusterToken&
   server_->service = MakePeerService({book,
                                       token,
                                       state_dir,
-                                      [this](const std::string& key) {
-                                        signalled = key;
+                                      [this](const TaskId& id) {
+                                        signalled = TaskKey(id);
                                         ++signals;
                                       },
                                       [this](const std::string&) { return over.load(); }});

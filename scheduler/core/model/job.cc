@@ -89,7 +89,9 @@ bool AwaitsEvidence(const Job& job) {
 Instant FirstLeftAt(const Attempt& attempt) {
   Instant first;
   for (const Task& task : attempt.tasks) {
-    if (task.exit.reason == ExitReason::kSuspended && (!first.is_set() || task.exited_at < first)) {
+    const bool left =
+        task.exit.reason == ExitReason::kSuspended || task.exit.reason == ExitReason::kStopped;
+    if (left && (!first.is_set() || task.exited_at < first)) {
       first = task.exited_at;
     }
   }

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "scheduler/core/requests.h"
 #include "scheduler/core/testing/builders.h"
 #include "scheduler/server/loop.h"
-#include "scheduler/server/requests.h"
 #include "scheduler/store/sqlite_database.h"
 #include "scheduler/store/testing/temp_dir.h"
 

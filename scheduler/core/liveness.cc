@@ -1,4 +1,4 @@
-#include "scheduler/server/liveness.h"
+#include "scheduler/core/liveness.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "scheduler/server/requests.h"
+#include "scheduler/core/requests.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 // What people ask for, as events. Runs on the loop thread inside Request::make.
 
-#include "scheduler/server/loop.h"
+#include "scheduler/core/turn.h"
 
 namespace tide {
 

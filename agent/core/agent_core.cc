@@ -1,0 +1,329 @@
+#include "agent/core/agent_core.h"
+
+#include <algorithm>
+
+namespace tide::agent {
+namespace {
+
+// Steps take milliseconds; while a stop is agreed upon, look often.
+constexpr Duration kScanSuspend = Duration::Millis(5);
+constexpr Duration kScanRunning = Duration::Millis(100);
+constexpr int64_t kHeartbeatMinMs = 10;
+constexpr int64_t kContactSaveNs = 1'000'000'000;
+
+TaskRecord NewRecord(const TaskId& id, int64_t submitted_at = 0) {
+  TaskRecord record;
+  record.id = id;
+  record.submitted_at = submitted_at;
+  return record;
+}
+
+}  // namespace
+
+TaskMachine* AgentCore::FindTask(const TaskId& id) {
+  const auto it = tasks_.find(id);
+  return it == tasks_.end() ? nullptr : &it->second;
+}
+
+const TaskMachine* AgentCore::Find(const TaskId& id) const {
+  const auto it = tasks_.find(id);
+  return it == tasks_.end() ? nullptr : &it->second;
+}
+
+// --- the stream ---------------------------------------------------------------------------------
+
+void AgentCore::OnStream(uint64_t stream, AgentTime now) {
+  stream_ = stream;
+  welcomed_ = false;
+  hello_ns_ = now.steady_ns;
+  // Of the clock, so that a node whose disk was replaced goes on above its old numbers.
+  hello_number_ = std::max(hello_number_ + 1, static_cast<uint64_t>(now.wall_ns));
+  effects_.emplace_back(SaveHelloNumber{hello_number_});
+  unanswered_.clear();
+  next_heartbeat_ = 1;
+}
+
+void AgentCore::OnLost(uint64_t stream) {
+  if (stream == stream_) {
+    stream_ = 0;
+    welcomed_ = false;
+  }
+}
+
+bool AgentCore::Accept(uint64_t stream, uint64_t term, AgentTime now) {
+  if (stream != stream_) {
+    return false;
+  }
+  if (IsOldNews(now)) {
+    CheckIsolation(now);
+    LeaveStream();
+    return false;
+  }
+  if (term < highest_term_) {
+    return false;
+  }
+  if (term > highest_term_) {
+    highest_term_ = term;
+    effects_.emplace_back(SaveTerm{term});
+  }
+  CheckIsolation(now);  // before anything is believed that may have waited for long
+  return true;
+}
+
+// What waited in the socket while this agent was stopped may be older than the isolation timeout:
+// by now the scheduler has given the order to another node.
+bool AgentCore::IsOldNews(AgentTime now) const {
+  const Contact since{.heard_ns = std::max(contact_.heard_ns, hello_ns_),
+                      .isolation_ms = contact_.isolation_ms};
+  return since.IsCutOff(now.steady_ns);
+}
+
+void AgentCore::LeaveStream() {
+  effects_.emplace_back(DropStream{stream_});
+  stream_ = 0;
+  welcomed_ = false;
+}
+
+// The lease is saved before any order of this stream is carried out: supervisors read it.
+void AgentCore::OnWelcome(int64_t heartbeat_ms, int64_t isolation_ms, AgentTime now) {
+  welcomed_ = true;
+  heartbeat_ms_ = std::max(kHeartbeatMinMs, heartbeat_ms);
+  contact_.isolation_ms = isolation_ms;
+  contact_saved_ns_ = 0;
+  Heard(hello_ns_, now);
+}
+
+uint64_t AgentCore::OnHeartbeat(AgentTime now) {
+  unanswered_[next_heartbeat_] = now.steady_ns;
+  return next_heartbeat_++;
+}
+
+void AgentCore::OnHeartbeatAnswered(uint64_t number, AgentTime now) {
+  const auto asked = unanswered_.find(number);
+  if (asked == unanswered_.end()) {
+    return;
+  }
+  const int64_t asked_ns = asked->second;
+  unanswered_.erase(unanswered_.begin(), std::next(asked));  // those before it are never answered
+  Heard(asked_ns, now);
+}
+
+void AgentCore::Heard(int64_t asked_ns, AgentTime now) {
+  contact_.heard_ns = std::max(contact_.heard_ns, asked_ns);
+  CheckIsolation(now);
+}
+
+// Cut off for longer than the scheduler waits before it starts the tasks elsewhere: end them here
+// first, so that no rank runs twice.
+void AgentCore::CheckIsolation(AgentTime now) {
+  if (!contact_.IsCutOff(now.steady_ns)) {
+    if (contact_.heard_ns - contact_saved_ns_ >= kContactSaveNs) {
+      contact_saved_ns_ = contact_.heard_ns;
+      effects_.emplace_back(SaveContact{contact_});
+    }
+    return;
+  }
+  for (auto& [id, task] : tasks_) {
+    task.CutOff(now, effects_);
+  }
+}
+
+// --- orders -------------------------------------------------------------------------------------
+
+bool AgentCore::OnStart(const StartOrder& order) {
+  const TaskId& id = order.id;
+  bool in_the_way = order.in_the_way;
+  if (const TaskMachine* held = Find(id)) {
+    const int64_t submitted_at = held->record().submitted_at;
+    if (order.submitted_at != 0 && submitted_at != 0 && submitted_at != order.submitted_at) {
+      OnStranger(id);
+      in_the_way = true;
+    }
+  }
+  if (in_the_way) {
+    start_refused_ = true;
+    return false;
+  }
+  if (ending_ || tasks_.contains(id)) {
+    return false;
+  }
+  TaskMachine& task = tasks_.emplace(id, NewRecord(id, order.submitted_at)).first->second;
+  task.SetMemoryLimit(order.memory_limit_bytes);
+  launching_ = id;
+  effects_.emplace_back(SaveTask{id});
+  effects_.emplace_back(LaunchTask{id});
+  return true;
+}
+
+// It is ended, and nothing is said of it any more.
+void AgentCore::OnStranger(const TaskId& id) {
+  if (tasks_.erase(id) != 0) {
+    effects_.emplace_back(DisownTask{id});
+  }
+}
+
+void AgentCore::OnSuspend(const TaskId& id, const Notice& notice, int64_t committed_step) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->Suspend(notice, committed_step, effects_);
+  }
+}
+
+void AgentCore::OnWithdraw(const TaskId& id, int64_t committed_step) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->Withdraw(committed_step, effects_);
+  }
+}
+
+void AgentCore::OnStop(const TaskId& id, bool kill, Duration grace, AgentTime now) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->Stop(kill, grace, now, effects_);
+    return;
+  }
+  // Not here: say so, or the scheduler would wait for ever. A task that never ran was stopped.
+  TaskMachine& never = tasks_.emplace(id, NewRecord(id)).first->second;
+  never.EndUnstarted({ExitReason::kStopped, 0, 0, -1, "stopped before it had started"});
+}
+
+void AgentCore::OnForget(const TaskId& id) {
+  const TaskMachine* task = Find(id);
+  if (task != nullptr && task->exited()) {
+    effects_.emplace_back(ClearTask{id});
+  }
+}
+
+void AgentCore::OnCleared(const TaskId& id, bool cleared) {
+  if (cleared) {
+    tasks_.erase(id);
+  }
+}
+
+void AgentCore::OnStraysGone() {
+  if (std::exchange(start_refused_, false)) {
+    LeaveStream();  // what could not be started is ordered again on the next
+  }
+}
+
+void AgentCore::OnSignalAsked(const TaskId& id) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->SignalToLeave(effects_);
+  }
+}
+
+void AgentCore::OnStopAgent(bool stop_tasks, AgentTime now) {
+  ending_ = true;
+  if (!stop_tasks) {
+    return;
+  }
+  for (auto& [id, task] : tasks_) {
+    task.Stop(true, Duration(), now, effects_);
+  }
+}
+
+// --- starting -----------------------------------------------------------------------------------
+
+bool AgentCore::IsLaunching(const TaskId& id) const {
+  return launching_ == id;
+}
+
+void AgentCore::OnSaveFailed(const TaskId& id, const std::string& error) {
+  if (IsLaunching(id)) {
+    OnLaunchFailed(id, Fault::kNode, error);
+  }
+}
+
+void AgentCore::OnLaunched(const TaskId& id) {
+  if (IsLaunching(id)) {
+    launching_ = TaskId();
+  }
+}
+
+// What the job asks for is its own fault; a port in use, a full disk or a supervisor that does not
+// come up is the node's, and the job tries again elsewhere.
+void AgentCore::OnLaunchFailed(const TaskId& id, Fault fault, const std::string& error) {
+  if (!IsLaunching(id)) {
+    return;
+  }
+  launching_ = TaskId();
+  const ExitReason reason =
+      fault == Fault::kNode ? ExitReason::kNodeFault : ExitReason::kStartFailed;
+  FindTask(id)->EndUnstarted({reason, 0, 0, -1, error});
+  effects_.emplace_back(SaveTask{id});
+}
+
+bool AgentCore::Adopt(TaskRecord record, bool in_runtime, uint64_t memory_limit_bytes) {
+  if (!in_runtime && !record.exited) {
+    return false;  // noted, not started: the scheduler says it again
+  }
+  const TaskId id = record.id;
+  tasks_.emplace(id, std::move(record)).first->second.SetMemoryLimit(memory_limit_bytes);
+  return true;
+}
+
+// --- what is seen -------------------------------------------------------------------------------
+
+void AgentCore::OnPages(const TaskId& id, const PagesSeen& pages, AgentTime now) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->OnPages(pages, now, effects_);
+  }
+}
+
+void AgentCore::OnNews(const TaskId& id, TaskNews news, const PagesSeen& pages, AgentTime now) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->OnNews(std::move(news), pages, now, effects_);
+  }
+}
+
+void AgentCore::SetOutcomeMessage(const TaskId& id, std::string text) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->SetOutcomeMessage(std::move(text));
+  }
+}
+
+void AgentCore::LookAgain(AgentTime now) {
+  for (auto& [id, task] : tasks_) {
+    task.LookAgain(now, effects_);
+  }
+}
+
+bool AgentCore::AllGone() const {
+  return std::all_of(
+      tasks_.begin(), tasks_.end(), [](const auto& entry) { return entry.second.exited(); });
+}
+
+Duration AgentCore::ScanInterval() const {
+  Duration interval = Duration::Millis(heartbeat_ms_);
+  for (const auto& [id, task] : tasks_) {
+    if (!task.exited() && task.record().suspend_deadline != 0) {
+      return kScanSuspend;
+    }
+    if (!task.exited()) {
+      interval = kScanRunning;
+    }
+  }
+  return interval;
+}
+
+// --- reports ------------------------------------------------------------------------------------
+
+std::vector<HeldReport> AgentCore::AllReports(AgentTime now) {
+  std::vector<HeldReport> reports;
+  for (auto& [id, task] : tasks_) {
+    task.SetReported(task.MakeReport(now));
+    reports.push_back(task.reported());
+  }
+  return reports;
+}
+
+std::vector<HeldReport> AgentCore::ChangedReports(AgentTime now) {
+  std::vector<HeldReport> reports;
+  for (auto& [id, task] : tasks_) {
+    HeldReport report = task.MakeReport(now);
+    if (report != task.reported()) {
+      reports.push_back(report);
+      task.SetReported(std::move(report));
+    }
+  }
+  return reports;
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,134 @@
+#pragma once
+// The agent's decisions about all tasks of its node: which orders it obeys, what it saves before it
+// acts, when it is cut off, what it reports. A machine without clock, thread or I/O; the daemon
+// (agent/server) and the simulator (sim/chaos) carry its effects out.
+//
+// Invariants:
+//  A1 a message of an older stream or a lower term changes nothing.
+//  A2 an order is saved before it is carried out; noted and not in the runtime = not started.
+//  A3 an end is reported, over restarts too, until the scheduler says that it may be forgotten.
+//  A4 after isolation_timeout without an answer every task is killed. An answer is as fresh as what
+//     it answers: one that waited in a socket, or in a network, tells of the past. On a stream
+//     without an answer for so long nothing is obeyed: it is dropped for a new one.
+//  A5 the Hellos of a node are numbered upwards, over restarts and reboots: a scheduler may read
+//     one late, after a newer one, and must not believe it.
+//  A6 a task of another job that had the same number is ended and never reported.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/core/task_machine.h"
+
+namespace tide::agent {
+
+class AgentCore {
+ public:
+  // All as saved by the agent before this one.
+  AgentCore(uint64_t highest_term, Contact contact, uint64_t hello_number = 0)
+      : highest_term_(highest_term), contact_(contact), hello_number_(hello_number) {}
+
+  // What is to be done now, in order. Each input below may add to it.
+  [[nodiscard]] Effects TakeEffects() { return std::exchange(effects_, {}); }
+
+  // --- the stream to the scheduler ---
+  // A Hello with hello_number() follows, once the effects are carried out.
+  void OnStream(uint64_t stream, AgentTime now);
+  void OnLost(uint64_t stream);
+  // True: obey it. False: it came on an old stream, from a former leader, or too late.
+  [[nodiscard]] bool Accept(uint64_t stream, uint64_t term, AgentTime now);
+  void OnWelcome(int64_t heartbeat_ms, int64_t isolation_ms, AgentTime now);
+  // The number to send with a heartbeat, and its answer.
+  [[nodiscard]] uint64_t OnHeartbeat(AgentTime now);
+  void OnHeartbeatAnswered(uint64_t number, AgentTime now);
+  [[nodiscard]] uint64_t stream() const { return stream_; }
+  [[nodiscard]] bool welcomed() const { return welcomed_; }
+  [[nodiscard]] uint64_t hello_number() const { return hello_number_; }
+  [[nodiscard]] uint64_t highest_term() const { return highest_term_; }
+  [[nodiscard]] int64_t heartbeat_ms() const { return heartbeat_ms_; }
+
+  // --- orders ---
+  struct StartOrder {
+    TaskId id;
+    int64_t submitted_at = 0;  // tells jobs of one number apart; 0 = not said
+    uint64_t memory_limit_bytes = 0;
+    bool in_the_way = false;  // something of another job is left under this id
+  };
+  // False: held already, this agent is ending, or something is in the way: it is ordered again on
+  // the stream after OnStraysGone.
+  [[nodiscard]] bool OnStart(const StartOrder& order);
+  // The scheduler does not know this task, only one of the same number.
+  void OnStranger(const TaskId& id);
+  void OnSuspend(const TaskId& id, const Notice& notice, int64_t committed_step);
+  void OnWithdraw(const TaskId& id, int64_t committed_step);
+  void OnStop(const TaskId& id, bool kill, Duration grace, AgentTime now);
+  void OnForget(const TaskId& id);
+  // From the leader of the agreement: no rank uses the SDK.
+  void OnSignalAsked(const TaskId& id);
+  // Takes no new task; with `stop_tasks` ends those it has.
+  void OnStopAgent(bool stop_tasks, AgentTime now);
+
+  // --- answers to effects ---
+  enum class Fault {
+    kJob,   // what the job asks for cannot be had
+    kNode,  // the job tries again elsewhere
+  };
+  void OnSaveFailed(const TaskId& id, const std::string& error);
+  void OnLaunched(const TaskId& id);
+  void OnLaunchFailed(const TaskId& id, Fault fault, const std::string& error);
+  void OnCleared(const TaskId& id, bool cleared);
+  // Nothing is left of any task that was disowned or found without an order.
+  void OnStraysGone();
+  // May the LaunchTask that is due be carried out?
+  [[nodiscard]] bool IsLaunching(const TaskId& id) const;
+
+  // --- what is seen ---
+  // Takes up what an earlier agent saved; of a task that has not ended, OnNews comes next.
+  // False: it never ran; its record may go.
+  [[nodiscard]] bool Adopt(TaskRecord record, bool in_runtime, uint64_t memory_limit_bytes);
+  void OnPages(const TaskId& id, const PagesSeen& pages, AgentTime now);
+  void OnNews(const TaskId& id, TaskNews news, const PagesSeen& pages, AgentTime now);
+  void SetOutcomeMessage(const TaskId& id, std::string text);
+  // Now and then: stops that did not work, being cut off.
+  void LookAgain(AgentTime now);
+  void CheckIsolation(AgentTime now);
+
+  // --- reports ---
+  // Of every task, for a Hello, or of those that changed since they were reported. Both count as
+  // reported.
+  [[nodiscard]] std::vector<HeldReport> AllReports(AgentTime now);
+  [[nodiscard]] std::vector<HeldReport> ChangedReports(AgentTime now);
+
+  [[nodiscard]] const TaskMachine* Find(const TaskId& id) const;
+  [[nodiscard]] const std::map<TaskId, TaskMachine>& tasks() const { return tasks_; }
+  [[nodiscard]] bool AllGone() const;
+  // How long pages may go unlooked at.
+  [[nodiscard]] Duration ScanInterval() const;
+
+ private:
+  TaskMachine* FindTask(const TaskId& id);
+  // The scheduler has answered what was asked at `asked_ns`.
+  void Heard(int64_t asked_ns, AgentTime now);
+  [[nodiscard]] bool IsOldNews(AgentTime now) const;
+  void LeaveStream();
+
+  std::map<TaskId, TaskMachine> tasks_;
+  TaskId launching_;  // job 0 = none
+  Effects effects_;
+  uint64_t highest_term_;
+  Contact contact_;
+  int64_t contact_saved_ns_ = 0;
+  uint64_t hello_number_;
+  uint64_t stream_ = 0;
+  bool welcomed_ = false;
+  int64_t hello_ns_ = 0;                    // steady time of the stream's Hello
+  std::map<uint64_t, int64_t> unanswered_;  // heartbeats of this stream, by steady time
+  uint64_t next_heartbeat_ = 1;
+  bool ending_ = false;
+  bool start_refused_ = false;  // something was in its way
+  int64_t heartbeat_ms_ = 1000;
+};
+
+}  // namespace tide::agent

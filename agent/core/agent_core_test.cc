@@ -1,0 +1,253 @@
+#include "agent/core/agent_core.h"
+
+#include <catch2/catch.hpp>
+
+namespace tide::agent {
+namespace {
+
+constexpr TaskId kId{7, 2, 0};
+constexpr int64_t kSecond = 1'000'000'000;
+
+AgentTime At(int64_t seconds) {
+  return {seconds * kSecond, seconds * kSecond};
+}
+
+Contact HeardAt(int64_t seconds) {
+  return {.heard_ns = seconds * kSecond, .isolation_ms = 60'000};
+}
+
+template <typename Kind>
+size_t Count(const Effects& effects) {
+  size_t count = 0;
+  for (const Effect& each : effects) {
+    count += std::holds_alternative<Kind>(each) ? 1 : 0;
+  }
+  return count;
+}
+
+// A core with one task that runs, connected to a leader of term 3.
+AgentCore Running() {
+  AgentCore core(3, HeardAt(100));
+  core.OnStream(1, At(100));
+  REQUIRE(core.Accept(1, 3, At(100)));
+  core.OnWelcome(1000, 60'000, At(100));
+  REQUIRE(core.OnStart({.id = kId}));
+  core.OnLaunched(kId);
+  (void)core.TakeEffects();
+  return core;
+}
+
+TEST_CASE("messages of an older stream or a former leader are not obeyed") {
+  AgentCore core = Running();
+  CHECK_FALSE(core.Accept(2, 3, At(101)));
+  CHECK_FALSE(core.Accept(1, 2, At(101)));
+  CHECK(core.TakeEffects().empty());
+  CHECK(core.Accept(1, 4, At(101)));
+  const Effects effects = core.TakeEffects();
+  REQUIRE(Count<SaveTerm>(effects) == 1);
+  CHECK(core.highest_term() == 4);
+  CHECK_FALSE(core.Accept(1, 3, At(101)));
+}
+
+TEST_CASE("an order to start is saved, then carried out, once") {
+  AgentCore core(0, HeardAt(100));
+  REQUIRE(core.OnStart({.id = kId}));
+  const Effects effects = core.TakeEffects();
+  REQUIRE(effects.size() == 2);
+  CHECK(std::holds_alternative<SaveTask>(effects[0]));
+  CHECK(std::holds_alternative<LaunchTask>(effects[1]));
+  CHECK(core.IsLaunching(kId));
+  core.OnLaunched(kId);
+  CHECK_FALSE(core.OnStart({.id = kId}));
+  CHECK(core.TakeEffects().empty());
+}
+
+TEST_CASE("what could not be saved is not started, and its end is reported") {
+  AgentCore core(0, HeardAt(100));
+  REQUIRE(core.OnStart({.id = kId}));
+  (void)core.TakeEffects();
+  core.OnSaveFailed(kId, "disk full");
+  CHECK_FALSE(core.IsLaunching(kId));
+  REQUIRE(core.ChangedReports(At(100)).size() == 1);
+  CHECK(core.Find(kId)->record().outcome.reason == ExitReason::kNodeFault);
+  CHECK(core.ChangedReports(At(101)).empty());
+  CHECK(core.AllReports(At(101)).size() == 1);  // until it is forgotten
+}
+
+TEST_CASE("what a job asks for in vain is its own fault") {
+  AgentCore core(0, HeardAt(100));
+  REQUIRE(core.OnStart({.id = kId}));
+  core.OnLaunchFailed(kId, AgentCore::Fault::kJob, "no such folder");
+  CHECK(core.Find(kId)->record().outcome.reason == ExitReason::kStartFailed);
+}
+
+TEST_CASE("cut off for the isolation timeout, every task is killed, whatever waits in the socket") {
+  AgentCore core = Running();
+  core.CheckIsolation(At(159));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 0);
+  CHECK_FALSE(core.Accept(1, 3, At(161)));  // what waited while this agent was stopped
+  const Effects effects = core.TakeEffects();
+  CHECK(Count<DropStream>(effects) == 1);
+  CHECK(core.stream() == 0);
+  CHECK(Count<SaveTask>(effects) == 1);
+  CHECK(Count<StopRanks>(effects) == 1);
+  CHECK(Count<NoteCutOff>(effects) == 1);
+}
+
+TEST_CASE("hellos are numbered upwards, whatever the clock does") {
+  AgentCore core(0, HeardAt(100));
+  core.OnStream(1, At(100));
+  const uint64_t first = core.hello_number();
+  CHECK(Count<SaveHelloNumber>(core.TakeEffects()) == 1);
+  core.OnStream(2, {At(50).wall_ns, At(101).steady_ns});  // it was set back
+  CHECK(core.hello_number() > first);
+  AgentCore heir(0, HeardAt(100), core.hello_number());
+  heir.OnStream(1, {At(60).wall_ns, At(102).steady_ns});
+  CHECK(heir.hello_number() > core.hello_number());
+  AgentCore bare(0, HeardAt(100));  // its disk was replaced
+  bare.OnStream(1, At(103));
+  CHECK(bare.hello_number() > heir.hello_number());
+}
+
+TEST_CASE("a new stream after an isolation is obeyed; the isolation stands") {
+  AgentCore core = Running();
+  core.OnLost(1);
+  core.OnStream(2, At(200));
+  CHECK(core.Accept(2, 3, At(201)));
+  const Effects effects = core.TakeEffects();
+  CHECK(Count<NoteCutOff>(effects) == 1);
+  CHECK(Count<DropStream>(effects) == 0);
+  core.OnWelcome(1000, 60'000, At(201));
+  TaskNews news;
+  news.started = news.ended = news.released = true;
+  news.ranks.push_back({.rank = 0, .signal = 9});
+  core.OnNews(kId, news, {}, At(202));
+  CHECK(core.Find(kId)->record().outcome.reason == ExitReason::kCutOff);
+}
+
+TEST_CASE("a task of another job that had the number makes room for the new one") {
+  AgentCore core = Running();
+  CHECK_FALSE(core.OnStart({.id = kId, .submitted_at = 9}));  // of this one nothing was said: held
+  CHECK(core.TakeEffects().empty());
+  core.OnStranger(kId);
+  CHECK(Count<DisownTask>(core.TakeEffects()) == 1);
+  CHECK(core.tasks().empty());
+  core.OnStranger(kId);
+  CHECK(core.TakeEffects().empty());
+  REQUIRE(core.OnStart({.id = kId, .submitted_at = 5}));
+  core.OnLaunched(kId);
+  CHECK(core.ChangedReports(At(101)).at(0).submitted_at == 5);
+  (void)core.TakeEffects();
+  CHECK_FALSE(core.OnStart({.id = kId, .submitted_at = 9}));
+  CHECK(Count<DisownTask>(core.TakeEffects()) == 1);
+  CHECK_FALSE(core.OnStart({.id = kId, .submitted_at = 9, .in_the_way = true}));
+  CHECK(core.stream() == 1);
+  core.OnStraysGone();
+  CHECK(Count<DropStream>(core.TakeEffects()) == 1);  // on the next it is ordered again
+  CHECK(core.OnStart({.id = kId, .submitted_at = 9}));
+  core.OnStraysGone();
+  CHECK(Count<DropStream>(core.TakeEffects()) == 0);
+}
+
+TEST_CASE("before Welcome nothing counts as an answer, and Welcome answers the Hello") {
+  AgentCore core = Running();
+  core.OnLost(1);
+  core.OnStream(2, At(120));
+  CHECK(core.Accept(2, 3, At(150)));
+  core.OnWelcome(1000, 60'000, At(150));
+  (void)core.TakeEffects();
+  core.CheckIsolation(At(179));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 0);
+  core.CheckIsolation(At(180));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
+}
+
+TEST_CASE("an answer is as fresh as what it answers, however long it was under way") {
+  AgentCore core = Running();
+  const uint64_t first = core.OnHeartbeat(At(110));
+  const uint64_t second = core.OnHeartbeat(At(111));
+  CHECK(core.Accept(1, 3, At(155)));
+  core.OnHeartbeatAnswered(first, At(155));
+  core.CheckIsolation(At(169));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 0);
+  core.CheckIsolation(At(170));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
+  core.OnHeartbeatAnswered(second, At(170));
+  core.OnHeartbeatAnswered(first, At(170));  // again: not known any more
+  CHECK(core.tasks().size() == 1);
+}
+
+TEST_CASE("beats that nobody answers do not make later answers old") {
+  AgentCore core = Running();
+  for (int64_t second = 101; second < 150; ++second) {
+    (void)core.OnHeartbeat(At(second));
+  }
+  core.OnHeartbeatAnswered(core.OnHeartbeat(At(150)), At(150));
+  core.CheckIsolation(At(209));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 0);
+}
+
+TEST_CASE("the lease is saved with Welcome, before any order is carried out") {
+  AgentCore core(0, HeardAt(100));
+  core.OnStream(1, At(130));
+  REQUIRE(core.Accept(1, 1, At(130)));
+  core.OnWelcome(1000, 45'000, At(131));
+  REQUIRE(core.OnStart({.id = kId}));
+  const Effects effects = core.TakeEffects();
+  REQUIRE(effects.size() >= 3);
+  const auto* saved = std::get_if<SaveContact>(&effects[effects.size() - 3]);
+  REQUIRE(saved != nullptr);  // then SaveTask, LaunchTask
+  CHECK(saved->contact.isolation_ms == 45'000);
+  CHECK(saved->contact.heard_ns == At(130).steady_ns);
+}
+
+TEST_CASE("a stop of a task that is not here is answered: it never ran") {
+  AgentCore core(0, HeardAt(100));
+  core.OnStop(kId, false, Duration::Seconds(10), At(100));
+  CHECK(core.TakeEffects().empty());
+  const auto reports = core.ChangedReports(At(100));
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].outcome.reason == ExitReason::kStopped);
+  CHECK_FALSE(core.OnStart({.id = kId}));  // a start that comes late is not obeyed
+}
+
+TEST_CASE("only what has ended is forgotten") {
+  AgentCore core = Running();
+  core.OnForget(kId);
+  CHECK(core.TakeEffects().empty());
+  TaskNews news;
+  news.ended = true;
+  news.lost = true;
+  news.released = true;
+  core.OnNews(kId, news, {}, At(101));
+  (void)core.TakeEffects();
+  core.OnForget(kId);
+  CHECK(Count<ClearTask>(core.TakeEffects()) == 1);
+  core.OnCleared(kId, false);
+  CHECK(core.Find(kId) != nullptr);
+  core.OnCleared(kId, true);
+  CHECK(core.Find(kId) == nullptr);
+}
+
+TEST_CASE("taking up: what was noted and not started is dropped, an end is kept") {
+  AgentCore core(0, HeardAt(100));
+  TaskRecord record;
+  record.id = kId;
+  CHECK_FALSE(core.Adopt(record, false, 0));
+  CHECK(core.Adopt(record, true, 0));
+  record.id.task = 1;
+  record.exited = true;
+  CHECK(core.Adopt(record, false, 0));
+  CHECK(core.AllReports(At(100)).size() == 2);
+}
+
+TEST_CASE("an agent that ends takes no task, and kills those it has if asked to") {
+  AgentCore core = Running();
+  core.OnStopAgent(true, At(101));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
+  CHECK_FALSE(core.OnStart({.id = {8, 1, 0}}));
+  CHECK_FALSE(core.AllGone());
+}
+
+}  // namespace
+}  // namespace tide::agent

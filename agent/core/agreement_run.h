@@ -1,0 +1,42 @@
+#pragma once
+// One order to agree on a stop step, over as many agreements as it takes: it may be withdrawn,
+// given again, and ends at its deadline. The caller holds the rounds.
+
+#include <cstdint>
+#include <optional>
+
+#include "agent/core/agreement.h"
+
+namespace tide::agent {
+
+class AgreementRun {
+ public:
+  // deadline: Unix ns; after it the run gives up (the scheduler stops the tasks then).
+  explicit AgreementRun(int64_t deadline) : deadline_(deadline) {}
+
+  [[nodiscard]] bool over() const { return over_; }
+  [[nodiscard]] int64_t deadline() const { return deadline_; }
+  [[nodiscard]] Agreement::Phase phase() const { return phase_; }
+  [[nodiscard]] int64_t stop_step() const { return agreement_.stop_step(); }
+
+  void Withdraw() { withdrawn_ = true; }
+  // The order was given again, with this deadline: a withdrawn agreement begins anew. False when
+  // the run is over.
+  [[nodiscard]] bool Renew(int64_t deadline);
+
+  // The round to hold, after its pause; not when over.
+  [[nodiscard]] AgreeRound Next() const { return agreement_.Next(); }
+  // After the pause: ends the run when its deadline has passed. True: hold the round.
+  [[nodiscard]] bool MayHold(Instant now);
+  void OnReplies(const std::vector<AgreeReply>& replies, Instant sent, Instant now);
+
+ private:
+  Agreement agreement_;
+  Agreement::Phase phase_ = Agreement::Phase::kProbing;
+  int64_t deadline_;
+  bool withdrawn_ = false;
+  bool renewed_ = false;
+  bool over_ = false;
+};
+
+}  // namespace tide::agent

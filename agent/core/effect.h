@@ -1,0 +1,106 @@
+#pragma once
+// What the agent's core wants done. Effects are carried out one by one, in their order: that order
+// is the promise "journal before act".
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "agent/core/contact.h"
+#include "common/base/time.h"
+
+namespace tide::agent {
+
+struct TaskId {
+  uint64_t job = 0;
+  uint64_t epoch = 0;
+  uint32_t task = 0;
+  auto operator<=>(const TaskId&) const = default;
+};
+
+// Writes the task's record durably. Its failure is told by AgentCore::OnSaveFailed.
+struct SaveTask {
+  TaskId id;
+};
+// Starts the task. Answered by OnLaunched or OnLaunchFailed before the next effect.
+struct LaunchTask {
+  TaskId id;
+};
+// SIGTERM, `grace`, SIGKILL; no grace: SIGKILL at once.
+struct StopRanks {
+  TaskId id;
+  Duration grace;
+};
+// The job's own signal to ranks without the SDK.
+struct SignalRanks {
+  TaskId id;
+};
+// Asks the runtime how the task stands; the answer comes as OnNews.
+struct LookAtTask {
+  TaskId id;
+};
+// Its end was judged; the record is saved next.
+struct NoteEnd {
+  TaskId id;
+};
+// It is stopped because the scheduler has not answered for too long. For people.
+struct NoteCutOff {
+  TaskId id;
+};
+// It is ended because this rank cut its page short. For people.
+struct NoteCutPage {
+  TaskId id;
+  int32_t rank = 0;  // in the job
+};
+// Ends the task, which the core has forgotten, and clears everything of it away: the scheduler
+// knows only another job's of the same number. OnStraysGone comes when nothing of it is left.
+struct DisownTask {
+  TaskId id;
+};
+// Clears everything of the task away, its journal last. Answered by OnCleared.
+struct ClearTask {
+  TaskId id;
+};
+// Sees to an agreement on a stop step, led from here. `renewed`: a new order, so one that was
+// withdrawn or is over begins anew.
+struct LeadAgreement {
+  TaskId id;
+  int64_t deadline = 0;  // Unix ns by this node's clock
+  bool renewed = false;
+};
+struct EndAgreement {
+  TaskId id;
+};
+// Ends the stream, if it is the present one; another follows.
+struct DropStream {
+  uint64_t stream = 0;
+};
+struct SaveTerm {
+  uint64_t term = 0;
+};
+struct SaveHelloNumber {
+  uint64_t number = 0;
+};
+struct SaveContact {
+  Contact contact;
+};
+
+using Effect = std::variant<SaveTask,
+                            LaunchTask,
+                            StopRanks,
+                            SignalRanks,
+                            LookAtTask,
+                            NoteEnd,
+                            NoteCutOff,
+                            NoteCutPage,
+                            DisownTask,
+                            ClearTask,
+                            LeadAgreement,
+                            EndAgreement,
+                            DropStream,
+                            SaveTerm,
+                            SaveHelloNumber,
+                            SaveContact>;
+using Effects = std::vector<Effect>;
+
+}  // namespace tide::agent

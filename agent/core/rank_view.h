@@ -1,0 +1,27 @@
+#pragma once
+// What a rank says of itself on its shared page (docs/rank-protocol.md section 1).
+
+#include <cstdint>
+
+namespace tide::agent {
+
+enum class RankPhase : uint32_t {
+  kUnattached = 0,
+  kTraining = 1,
+  kWaiting = 2,
+  kSaving = 3,
+  kAcknowledged = 4,
+  kEvaluating = 5,
+  kDone = 6,
+};
+
+struct RankView {
+  int64_t step = -1;
+  RankPhase phase = RankPhase::kUnattached;
+  int64_t saved_step = -1;
+  int64_t total_steps = -1;
+  double loss = 0;
+  int64_t step_ns = 0;
+};
+
+}  // namespace tide::agent

@@ -1,0 +1,190 @@
+#include "agent/core/task_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tide::agent {
+namespace {
+
+constexpr int64_t kLookAgainNs = 1'000'000'000;
+
+bool HasLeftTraining(RankPhase phase) {
+  return phase == RankPhase::kWaiting || phase == RankPhase::kSaving ||
+         phase == RankPhase::kAcknowledged;
+}
+
+}  // namespace
+
+void TaskMachine::Suspend(const Notice& notice, int64_t committed_step, Effects& out) {
+  if (record_.exited || record_.stop_ordered) {
+    return;
+  }
+  const bool news = record_.suspend_deadline != notice.deadline;
+  if (news) {
+    record_.suspend_deadline = notice.deadline;
+    record_.suspend_until = notice.until;
+    if (committed_step < 0) {
+      record_.parked_at = 0;  // of a suspension that was withdrawn
+    }
+    out.emplace_back(SaveTask{record_.id});
+  }
+  if (record_.id.task == 0) {
+    out.emplace_back(LeadAgreement{record_.id, record_.suspend_until, news});
+  }
+}
+
+void TaskMachine::Withdraw(int64_t committed_step, Effects& out) {
+  if (record_.exited || record_.suspend_deadline == 0) {
+    return;
+  }
+  if (committed_step >= 0) {
+    return;  // its ranks are leaving already (docs/adr/0001)
+  }
+  record_.suspend_deadline = 0;
+  out.emplace_back(SaveTask{record_.id});
+  out.emplace_back(EndAgreement{record_.id});
+}
+
+void TaskMachine::Stop(bool kill, Duration grace, AgentTime now, Effects& out) {
+  if (record_.exited || (stop_sent_ && !kill)) {
+    return;
+  }
+  const int64_t kill_at = now.wall_ns + (kill ? 0 : grace.nanos());
+  record_.kill_at = record_.stop_ordered ? std::min(record_.kill_at, kill_at) : kill_at;
+  record_.stop_ordered = true;
+  stop_sent_ = true;
+  out.emplace_back(SaveTask{record_.id});
+  out.emplace_back(StopRanks{record_.id, kill ? Duration() : grace});
+}
+
+void TaskMachine::SignalToLeave(Effects& out) {
+  if (record_.exited || record_.suspend_signalled) {
+    return;
+  }
+  record_.suspend_signalled = true;
+  out.emplace_back(SaveTask{record_.id});
+  out.emplace_back(SignalRanks{record_.id});
+}
+
+void TaskMachine::CutOff(AgentTime now, Effects& out) {
+  if (record_.exited || record_.stop_ordered) {
+    return;
+  }
+  record_.cut_off = true;
+  out.emplace_back(NoteCutOff{record_.id});
+  Stop(true, Duration(), now, out);
+}
+
+// True when parking or saving made progress.
+bool TaskMachine::Observe(const PagesSeen& pages, AgentTime now) {
+  if (pages.ranks.empty()) {
+    return false;
+  }
+  bool progress = false;
+  int64_t saved = INT64_MAX;
+  int64_t lowest = INT64_MAX;
+  bool all_left_training = true;
+  for (const RankView& view : pages.ranks) {
+    saved = std::min(saved, view.saved_step);
+    lowest = std::min(lowest, view.step);
+    // A rank below the agreed step may be in an ordinary save: it trains on afterwards.
+    all_left_training =
+        all_left_training && view.step >= pages.committed_step && HasLeftTraining(view.phase);
+  }
+  if (pages.committed_step >= 0 && all_left_training && record_.parked_at == 0) {
+    record_.parked_at = now.wall_ns;
+    record_.stop_step = lowest;
+    progress = true;
+  }
+  if (saved > record_.saved_step) {
+    record_.saved_step = saved;
+    record_.saved_at = now.wall_ns;
+    progress = true;
+  }
+  return progress;
+}
+
+void TaskMachine::OnPages(const PagesSeen& pages, AgentTime now, Effects& out) {
+  if (record_.exited) {
+    return;
+  }
+  if (Observe(pages, now)) {
+    out.emplace_back(SaveTask{record_.id});
+  }
+  EndIfCut(pages, now, out);
+}
+
+// Without its page a rank can neither be asked to leave nor believed: the job fails, by its own
+// doing, and the agent goes on.
+void TaskMachine::EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out) {
+  if (pages.cut_rank < 0 || record_.stop_ordered) {
+    return;
+  }
+  record_.cut_rank = pages.cut_rank;
+  out.emplace_back(NoteCutPage{record_.id, pages.cut_rank});
+  Stop(true, Duration(), now, out);
+}
+
+void TaskMachine::OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, Effects& out) {
+  if (record_.exited) {
+    return;
+  }
+  news_ = std::move(news);
+  (void)Observe(pages, now);
+  if (!news_.ended || !news_.released) {
+    return;  // LookAgain asks again
+  }
+  TaskExits exits;
+  exits.ranks = news_.ranks;
+  exits.started = news_.started;
+  exits.lost = news_.lost;
+  exits.error = news_.error;
+  exits.suspend_signalled = record_.suspend_signalled;
+  exits.stop_ordered = record_.stop_ordered;
+  // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.
+  exits.cut_off = record_.cut_off || (news_.cut_off && !record_.stop_ordered);
+  exits.cut_rank = record_.cut_rank;
+  exits.memory_limit_bytes = memory_limit_bytes_;
+  record_.exited = true;
+  record_.outcome = JudgeExits(exits);
+  out.emplace_back(NoteEnd{record_.id});
+  out.emplace_back(SaveTask{record_.id});
+}
+
+// Each look may take the runtime seconds, so there is one a second.
+void TaskMachine::LookAgain(AgentTime now, Effects& out) {
+  const bool overdue = record_.stop_ordered && now.wall_ns > record_.kill_at + kLookAgainNs;
+  if (record_.exited || !(overdue || news_.ended) || now.steady_ns < next_look_ns_) {
+    return;
+  }
+  next_look_ns_ = now.steady_ns + kLookAgainNs;
+  if (overdue) {
+    out.emplace_back(StopRanks{record_.id, Duration()});
+  }
+  out.emplace_back(LookAtTask{record_.id});
+}
+
+HeldReport TaskMachine::MakeReport(AgentTime now) const {
+  HeldReport report;
+  report.id = record_.id;
+  report.submitted_at = record_.submitted_at;
+  if (record_.exited) {
+    report.state = HeldState::kExited;
+    report.outcome = record_.outcome;
+  } else if (record_.stop_ordered) {
+    report.state = HeldState::kStopping;
+  } else if (news_.started) {
+    report.state = HeldState::kRunning;
+  } else {
+    report.state = HeldState::kPreparing;
+  }
+  report.parked_at = record_.parked_at;
+  report.stop_step = record_.stop_step;
+  report.saved_step = record_.saved_step;
+  report.saved_at = record_.saved_at;
+  // The time belongs to the state: a report that says the same again keeps its time.
+  report.at = report.state == reported_.state ? reported_.at : now.wall_ns;
+  return report;
+}
+
+}  // namespace tide::agent

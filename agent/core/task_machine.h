@@ -1,0 +1,141 @@
+#pragma once
+// One task as its agent holds it: what was asked of it, what was seen of it, how it ended. No
+// clock, no I/O: time comes in, effects go out.
+//
+// Invariants:
+//  T1 what an order changes is saved before the order is carried out.
+//  T2 an end is judged once, when nothing of the task is left, and never again.
+//  T3 every order is idempotent: saying it again changes nothing.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agent/core/effect.h"
+#include "agent/core/rank_view.h"
+#include "agent/core/task_outcome.h"
+
+namespace tide::agent {
+
+// wall: Unix time, for what people and the scheduler see. steady: never steps, goes on while the
+// machine sleeps.
+struct AgentTime {
+  int64_t wall_ns = 0;
+  int64_t steady_ns = 0;
+};
+
+// Journaled: a restarted agent judges exits the same way.
+struct TaskRecord {
+  TaskId id;
+  int64_t submitted_at = 0;      // of the order that started it; 0 = the order said nothing
+  int64_t suspend_deadline = 0;  // as the scheduler's clock says it; 0 = no suspension under way
+  int64_t suspend_until = 0;     // the same by this node's clock
+  bool suspend_signalled = false;
+  bool stop_ordered = false;
+  bool cut_off = false;  // and that because the node's lease ran out, not by the scheduler
+  int64_t kill_at = 0;   // Unix ns; 0 = no stop under way
+  int64_t stop_step = -1;
+  int64_t parked_at = 0;
+  int64_t saved_step = -1;
+  int64_t saved_at = 0;
+  int32_t cut_rank = -1;  // in the job; cut its page short while nobody had ordered a stop
+  bool exited = false;
+  TaskOutcome outcome;
+  bool operator==(const TaskRecord&) const = default;
+};
+
+// Numbers are those of TaskState in proto/tide/v1/types.proto.
+enum class HeldState : uint8_t {
+  kUnreported = 0,  // the scheduler has not been told of the task
+  kPreparing = 2,
+  kRunning = 3,
+  kStopping = 4,
+  kExited = 5,
+};
+
+// What the scheduler is told of a task. It says what is, not what changed.
+struct HeldReport {
+  TaskId id;
+  int64_t submitted_at = 0;
+  HeldState state = HeldState::kUnreported;
+  TaskOutcome outcome;  // of an exited task
+  int64_t at = 0;       // since when it is in this state, Unix ns
+  int64_t parked_at = 0;
+  int64_t stop_step = -1;
+  int64_t saved_step = -1;
+  int64_t saved_at = 0;
+  bool operator==(const HeldReport&) const = default;
+};
+
+// What the runtime says, with the exits as the ranks' pages explain them.
+struct TaskNews {
+  bool started = false;   // every rank was started
+  bool ended = false;     // no rank will run again
+  bool lost = false;      // ended without a verdict
+  bool released = false;  // proven: nothing of it is left
+  bool cut_off = false;   // ended because its node's lease ran out
+  std::string error;
+  std::vector<RankExit> ranks;
+};
+
+// How long a task that is to leave has for it.
+struct Notice {
+  int64_t deadline = 0;  // Unix ns, as the scheduler's clock says it
+  int64_t until = 0;     // the same by this node's clock
+};
+
+struct PagesSeen {
+  std::span<const RankView> ranks;
+  int64_t committed_step = -1;
+  int32_t cut_rank = -1;  // in the job; the first found to have cut its page short, -1 = none
+};
+
+class TaskMachine {
+ public:
+  explicit TaskMachine(TaskRecord record) : record_(std::move(record)) {}
+
+  [[nodiscard]] const TaskRecord& record() const { return record_; }
+  [[nodiscard]] bool exited() const { return record_.exited; }
+  [[nodiscard]] bool started() const { return news_.started; }
+  void SetMemoryLimit(uint64_t bytes) { memory_limit_bytes_ = bytes; }
+
+  // --- orders. committed_step: of the pages now, -1 = none ---
+  void Suspend(const Notice& notice, int64_t committed_step, Effects& out);
+  void Withdraw(int64_t committed_step, Effects& out);
+  void Stop(bool kill, Duration grace, AgentTime now, Effects& out);
+  void SignalToLeave(Effects& out);
+  // Its node's lease ran out.
+  void CutOff(AgentTime now, Effects& out);
+
+  // --- what is seen ---
+  void OnPages(const PagesSeen& pages, AgentTime now, Effects& out);
+  void OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, Effects& out);
+  // Stops that did not work, and ends that are not proven, are tried again once a second.
+  void LookAgain(AgentTime now, Effects& out);
+  // It could not be started, or was stopped before it was.
+  void EndUnstarted(TaskOutcome outcome) {
+    record_.exited = true;
+    record_.outcome = std::move(outcome);
+  }
+  void SetOutcomeMessage(std::string text) { record_.outcome.message = std::move(text); }
+
+  // --- reports ---
+  [[nodiscard]] HeldReport MakeReport(AgentTime now) const;
+  [[nodiscard]] const HeldReport& reported() const { return reported_; }
+  void SetReported(HeldReport report) { reported_ = std::move(report); }
+
+ private:
+  [[nodiscard]] bool Observe(const PagesSeen& pages, AgentTime now);
+  void EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out);
+
+  TaskRecord record_;
+  TaskNews news_;
+  HeldReport reported_;  // what the scheduler was told last
+  uint64_t memory_limit_bytes_ = 0;
+  bool stop_sent_ = false;  // by this agent: the next one says it again
+  int64_t next_look_ns_ = 0;
+};
+
+}  // namespace tide::agent

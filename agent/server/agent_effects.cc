@@ -1,0 +1,201 @@
+// What the core wants done, done. Results go back to the core before the next effect.
+
+#include <utility>
+
+#include "agent/runtime/task_folder.h"
+#include "agent/server/agent_loop.h"
+#include "agent/server/start_plan.h"
+#include "common/log/log.h"
+
+namespace tide::agent {
+
+void AgentLoop::Act() {
+  for (Effects due = core_.TakeEffects(); !due.empty(); due = core_.TakeEffects()) {
+    for (const Effect& effect : due) {
+      std::visit([this](const auto& each) { Do(each); }, effect);
+    }
+  }
+}
+
+void AgentLoop::Do(const SaveTask& effect) {
+  const TaskMachine* task = core_.Find(effect.id);
+  const HeldTask* held = FindHeld(effect.id);
+  if (task == nullptr || held == nullptr) {
+    return;
+  }
+  const Status written = WriteHeld(config_.state_dir, {held->start, task->record()});
+  if (!written) {
+    log::Failure("Journal not written", {{"Task", held->key}, {"Error", written.error().message}});
+    core_.OnSaveFailed(effect.id, written.error().message);
+  }
+}
+
+void AgentLoop::Do(const LaunchTask& effect) {
+  if (!core_.IsLaunching(effect.id)) {
+    return;  // its order could not be saved
+  }
+  HeldTask& task = *FindHeld(effect.id);
+  AgentCore::Fault fault = AgentCore::Fault::kNode;
+  if (const Status launched = Launch(task, fault); !launched) {
+    log::Warning("Task not started", {{"Task", task.key}, {"Error", launched.error().message}});
+    sockets_.Remove(task.key);
+    SetAlive(task.key, false);
+    task.pages.reset();
+    core_.OnLaunchFailed(effect.id, fault, launched.error().message);
+    return;
+  }
+  book_.Put(task.key, task.pages);
+  core_.OnLaunched(effect.id);
+  log::Info("Task starting", {{"Task", task.key}, {"Job", "j-" + std::to_string(effect.id.job)}});
+}
+
+// fault: whose it is, on error.
+Status AgentLoop::Launch(HeldTask& task, AgentCore::Fault& fault) {
+  auto plan = PlanStart(config_, task.start);
+  if (!plan) {
+    fault = plan.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
+                                                         : AgentCore::Fault::kJob;
+    return std::unexpected(plan.error());
+  }
+  TIDE_ASSIGN(
+      auto pages,
+      TaskPages::Open(
+          plan->run_dir, task.start.spec().ranks_per_node(), config_.job_uid, config_.job_gid));
+  task.pages = std::move(pages);
+  TIDE_TRY(sockets_.Add(task.key, plan->run_dir));
+  SetAlive(task.key, true);
+  const Status started = runtime_->Start(*plan);
+  if (!started && started.error().code == ErrorCode::kInvalidArgument) {
+    fault = AgentCore::Fault::kJob;
+  }
+  return started;
+}
+
+void AgentLoop::Do(const StopRanks& effect) {
+  const std::string key = TaskKey(effect.id);
+  if (const Status stopped = runtime_->Stop(key, effect.grace); !stopped) {
+    log::Warning("Stop not delivered", {{"Task", key}, {"Error", stopped.error().message}});
+  }
+}
+
+void AgentLoop::Do(const SignalRanks& effect) {
+  const HeldTask& task = *FindHeld(effect.id);
+  const int signal = task.start.spec().suspend_signal();
+  log::Info("Task asked to leave by signal", {{"Task", task.key}, {"Signal", signal}});
+  if (const Status sent = runtime_->Signal(task.key, signal); !sent) {
+    log::Warning("Signal not delivered", {{"Task", task.key}, {"Error", sent.error().message}});
+  }
+}
+
+void AgentLoop::Do(const LookAtTask& effect) {
+  HeldTask* task = FindHeld(effect.id);
+  if (task == nullptr) {
+    return;
+  }
+  if (const auto status = runtime_->Query(task->key)) {
+    UpdateStatus(*task, *status);
+  }
+}
+
+void AgentLoop::Do(const NoteEnd& effect) {
+  const HeldTask& task = *FindHeld(effect.id);
+  const TaskOutcome& outcome = core_.Find(effect.id)->record().outcome;
+  if (outcome.reason == ExitReason::kFailed) {
+    core_.SetOutcomeMessage(effect.id, outcome.message + LastWords(task, outcome.rank));
+  }
+  log::Info("Task exited", {{"Task", task.key}, {"Outcome", outcome.message}});
+  SetAlive(task.key, false);
+}
+
+void AgentLoop::Do(const NoteCutOff& effect) {
+  log::Warning("Cut off for too long, stopping task", {{"Task", TaskKey(effect.id)}});
+}
+
+void AgentLoop::Do(const NoteCutPage& effect) {
+  log::Warning("Rank cut its page short, ending its task",
+               {{"Task", TaskKey(effect.id)}, {"Rank", effect.rank}});
+}
+
+void AgentLoop::Do(const DisownTask& effect) {
+  const std::string key = TaskKey(effect.id);
+  log::Warning("Task of a job that is not the scheduler's, ending it", {{"Task", key}});
+  leads_.erase(effect.id);
+  book_.Remove(key);
+  sockets_.Remove(key);
+  SetAlive(key, false);
+  RemoveHeld(config_.state_dir, key);
+  held_.erase(effect.id);
+  strays_.insert(key);
+  EndStraysSoon();
+}
+
+void AgentLoop::Do(const ClearTask& effect) {
+  const std::string key = TaskKey(effect.id);
+  leads_.erase(effect.id);
+  book_.Remove(key);
+  sockets_.Remove(key);
+  if (const Status removed = runtime_->Remove(key, true);
+      !removed && removed.error().code != ErrorCode::kNotFound) {
+    log::Warning("Task not cleared away", {{"Task", key}, {"Error", removed.error().message}});
+    core_.OnCleared(effect.id, false);
+    return;
+  }
+  janitor_.Discard(key);
+  ClearRunDir(config_, key);  // of a task that the runtime never had
+  RemoveHeld(config_.state_dir, key);
+  held_.erase(effect.id);
+  core_.OnCleared(effect.id, true);
+}
+
+void AgentLoop::Do(const LeadAgreement& effect) {
+  const auto lead = leads_.find(effect.id);
+  const bool goes_on =
+      lead != leads_.end() && (!effect.renewed || lead->second.run->Renew(effect.deadline));
+  if (goes_on) {
+    return;
+  }
+  log::Info("Agreeing on a stop step", {{"Task", TaskKey(effect.id)}});
+  const uint64_t serial = next_lead_++;
+  leads_[effect.id] = {
+      serial,
+      std::make_unique<SuspendRun>(
+          FindHeld(effect.id)->start,
+          token_,
+          effect.deadline,
+          [this, id = effect.id, serial](Agreement::Phase phase, int64_t /*step*/) {
+            Post([this, id, serial, phase] { OnAgreementOver(id, serial, phase); });
+          })};
+}
+
+void AgentLoop::Do(const EndAgreement& effect) {
+  if (const auto lead = leads_.find(effect.id); lead != leads_.end()) {
+    lead->second.run->Withdraw();
+  }
+}
+
+void AgentLoop::Do(const DropStream& effect) {
+  link_->Drop(effect.stream);
+}
+
+void AgentLoop::Do(const SaveTerm& effect) {
+  SaveNumber("term", effect.term);
+}
+
+void AgentLoop::Do(const SaveHelloNumber& effect) {
+  SaveNumber("hello", effect.number);
+}
+
+void AgentLoop::SaveNumber(const std::string& file, uint64_t number) {
+  const std::string path = config_.state_dir + "/" + file;
+  if (const Status saved = WriteFileDurably(path, std::to_string(number)); !saved) {
+    log::Failure("Number not saved", {{"Path", path}, {"Error", saved.error().message}});
+  }
+}
+
+void AgentLoop::Do(const SaveContact& effect) {
+  if (const Status saved = WriteContact(ContactPath(config_), effect.contact); !saved) {
+    log::Failure("Contact not saved", {{"Error", saved.error().message}});
+  }
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,29 @@
+#pragma once
+// Which commands went out on one agent's stream: the core derives the same command again and again,
+// and an agent needs to hear it once.
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "scheduler/core/model/command.h"
+
+namespace tide {
+
+class SentCommands {
+ public:
+  // True: it has not gone out on this stream, or what was asked since asks for it anew.
+  [[nodiscard]] bool Note(const Command& command);
+  void Clear() { sent_.clear(); }
+
+ private:
+  using Key = std::tuple<CommandKind, uint64_t, uint64_t, uint32_t, int64_t, bool, std::string>;
+  static Key KeyOf(const Command& command);
+  // Drops what `command` makes obsolete: the set stays small, and what is asked anew goes out anew.
+  void Prune(const Command& command);
+
+  std::set<Key> sent_;  // of tasks that are not forgotten, and the newest validation
+};
+
+}  // namespace tide

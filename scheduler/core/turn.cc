@@ -1,0 +1,77 @@
+#include "scheduler/core/turn.h"
+
+#include <utility>
+
+namespace tide {
+namespace {
+
+struct Inputs {
+  std::vector<Reply> replies;  // by request
+  std::vector<Event> events;
+  std::vector<size_t> owner;  // request of each event, as far as one has asked for it
+};
+
+Inputs MakeEvents(const ClusterState& state, Instant now, const std::deque<Request>& batch) {
+  Inputs inputs;
+  inputs.replies.resize(batch.size());
+  BatchContext context(state, now);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    auto bodies = batch[i].make(context, inputs.replies[i]);
+    if (!bodies) {
+      inputs.replies[i].status = std::unexpected(bodies.error());
+      continue;
+    }
+    for (EventBody& body : *bodies) {
+      inputs.events.push_back({now, std::move(body)});
+      inputs.owner.push_back(i);
+    }
+  }
+  return inputs;
+}
+
+void Answer(const std::deque<Request>& batch,
+            Inputs& inputs,
+            const StepResult& step,
+            uint64_t rev) {
+  for (size_t event = 0; event < inputs.owner.size(); ++event) {
+    Reply& reply = inputs.replies[inputs.owner[event]];
+    if (!step.results[event] && reply.status) {
+      reply.status = std::unexpected(step.results[event].error());
+    }
+  }
+  for (size_t i = 0; i < batch.size(); ++i) {
+    inputs.replies[i].rev = rev;
+    batch[i].done(inputs.replies[i]);
+  }
+}
+
+}  // namespace
+
+NodeId BatchContext::NodeFor(const std::string& name) {
+  if (const Node* known = state_.FindNode(name)) {
+    return known->id;
+  }
+  const auto next = static_cast<uint32_t>(state_.nodes.size() + new_nodes_.size());
+  return new_nodes_.try_emplace(name, NodeId(next)).first->second;
+}
+
+Result<Instant> RunTurn(ClusterState& state,
+                        const Policy& policy,
+                        Instant now,
+                        std::deque<Request> batch,
+                        TurnHost& host) {
+  Inputs inputs = MakeEvents(state, now, batch);
+  for (EventBody& body : host.Notice(state)) {
+    inputs.events.push_back({now, std::move(body)});
+  }
+  const StepResult step = Step(state, inputs.events, policy, now);
+  TIDE_TRY(host.Commit(state, step, now));
+  const uint64_t rev = host.Publish(state, step);
+  Answer(batch, inputs, step, rev);
+  for (const Command& command : step.commands) {
+    host.Send(command, state);
+  }
+  return step.wake_at;
+}
+
+}  // namespace tide

@@ -1,0 +1,90 @@
+#include "sim/chaos/plan.h"
+
+#include <array>
+
+namespace tide::chaos {
+namespace {
+
+// Off in a third of the seeds, else between a tenth of `most` and `most`.
+uint32_t Draw(Prng& prng, uint32_t most) {
+  if (prng.Below(3) == 0) {
+    return 0;
+  }
+  return most / 10 + static_cast<uint32_t>(prng.Below(most));
+}
+
+// The real ratios, shortened, so that every timeout strikes within a short run.
+Policy ShortPolicy() {
+  Policy policy;
+  policy.stop_grace = Duration::Seconds(3);
+  policy.fault_grace = Duration::Seconds(2);
+  policy.start_timeout = Duration::Seconds(30);
+  policy.leave_grace = Duration::Seconds(15);
+  policy.suspend_notice_max = Duration::Seconds(20);
+  policy.probation = Duration::Seconds(10);
+  policy.isolation_timeout = Duration::Seconds(45);
+  policy.isolation_margin = Duration::Seconds(8);
+  policy.minimum_run = Duration::Seconds(30);
+  policy.opportunistic_run = Duration::Seconds(10);
+  policy.assumed_cost = Duration::Seconds(5);
+  policy.preemption_tax = 4;
+  policy.review = Duration::Seconds(10);
+  return policy;
+}
+
+}  // namespace
+
+std::string_view MutationName(Mutation mutation) {
+  static constexpr std::array<std::string_view, kMutationCount> kNames = {"none",
+                                                                          "double-allocation",
+                                                                          "partial-gang",
+                                                                          "lost-ack",
+                                                                          "lost-row",
+                                                                          "early-isolation",
+                                                                          "no-isolation",
+                                                                          "old-term-writes",
+                                                                          "old-term-obeyed",
+                                                                          "old-epoch-believed",
+                                                                          "no-journal",
+                                                                          "uncommitted-resume",
+                                                                          "checkpoint-lost",
+                                                                          "no-fence",
+                                                                          "no-stop"};
+  return kNames.at(static_cast<size_t>(mutation));
+}
+
+Plan DrawPlan(Prng& prng) {
+  Plan plan;
+  plan.schedulers = static_cast<uint32_t>(1 + prng.Below(3));
+  plan.nodes = static_cast<uint32_t>(2 + prng.Below(6));
+  plan.jobs_max = static_cast<uint32_t>(4 + prng.Below(12));
+  plan.fault_phase = Duration::Seconds(static_cast<int64_t>(100 + prng.Below(300)));
+  plan.policy = ShortPolicy();
+  FaultPlan& faults = plan.faults;
+  faults.agent_crash = Draw(prng, 30'000);
+  faults.agent_pause = Draw(prng, 20'000);
+  faults.reboot = Draw(prng, 5'000);
+  faults.supervisor_death = Draw(prng, 6'000);
+  faults.rank_failure = Draw(prng, 6'000);
+  faults.rank_hang = Draw(prng, 4'000);
+  faults.scheduler_crash = Draw(prng, 30'000);
+  faults.scheduler_pause = Draw(prng, 20'000);
+  faults.stream_break = Draw(prng, 40'000);
+  faults.partition = Draw(prng, 40'000);
+  faults.xid = Draw(prng, 4'000);
+  faults.user = 100'000 + Draw(prng, 300'000);
+  faults.agent_crash_point = Draw(prng, 10'000);
+  faults.scheduler_crash_point = Draw(prng, 4'000);
+  faults.commit_failure = Draw(prng, 2'000);
+  faults.cut_after_pause = Draw(prng, 500'000);
+  faults.journal_failure = Draw(prng, 5'000);
+  faults.launch_failure = Draw(prng, 20'000);
+  faults.slow_message = Draw(prng, 50'000);
+  faults.lost_message = Draw(prng, 100'000);
+  faults.twice_message = Draw(prng, 50'000);
+  faults.stubborn_rank = Draw(prng, 300'000);
+  faults.stuck_rank = Draw(prng, 50'000);
+  return plan;
+}
+
+}  // namespace tide::chaos

@@ -1,0 +1,460 @@
+#include "sim/chaos/sim_scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tide::chaos {
+
+SimScheduler::SimScheduler(
+    Context& context, Network& network, Checkers& checkers, ClusterStore& store, uint32_t index)
+    : context_(context),
+      network_(network),
+      checkers_(checkers),
+      store_(store),
+      index_(index),
+      skew_(context.Between(Duration() - context.plan.skew_max, context.plan.skew_max)),
+      policy_(context.plan.policy) {
+  if (context_.mutation == Mutation::kEarlyIsolation) {
+    policy_.isolation_timeout = Duration();
+    policy_.isolation_margin = Duration();
+  }
+  Network::Ends& ends = network_.scheduler_ends[index_];
+  ends.at_scheduler = [this](uint64_t stream, const ToScheduler& message) {
+    Post([this, stream, message] { OnUp(stream, message); });
+  };
+  ends.lost_by_scheduler = [this](uint64_t stream) { Post([this, stream] { OnLost(stream); }); };
+}
+
+std::function<void()> SimScheduler::Posted(std::function<void()> action) {
+  return [this, life = life_, action = std::move(action)] {
+    if (!alive_ || life != life_) {
+      return;
+    }
+    if (paused_) {
+      backlog_.push_back(Posted(action));
+      return;
+    }
+    action();
+  };
+}
+
+void SimScheduler::Post(std::function<void()> action) {
+  Posted(std::move(action))();
+}
+
+// --- life ---------------------------------------------------------------------------------------
+
+void SimScheduler::Start() {
+  if (alive_) {
+    return;
+  }
+  ++life_;
+  alive_ = true;
+  context_.Note("scheduler starts", {{"scheduler", index_}});
+  TryToLead();
+}
+
+void SimScheduler::TryToLead() {
+  const auto term = store_.Acquire(index_ + 1, Wall(), context_.plan.schedulers == 1);
+  if (!term) {
+    context_.After(context_.BetweenMs(500, 1500), Posted([this] { TryToLead(); }));
+    return;
+  }
+  checkers_.OnTerm(*term);
+  context_.After(context_.BetweenMs(10, 300), Posted([this, term = *term] { Lead(term); }));
+}
+
+void SimScheduler::Lead(Term term) {
+  context_.Note("scheduler leads", {{"scheduler", index_}, {"term", term.value()}});
+  term_ = term;
+  state_ = store_.Load();
+  checkers_.OnState(state_);
+  if (context_.mutation == Mutation::kDoubleAllocation) {
+    for (NodeUse& use : state_.uses) {
+      use = NodeUse{};
+    }
+  }
+  liveness_ = std::make_unique<Liveness>(LivenessPolicy{}, context_.now().unix_nanos());
+  renew_at_ = Wall() + kLeaseRenewal;
+  lease_until_ = context_.now() + kLeaseRenewal;
+  leading_ = true;
+  TurnWithin(Duration());
+}
+
+void SimScheduler::Crash(std::string_view why) {
+  if (!alive_) {
+    return;
+  }
+  context_.Note(why, {{"scheduler", index_}});
+  alive_ = false;
+  leading_ = false;
+  paused_ = false;
+  loop_paused_ = false;
+  sends_left_ = -1;
+  backlog_.clear();
+  inbox_.clear();
+  sessions_.clear();
+  last_heard_ns_.clear();
+  last_now_ = Instant();
+  turn_at_ = Instant::Never();
+  joined_.clear();
+  hellos_.Clear();
+  network_.CloseAllOf(index_);
+  if (context_.mutation == Mutation::kLostRow && committed_at_.is_set() &&
+      context_.now() - committed_at_ < Duration::Seconds(2)) {
+    store_.UndoLast();
+  }
+  const Duration down =
+      context_.faults_on ? context_.BetweenMs(200, 15'000) : Duration::Millis(500);
+  context_.After(down, [this] { Start(); });
+}
+
+void SimScheduler::Pause(Duration span, bool loop_only) {
+  if (!alive_ || paused_ || loop_paused_) {
+    return;
+  }
+  context_.Note(loop_only ? "scheduler's loop hangs" : "scheduler stopped",
+                {{"scheduler", index_}, {"ms", static_cast<uint64_t>(span.millis())}});
+  (loop_only ? loop_paused_ : paused_) = true;
+  context_.After(span, [this, life = life_] {
+    if (life == life_) {
+      Resume();
+    }
+  });
+}
+
+void SimScheduler::Resume() {
+  if (!paused_ && !loop_paused_) {
+    return;
+  }
+  context_.Note("scheduler goes on", {{"scheduler", index_}});
+  paused_ = false;
+  const bool loop_waited = std::exchange(loop_paused_, false);
+  for (const auto& action : std::exchange(backlog_, {})) {
+    action();
+  }
+  if (loop_waited && leading_) {
+    TurnWithin(Duration());
+  }
+}
+
+// --- the loop -----------------------------------------------------------------------------------
+
+void SimScheduler::Ask(Request request) {
+  Post([this, request = std::move(request)] {
+    if (leading_) {
+      Enqueue(request);
+    }
+  });
+}
+
+void SimScheduler::Enqueue(Request request) {
+  inbox_.push_back(std::move(request));
+  TurnWithin(context_.BetweenMs(0, 3));
+}
+
+void SimScheduler::TurnWithin(Duration wait) {
+  const Instant at = context_.now() + wait;
+  if (turning_ || (turn_at_ <= at && turn_at_ > context_.now())) {
+    return;
+  }
+  turn_at_ = at;
+  context_.After(wait, Posted([this, serial = ++turn_serial_] {
+                   if (serial == turn_serial_) {
+                     Turn();
+                   }
+                 }));
+}
+
+void SimScheduler::Turn() {
+  turn_at_ = Instant::Never();
+  if (loop_paused_ || !leading_) {
+    return;
+  }
+  const FaultPlan& faults = context_.plan.faults;
+  sends_left_ = context_.Strikes(faults.scheduler_crash_point)
+                    ? static_cast<int>(context_.prng.Below(4))
+                    : -1;
+  last_now_ = std::max(last_now_, Wall());
+  turning_ = true;
+  const Result<Instant> wake_at =
+      RunTurn(state_, policy_, last_now_, std::exchange(inbox_, {}), *this);
+  turning_ = false;
+  if (!wake_at) {
+    Crash("scheduler dies: " + wake_at.error().message);
+    return;
+  }
+  if (sends_left_ >= 0) {
+    Crash("scheduler dies after sending");
+    return;
+  }
+  const Duration until =
+      *wake_at == Instant::Never() ? Liveness::check_interval() : *wake_at - Wall();
+  TurnWithin(std::clamp(until, Duration::Millis(1), Liveness::check_interval()));
+}
+
+std::vector<EventBody> SimScheduler::Notice(const ClusterState& state) {
+  return liveness_->Check(state, last_heard_ns_, context_.now().unix_nanos());
+}
+
+Status SimScheduler::Commit(const ClusterState& state, const StepResult& step, Instant now) {
+  checkers_.OnState(state);
+  if (step.changed.empty() && step.log.empty() && now < renew_at_) {
+    return {};
+  }
+  const FaultPlan& faults = context_.plan.faults;
+  if (context_.Strikes(faults.scheduler_crash_point)) {
+    return Fail(ErrorCode::kInternal, "before its commit");
+  }
+  const bool fails = context_.Strikes(faults.commit_failure);
+  if (fails && context_.prng.Below(2) == 0) {
+    return Fail(ErrorCode::kStorage, "its commit failed");
+  }
+  TIDE_TRY(store_.Commit(term_, state, step, now));
+  for (const Event& event : step.log) {
+    NoteEvent(event);
+  }
+  checkers_.OnCommitted(term_, store_, step);
+  committed_at_ = context_.now();
+  renew_at_ = now + kLeaseRenewal;
+  lease_until_ = context_.now() + kLeaseDuration;
+  if (fails) {
+    return Fail(ErrorCode::kStorage, "its commit was not answered");
+  }
+  if (context_.Strikes(faults.scheduler_crash_point)) {
+    return Fail(ErrorCode::kInternal, "after its commit");
+  }
+  return {};
+}
+
+void SimScheduler::NoteEvent(const Event& event) {
+  std::visit(
+      [&](const auto& body) {
+        uint64_t job = 0;
+        uint64_t node = 0;
+        if constexpr (requires { body.job.value(); }) {
+          job = body.job.value();
+        }
+        if constexpr (requires { body.node.value(); }) {
+          node = body.node.value();
+        }
+        context_.Note(EventName(event.body), {{"scheduler", index_}, {"job", job}, {"node", node}});
+      },
+      event.body);
+}
+
+uint64_t SimScheduler::Publish(const ClusterState& /*state*/, const StepResult& /*step*/) {
+  return ++rev_;
+}
+
+void SimScheduler::Send(const Command& command, const ClusterState& state) {
+  const auto session = sessions_.find(command.node);
+  if (session == sessions_.end() || sends_left_ == 0 || !session->second.sent.Note(command)) {
+    return;
+  }
+  sends_left_ -= sends_left_ > 0 ? 1 : 0;
+  ToAgent message;
+  message.kind = ToAgent::Kind::kCommand;
+  message.command = command;
+  message.remaining = std::max(Duration::Millis(1), command.deadline - Wall());
+  if (command.kind == CommandKind::kStartTask) {
+    const Job& job = state.jobs.at(command.job);
+    message.start.id = {command.job.value(), command.epoch.value(), command.task};
+    message.start.submitted_at = job.submitted_at.unix_nanos();
+    if (const Allocation* allocation = AllocationOf(job); allocation != nullptr) {
+      message.start.devices = allocation->part ? allocation->part->devices : 0;
+    }
+    message.start.training = TrainingOf(job.spec);
+    for (const Task& task : job.attempts.back().tasks) {
+      message.start.nodes.push_back(AgentOf(state.nodes[task.node.value()]));
+    }
+  }
+  Push(session->second.stream, std::move(message));
+}
+
+// --- agents -------------------------------------------------------------------------------------
+
+void SimScheduler::Push(uint64_t stream, ToAgent message) {
+  message.term = term_.value();
+  network_.SendDown(stream, std::move(message));
+}
+
+void SimScheduler::OnUp(uint64_t stream, const ToScheduler& message) {
+  if (!leading_) {
+    return;
+  }
+  switch (message.kind) {
+    case ToScheduler::Kind::kHello:
+      OnHello(stream, message);
+      break;
+    case ToScheduler::Kind::kReport:
+      OnReport(stream, message);
+      break;
+    case ToScheduler::Kind::kHeartbeat:
+      if (const auto node = joined_.find(stream); node != joined_.end()) {
+        last_heard_ns_[node->second] = context_.now().unix_nanos();
+        if (context_.now() < lease_until_) {
+          ToAgent answer;
+          answer.heartbeat = message.number;
+          Push(stream, std::move(answer));
+        }
+      }
+      break;
+  }
+}
+
+void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
+  if (message.highest_term > term_.value()) {
+    ToAgent refused;
+    refused.kind = ToAgent::Kind::kRefused;
+    Push(stream, std::move(refused));
+    network_.CloseByScheduler(stream);
+    return;
+  }
+  const std::string name = NodeName(network_.AgentOf(stream));
+  Request request;
+  request.make = [this, name, stream, message](BatchContext& batch,
+                                               Reply& reply) -> Result<std::vector<EventBody>> {
+    if (!hellos_.Take(name, message.number)) {
+      context_.Note("old hello refused", {{"scheduler", index_}});
+      return Fail(ErrorCode::kConflict, "it has joined anew since");
+    }
+    NodeJoined joined;
+    joined.identity.name = name;
+    joined.identity.zone = "A";
+    joined.identity.leaf = "l1";
+    joined.identity.capacity.gpus = 8;
+    joined.node = reply.node = batch.NodeFor(name);
+    // As the service does: the faults come before the tasks that they explain.
+    std::vector<EventBody> events;
+    for (EventBody& body : EventsOf(joined.node, message)) {
+      if (auto* task = std::get_if<TaskReported>(&body)) {
+        joined.tasks.push_back(std::move(*task));
+      } else {
+        events.push_back(std::move(body));
+      }
+    }
+    const bool known = batch.state().FindNode(name) != nullptr;
+    events.insert(known ? events.end() : events.begin(), std::move(joined));
+    return events;
+  };
+  request.done = [this, stream, xids_taken = message.xids.size()](const Reply& reply) {
+    if (reply.status) {
+      Join(stream, reply.node, xids_taken);
+    } else {
+      network_.CloseByScheduler(stream);
+    }
+  };
+  Enqueue(std::move(request));
+}
+
+void SimScheduler::Join(uint64_t stream, NodeId node, size_t xids_taken) {
+  joined_[stream] = node;
+  Session& session = sessions_[node];
+  const uint64_t replaced = std::exchange(session.stream, stream);
+  session.sent.Clear();
+  last_heard_ns_[node] = context_.now().unix_nanos();
+  ToAgent welcome;
+  welcome.kind = ToAgent::Kind::kWelcome;
+  welcome.xids_taken = xids_taken;
+  welcome.isolation_timeout = context_.plan.policy.isolation_timeout;
+  Push(stream, std::move(welcome));
+  if (replaced != 0 && replaced != stream) {
+    network_.CloseByScheduler(replaced);
+  }
+}
+
+void SimScheduler::OnLost(uint64_t stream) {
+  const auto joined = joined_.find(stream);
+  if (joined == joined_.end()) {
+    return;
+  }
+  const auto session = sessions_.find(joined->second);
+  if (session != sessions_.end() && session->second.stream == stream) {
+    sessions_.erase(session);
+  }
+  joined_.erase(joined);
+}
+
+void SimScheduler::OnReport(uint64_t stream, const ToScheduler& message) {
+  const auto node = joined_.find(stream);
+  if (node == joined_.end()) {
+    return;
+  }
+  Request request;
+  request.make = [this, node = node->second, message](
+                     BatchContext& /*batch*/, Reply& /*reply*/) -> Result<std::vector<EventBody>> {
+    return EventsOf(node, message);
+  };
+  request.done = [this, stream, seq = message.seq](const Reply& /*reply*/) {
+    ToAgent ack;
+    ack.seq = seq;
+    Push(stream, std::move(ack));
+  };
+  Enqueue(std::move(request));
+}
+
+std::vector<EventBody> SimScheduler::EventsOf(NodeId node, const ToScheduler& message) const {
+  std::vector<EventBody> events;
+  for (const int32_t xid : message.xids) {
+    events.emplace_back(FaultObserved{node, FaultKind::kXid, xid, "gpu0", "", Wall()});
+  }
+  for (const agent::HeldReport& held : message.tasks) {
+    TaskReported report;
+    report.node = node;
+    report.job = JobId(held.id.job);
+    report.epoch = Epoch(held.id.epoch);
+    report.task = held.id.task;
+    report.state = static_cast<TaskState>(held.state);
+    report.exit.reason = held.state == agent::HeldState::kExited
+                             ? static_cast<ExitReason>(held.outcome.reason)
+                             : ExitReason::kNone;
+    report.exit.code = held.outcome.code;
+    report.exit.signal = held.outcome.signal;
+    report.exit.rank = held.outcome.rank;
+    report.at = Instant::FromUnixNanos(held.at);
+    report.parked_at = Instant::FromUnixNanos(held.parked_at);
+    report.stop_step = held.stop_step;
+    report.saved_step = held.saved_step;
+    report.saved_at = Instant::FromUnixNanos(held.saved_at);
+    events.emplace_back(report);
+  }
+  if (message.validated) {
+    events.emplace_back(
+        ValidationReported{node, *message.validated, {{"gpu", "pass", 1, "", "", 1, Wall()}}});
+  }
+  PlantBugs(events);
+  return events;
+}
+
+// Mutations of what the scheduler takes from agents.
+void SimScheduler::PlantBugs(std::vector<EventBody>& events) const {
+  const bool partial = context_.mutation == Mutation::kPartialGang;
+  const bool old = context_.mutation == Mutation::kOldEpochBelieved;
+  for (size_t i = 0; (partial || old) && i < events.size(); ++i) {
+    auto* report = std::get_if<TaskReported>(&events[i]);
+    const Job* job = report == nullptr ? nullptr : state_.FindJob(report->job);
+    if (job == nullptr || job->attempts.empty()) {
+      continue;
+    }
+    const Attempt& attempt = job->attempts.back();
+    if (old) {
+      for (uint32_t task = 0; task < attempt.tasks.size(); ++task) {
+        if (attempt.tasks[task].node == report->node) {
+          report->epoch = attempt.epoch;
+          report->task = task;
+        }
+      }
+    } else if (report->state == TaskState::kRunning && report->epoch == attempt.epoch) {
+      TaskReported other = *report;
+      other.task = (report->task + 1) % static_cast<uint32_t>(attempt.tasks.size());
+      other.node = attempt.tasks[other.task].node;
+      if (other.task != report->task) {
+        events.emplace_back(other);
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace tide::chaos

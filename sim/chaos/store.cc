@@ -1,0 +1,58 @@
+#include "sim/chaos/store.h"
+
+#include <utility>
+
+namespace tide::chaos {
+
+Result<Term> ClusterStore::Acquire(uint32_t holder, Instant now, bool exclusive) {
+  const bool free = lease_term_ == Term() || expires_ <= now || holder_ == holder || exclusive;
+  if (!free) {
+    return Fail(ErrorCode::kConflict, "another scheduler leads");
+  }
+  lease_term_ = Term(lease_term_.value() + 1);
+  holder_ = holder;
+  expires_ = now + kLeaseDuration;
+  return lease_term_;
+}
+
+ClusterState ClusterStore::Load() const {
+  ClusterState state = rows_;
+  RebuildDerived(state);
+  return state;
+}
+
+Status ClusterStore::Commit(Term term,
+                            const ClusterState& state,
+                            const StepResult& step,
+                            Instant now) {
+  if (term != lease_term_ && !ignores_term) {
+    return Fail(ErrorCode::kStaleTerm, "another scheduler has taken over");
+  }
+  if (keep_undo) {
+    undo_ = {rows_, events_.size()};
+  }
+  expires_ = now + kLeaseDuration;
+  rows_.nodes.resize(state.nodes.size());
+  for (const NodeId id : step.changed.nodes) {
+    rows_.nodes[id.value()] = state.nodes[id.value()];
+  }
+  for (const JobId id : step.changed.jobs) {
+    rows_.jobs[id] = state.jobs.at(id);
+  }
+  for (const IncidentId id : step.changed.incidents) {
+    rows_.incidents[id] = state.incidents.at(id);
+  }
+  rows_.next_job_id = state.next_job_id;
+  rows_.next_incident_id = state.next_incident_id;
+  events_.insert(events_.end(), step.log.begin(), step.log.end());
+  return {};
+}
+
+void ClusterStore::UndoLast() {
+  if (auto undo = std::exchange(undo_, std::nullopt)) {
+    rows_ = std::move(undo->rows);
+    events_.resize(undo->events);
+  }
+}
+
+}  // namespace tide::chaos

@@ -1,0 +1,52 @@
+#pragma once
+// What the schedulers share: the lease, the rows and the log, with the rules of scheduler/store: a
+// commit proves the term in its own transaction, and writes the changed rows and the events or
+// nothing. It fails when asked to; what was acknowledged is synced, unless a mutation says not.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/core/step.h"
+
+namespace tide::chaos {
+
+inline constexpr Duration kLeaseDuration = Duration::Seconds(15);
+inline constexpr Duration kLeaseRenewal = Duration::Seconds(5);
+
+class ClusterStore {
+ public:
+  // exclusive: holding the store proves that no other scheduler lives (one scheduler on SQLite).
+  //   Errors: kConflict while another scheduler's lease is in force.
+  [[nodiscard]] Result<Term> Acquire(uint32_t holder, Instant now, bool exclusive);
+  [[nodiscard]] ClusterState Load() const;
+  // Errors: kStaleTerm.
+  [[nodiscard]] Status Commit(Term term,
+                              const ClusterState& state,
+                              const StepResult& step,
+                              Instant now);
+  void UndoLast();
+
+  [[nodiscard]] Term term() const { return lease_term_; }
+  [[nodiscard]] const ClusterState& rows() const { return rows_; }
+  [[nodiscard]] const std::vector<Event>& events() const { return events_; }
+
+ private:
+  struct Undo {
+    ClusterState rows;
+    size_t events = 0;
+  };
+
+  Term lease_term_;
+  uint32_t holder_ = 0;
+  Instant expires_;
+  ClusterState rows_;  // without what RebuildDerived makes
+  std::vector<Event> events_;
+  std::optional<Undo> undo_;
+
+ public:
+  bool keep_undo = false;     // for the mutation that loses commits
+  bool ignores_term = false;  // for those that let former leaders write
+};
+
+}  // namespace tide::chaos

@@ -1,0 +1,182 @@
+#include "sim/chaos/world.h"
+
+#include <algorithm>
+
+namespace tide::chaos {
+namespace {
+
+constexpr Duration kInjection = Duration::Millis(500);
+
+}  // namespace
+
+World::World(uint64_t seed, Mutation mutation, size_t keep_lines)
+    : context_(seed, mutation, keep_lines),
+      training_(context_),
+      checkers_(context_, training_),
+      network_(context_, context_.plan.nodes, context_.plan.schedulers),
+      people_(context_, network_, checkers_, store_, leaders_) {
+  store_.keep_undo = mutation == Mutation::kLostRow;
+  store_.ignores_term =
+      mutation == Mutation::kOldTermWrites || mutation == Mutation::kOldTermObeyed;
+  for (uint32_t node = 0; node < context_.plan.nodes; ++node) {
+    machines_.push_back(std::make_unique<Machine>(context_, training_, checkers_, node));
+    fleet_.push_back(machines_.back().get());
+    machines_.back()->fleet = &fleet_;
+    agents_.push_back(std::make_unique<SimAgent>(
+        context_, *machines_.back(), network_, checkers_, context_.plan.schedulers));
+    peers_.push_back(agents_.back().get());
+    agents_.back()->peers = &peers_;
+    agents_.back()->is_serving = [this](uint32_t index) { return schedulers_[index]->serving(); };
+  }
+  for (uint32_t index = 0; index < context_.plan.schedulers; ++index) {
+    schedulers_.push_back(
+        std::make_unique<SimScheduler>(context_, network_, checkers_, store_, index));
+    leaders_.push_back(schedulers_.back().get());
+  }
+}
+
+void World::InjectFaults() {
+  if (!context_.faults_on) {
+    return;
+  }
+  const FaultPlan& faults = context_.plan.faults;
+  const auto strikes = [this](uint32_t per_second) { return context_.Strikes(per_second / 2); };
+  const auto long_or_short = [this] {
+    return context_.prng.Below(4) == 0 ? context_.BetweenMs(10'000, 120'000)
+                                       : context_.BetweenMs(200, 8000);
+  };
+  for (uint32_t node = 0; node < context_.plan.nodes; ++node) {
+    if (strikes(faults.agent_crash)) {
+      agents_[node]->Crash("agent dies");
+    }
+    if (strikes(faults.agent_pause)) {
+      agents_[node]->Pause(long_or_short());
+    }
+    if (strikes(faults.reboot)) {
+      agents_[node]->Crash("agent dies with its node");
+      machines_[node]->Reboot();
+    }
+    if (strikes(faults.supervisor_death)) {
+      machines_[node]->KillSupervisor();
+    }
+    if (strikes(faults.rank_failure)) {
+      machines_[node]->FailRank();
+    }
+    if (strikes(faults.rank_hang)) {
+      machines_[node]->HangRank();
+    }
+    if (strikes(faults.xid)) {
+      constexpr int32_t kXids[] = {13, 63, 79};
+      agents_[node]->ObserveXid(kXids[context_.prng.Below(3)]);
+    }
+  }
+  for (const auto& scheduler : schedulers_) {
+    if (strikes(faults.scheduler_crash)) {
+      scheduler->Crash("scheduler dies");
+    }
+    if (strikes(faults.scheduler_pause)) {
+      scheduler->Pause(long_or_short(), context_.prng.Below(2) == 0);
+    }
+  }
+  if (strikes(faults.stream_break)) {
+    network_.BreakAny();
+  }
+  if (strikes(faults.partition)) {
+    network_.Partition();
+  }
+  if (strikes(faults.user)) {
+    people_.Act();
+  }
+  context_.After(kInjection, [this] { InjectFaults(); });
+}
+
+void World::EachSecond() {
+  checkers_.OnSecond();
+  if (!context_.faults_on && context_.now().unix_nanos() / 1'000'000'000 % 5 == 0) {
+    people_.PutRight();
+  }
+  context_.After(Duration::Seconds(1), [this] { EachSecond(); });
+}
+
+// No more faults: what is stopped goes on, what is cut is joined, what hangs is looked at.
+void World::Calm() {
+  context_.Note("calm", {});
+  context_.faults_on = false;
+  network_.HealAll();
+  for (const auto& scheduler : schedulers_) {
+    scheduler->Resume();
+  }
+  for (const auto& agent : agents_) {
+    agent->Resume();
+  }
+  for (const auto& machine : machines_) {
+    machine->FailHungRanks();
+  }
+}
+
+bool World::AllFinished() const {
+  const auto& jobs = store_.rows().jobs;
+  return people_.unanswered() == 0 && std::all_of(jobs.begin(), jobs.end(), [](const auto& entry) {
+           return StateOf(entry.second) == JobState::kFinished;
+         });
+}
+
+std::string World::Unfinished() const {
+  std::string text = "liveness: " + std::to_string(people_.unanswered()) + " unanswered requests";
+  for (const auto& [id, job] : store_.rows().jobs) {
+    if (StateOf(job) != JobState::kFinished) {
+      text += ", " + FormatJobName(id.value()) + " (" + std::to_string(job.spec.nodes) +
+              " nodes) is still " + std::string(JobStateName(StateOf(job)));
+    }
+  }
+  for (const Node& node : store_.rows().nodes) {
+    if (!TakesWork(node)) {
+      text += ", " + node.identity.name + " is " + std::string(NodeStateName(node.state)) +
+              (node.lost_at.is_set() ? " and lost" : "");
+    }
+  }
+  return text;
+}
+
+void World::Run() {
+  for (const auto& scheduler : schedulers_) {
+    context_.After(context_.BetweenMs(0, 500), [&scheduler] { scheduler->Start(); });
+  }
+  for (const auto& agent : agents_) {
+    context_.After(context_.BetweenMs(0, 2000), [&agent] { agent->Start(); });
+  }
+  InjectFaults();
+  EachSecond();
+  const Instant calm_at = context_.now() + context_.plan.fault_phase;
+  const Instant end_at = calm_at + context_.plan.calm_phase;
+  context_.After(context_.plan.fault_phase, [this] { Calm(); });
+  while (context_.now() < calm_at || !AllFinished()) {
+    if (context_.now() > end_at) {
+      throw Broken(Unfinished());
+    }
+    context_.timeline.DoNext();
+  }
+  // What the end of the last job set off, settles.
+  const Instant settled_at = context_.now() + Duration::Seconds(30);
+  while (context_.now() < settled_at) {
+    context_.timeline.DoNext();
+  }
+  checkers_.AtEnd(store_);
+  context_.story.Mix(context_.prng.Next());
+}
+
+void World::AddTo(ChaosCounts& counts) const {
+  counts.events += context_.story.events();
+  counts.jobs += store_.rows().jobs.size();
+  for (const auto& [id, job] : store_.rows().jobs) {
+    counts.attempts += job.attempts.size();
+  }
+  for (const auto& [what, count] : context_.story.counts()) {
+    counts.happened[what] += count;
+  }
+  counts.leaders += store_.term().value();
+  counts.virtual_hours +=
+      (context_.now() - Instant::FromUnixNanos(1'800'000'000'000'000'000)).seconds() / 3600;
+}
+
+}  // namespace tide::chaos
