@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/context.h"
+#include "cli/sim_chaos.h"
 #include "cli/verbs.h"
 #include "common/base/file.h"
 #include "sim/mix.h"
@@ -15,6 +16,7 @@ namespace {
 
 struct Options {
   sim::SimOptions sim;
+  ChaosFlags chaos;
   std::string users = "job";
   std::vector<std::string> policies;
   std::string placement;
@@ -77,6 +79,13 @@ Status RunAll(const Context& context, Options& options) {
 }
 
 int Run(Context& context, Options& options) {
+  if (options.chaos.on) {
+    return RunChaosWorlds(context, options.chaos);
+  }
+  if (options.policies.empty()) {
+    return Fail(context,
+                {ErrorCode::kInvalidArgument, "--policy is missing; name one, or ask for --chaos"});
+  }
   const auto users = sim::ParseUserRule(options.users);
   if (!users) {
     return Fail(context, {users.error().code, "--users: " + users.error().message});
@@ -122,8 +131,7 @@ void AddSimVerb(CLI::App& app, Context& context) {
       "--write-trace", options->trace_out, "Write the jobs, as simulated, to this file");
   verb->add_option("--policy", options->policies, "Who runs when; several, by commas, are compared")
       ->delimiter(',')
-      ->check(CLI::IsMember(sim::PolicyNames()))
-      ->required();
+      ->check(CLI::IsMember(sim::PolicyNames()));
   verb->add_option("--cluster", sim.cluster, "Cluster file (configs/)");
   verb->add_option("--nodes", sim.nodes, "Instead: this many equal nodes in one zone")
       ->check(CLI::Range(1, 100'000));
@@ -141,6 +149,7 @@ void AddSimVerb(CLI::App& app, Context& context) {
                    "Seconds a suspension costs a job, in all; left out: as published, else 60")
       ->check(CLI::Range(0, 86'400));
   AddTimeSharingOptions(*verb, sim);
+  AddChaosFlags(*verb, options->chaos);
   verb->add_option("--json", options->json_out, "Write the figures to this file");
   verb->add_option("--jobs", options->jobs_out, "Write one line per job to this file, as CSV");
   verb->footer(

@@ -118,3 +118,26 @@ TEST_CASE_METHOD(Folder, "sim refuses bad input in one line that names the place
       RunTide({"sim", "--trace", "t.csv", "--nodes", "1", "--policy", "sjf"}, Here());
   CHECK(large.exit_code == tide::kExitNeverFits);
 }
+
+TEST_CASE("sim --chaos counts the worlds, tells the story of a failure and how to replay it") {
+  const auto good = RunTide({"sim", "--chaos", "--seeds", "1..3"});
+  CHECK(good.exit_code == tide::kExitOk);
+  CHECK(good.out == "3 passed, 0 failed\n");
+  const auto bad = RunTide({"sim", "--chaos", "--seeds", "1..40", "--plant", "double-allocation"});
+  CHECK(bad.exit_code == tide::kExitFailed);
+  CHECK(bad.out.find("replay: tide sim --chaos --plant double-allocation --seeds ") !=
+        std::string::npos);
+  CHECK(bad.out.ends_with(" passed, 1 failed\n"));
+  const auto figures = RunTide({"sim", "-o", "json", "--chaos", "--seeds", "2"});
+  CHECK(json::parse(figures.out)["passed"] == 1);
+}
+
+TEST_CASE("sim --chaos refuses seeds that are none, and other work beside it") {
+  for (const char* seeds : {"", "x", "3..1", "1...4", "1..", "-1"}) {
+    const auto run = RunTide({"sim", "--chaos", std::string("--seeds=") + seeds});
+    CHECK(run.exit_code == tide::kExitUsage);
+    CHECK(run.err.find("--seeds") != std::string::npos);
+  }
+  CHECK(RunTide({"sim", "--chaos", "--trace", "t.csv"}).exit_code == tide::kExitUsage);
+  CHECK(RunTide({"sim", "--trace", "t.csv"}).err.find("--policy is missing") != std::string::npos);
+}

@@ -15,7 +15,7 @@ TEST_CASE("in chaos every rule holds, and afterwards every job finishes") {
   ChaosOptions options;
   options.last_seed = asked != nullptr ? std::strtoull(asked, nullptr, 10) : kSeeds;
   const ChaosResult result = RunChaos(options);
-  INFO(Describe(result, "tide-chaos --seeds"));
+  INFO(Describe(result, "tide sim --chaos --seeds"));
   CHECK(result.failures.empty());
   CHECK(result.passed == options.last_seed);
 }
