@@ -6,6 +6,9 @@
 // Rounds go to every task of the gang. PROBE reads the steps; ARM(S) writes S on every page and
 // reads the steps again; when all are still below S, COMMIT(S) follows, else a higher S is armed.
 // A rank that reaches an armed S waits there, so a committed S is never passed.
+//
+// Rounds are numbered upwards (AgreementRun), and a task refuses one that is older than the newest
+// it has seen: once all have answered a probe, no word of an earlier try can still arrive.
 
 #include <cstdint>
 #include <vector>
@@ -32,13 +35,15 @@ struct AgreeReply {
   int64_t committed_step = -1;
   bool all_below = false;  // ARM: after at_step was written
   uint32_t ranks_gone = 0;
-  int64_t step_ns = 0;  // duration of a recent step, 0 = unknown
+  uint64_t newest_round = 0;  // number of the newest round the task has seen
+  int64_t step_ns = 0;        // duration of a recent step, 0 = unknown
 };
 
 struct AgreeRound {
   AgreeVerb verb = AgreeVerb::kProbe;
   int64_t at_step = -1;
-  Duration pause;  // before holding it
+  Duration pause = {};  // before holding it
+  uint64_t number = 0;
 };
 
 class Agreement {

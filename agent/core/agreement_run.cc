@@ -1,5 +1,7 @@
 #include "agent/core/agreement_run.h"
 
+#include <algorithm>
+
 namespace tide::agent {
 
 bool AgreementRun::Renew(int64_t deadline) {
@@ -12,19 +14,31 @@ bool AgreementRun::Renew(int64_t deadline) {
   return true;
 }
 
+AgreeRound AgreementRun::Next() const {
+  AgreeRound round = agreement_.Next();
+  round.number = number_;
+  return round;
+}
+
 bool AgreementRun::MayHold(Instant now) {
   if (now.unix_nanos() > deadline_) {
     over_ = true;
     phase_ = Agreement::Phase::kAborted;
   }
+  // The clock puts an agent that restarted above its own earlier rounds; where the clock stepped
+  // back, the first answers do.
+  number_ = std::max(number_ + 1, static_cast<uint64_t>(std::max<int64_t>(now.unix_nanos(), 0)));
   return !over_;
 }
 
 void AgreementRun::OnReplies(const std::vector<AgreeReply>& replies, Instant sent, Instant now) {
   agreement_.OnReplies(replies, sent, now);
+  for (const AgreeReply& each : replies) {
+    number_ = std::max(number_, each.newest_round);
+  }
   if (withdrawn_) {
     agreement_.Withdraw();
-  } else if (renewed_) {
+  } else if (renewed_ && agreement_.phase() != Agreement::Phase::kCommitting) {
     agreement_ = Agreement();  // probes first, so a step that was committed stands
   }
   renewed_ = false;

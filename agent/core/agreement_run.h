@@ -25,8 +25,9 @@ class AgreementRun {
   [[nodiscard]] bool Renew(int64_t deadline);
 
   // The round to hold, after its pause; not when over.
-  [[nodiscard]] AgreeRound Next() const { return agreement_.Next(); }
-  // After the pause: ends the run when its deadline has passed. True: hold the round.
+  [[nodiscard]] AgreeRound Next() const;
+  // After the pause: ends the run when its deadline has passed. True: hold the round, which has its
+  // number now.
   [[nodiscard]] bool MayHold(Instant now);
   void OnReplies(const std::vector<AgreeReply>& replies, Instant sent, Instant now);
 
@@ -34,6 +35,7 @@ class AgreementRun {
   Agreement agreement_;
   Agreement::Phase phase_ = Agreement::Phase::kProbing;
   int64_t deadline_;
+  uint64_t number_ = 0;  // of the round being held
   bool withdrawn_ = false;
   bool renewed_ = false;
   bool over_ = false;

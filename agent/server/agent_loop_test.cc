@@ -411,7 +411,7 @@ TEST_CASE("a suspension parks, saves and is judged; ordered again after a restar
   {
     auto pages = TaskPages::Open(folder, 1, world.config.job_uid, world.config.job_gid);
     REQUIRE(pages);
-    (void)(*pages)->Hold(AgreeVerb::kCommit, 12, 0);
+    (void)(*pages)->Hold({AgreeVerb::kCommit, 12}, 0);
   }
   world.Restart();
   suspend();

@@ -72,7 +72,7 @@ TEST_CASE("news explain exits by what the ranks' pages say") {
   task.pages = *std::move(pages);
   RankPage first(dir.File("run/page-0"));
   first.SetPhase(RankPhase::kAcknowledged);
-  (void)task.pages->Hold(AgreeVerb::kCommit, 20, 0);
+  (void)task.pages->Hold({AgreeVerb::kCommit, 20}, 0);
   CHECK(CommittedStep(task) == 20);
   CHECK(ReadPages(task).at(0).phase == RankPhase::kAcknowledged);
 

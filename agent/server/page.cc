@@ -151,16 +151,22 @@ void TaskPages::Observe(AgreeReply& reply, int64_t at_step) const {
   reply.committed_step = committed_step_.load();
 }
 
-AgreeReply TaskPages::Hold(AgreeVerb verb, int64_t at_step, int64_t deadline) {
+AgreeReply TaskPages::Hold(const AgreeRound& round, int64_t deadline) {
   const MutexLock lock(mutex_);
-  switch (verb) {
+  AgreeReply reply;
+  reply.newest_round = std::max(newest_round_, round.number);
+  if (round.number < newest_round_) {
+    return reply;
+  }
+  newest_round_ = round.number;
+  switch (round.verb) {
     case AgreeVerb::kArm:
       if (committed_step_.load() < 0) {
-        Arm(at_step, deadline);
+        Arm(round.at_step, deadline);
       }
       break;
     case AgreeVerb::kCommit:
-      Commit(at_step, deadline);
+      Commit(round.at_step, deadline);
       break;
     case AgreeVerb::kDisarm:
       if (committed_step_.load() < 0) {
@@ -171,8 +177,7 @@ AgreeReply TaskPages::Hold(AgreeVerb verb, int64_t at_step, int64_t deadline) {
     case AgreeVerb::kSignal:
       break;
   }
-  AgreeReply reply;
-  Observe(reply, at_step);
+  Observe(reply, round.at_step);
   return reply;
 }
 

@@ -38,8 +38,9 @@ class TaskPages {
   [[nodiscard]] size_t size() const { return pages_.size(); }
   [[nodiscard]] bool AnyAttached() const;
 
-  // One round of the agreement on these pages.
-  [[nodiscard]] AgreeReply Hold(AgreeVerb verb, int64_t at_step, int64_t deadline);
+  // One round of the agreement on these pages. One older than the newest is refused: it changes
+  // nothing and counts as not answered.
+  [[nodiscard]] AgreeReply Hold(const AgreeRound& round, int64_t deadline);
   // Armed for longer than `nanos` without a commit: the coordinator is gone; training goes on.
   void DisarmIfSilent(int64_t nanos);
 
@@ -56,6 +57,7 @@ class TaskPages {
 
   std::vector<GuardedPage> pages_;
   Mutex mutex_;  // one round at a time
+  uint64_t newest_round_ TIDE_GUARDED_BY(mutex_) = 0;
   std::atomic<uint32_t> ranks_gone_ = 0;
   std::atomic<int64_t> committed_step_ = -1;
   std::atomic<int64_t> armed_ns_ = 0;  // CLOCK_MONOTONIC of the newest arming; 0 = idle

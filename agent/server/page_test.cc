@@ -42,7 +42,7 @@ TEST_CASE("a page that is cut short ends the page, not the agent") {
     CHECK(pages->Read(1).saved_step == -1);
   }
   SECTION("seen by a write") {
-    (void)pages->Hold(AgreeVerb::kCommit, 50, 0);
+    (void)pages->Hold({AgreeVerb::kCommit, 50}, 0);
   }
   CHECK(pages->FindCut() == 1);
   CHECK(pages->Read(0).step == -1);
@@ -63,7 +63,7 @@ TEST_CASE("arming, re-arming, committing and disarming") {
   first.SetPhase(RankPhase::kTraining);
   first.SetStep(10);
 
-  const AgreeReply probe = pages->Hold(AgreeVerb::kProbe, -1, 0);
+  const AgreeReply probe = pages->Hold({AgreeVerb::kProbe, -1}, 0);
   CHECK(probe.answered);
   CHECK(probe.any_attached);
   CHECK_FALSE(probe.all_attached);
@@ -72,12 +72,12 @@ TEST_CASE("arming, re-arming, committing and disarming") {
 
   second.SetPhase(RankPhase::kTraining);
   second.SetStep(12);
-  const AgreeReply late = pages->Hold(AgreeVerb::kArm, 12, 99);
+  const AgreeReply late = pages->Hold({AgreeVerb::kArm, 12}, 99);
   CHECK_FALSE(late.all_below);
   CHECK(first.order() == 2);
   CHECK(first.state() == 1);
   const uint32_t seq = first.seq();
-  const AgreeReply armed = pages->Hold(AgreeVerb::kArm, 15, 99);
+  const AgreeReply armed = pages->Hold({AgreeVerb::kArm, 15}, 99);
   CHECK(armed.all_below);
   CHECK(armed.all_attached);
   CHECK(first.seq() == seq + 1);  // restarts the rank's patience
@@ -85,27 +85,45 @@ TEST_CASE("arming, re-arming, committing and disarming") {
   CHECK(second.deadline() == 99);
   CHECK(pages->armed_or_committed());
 
-  (void)pages->Hold(AgreeVerb::kDisarm, -1, 0);
+  (void)pages->Hold({AgreeVerb::kDisarm, -1}, 0);
   CHECK(first.state() == 0);
   CHECK(first.order() == 0);
   CHECK_FALSE(pages->armed_or_committed());
 
-  (void)pages->Hold(AgreeVerb::kArm, 20, 99);
-  CHECK(pages->Hold(AgreeVerb::kCommit, 20, 99).committed_step == 20);
+  (void)pages->Hold({AgreeVerb::kArm, 20}, 99);
+  CHECK(pages->Hold({AgreeVerb::kCommit, 20}, 99).committed_step == 20);
   CHECK(first.state() == 2);
-  (void)pages->Hold(AgreeVerb::kDisarm, -1, 0);  // too late
-  (void)pages->Hold(AgreeVerb::kArm, 30, 99);
+  (void)pages->Hold({AgreeVerb::kDisarm, -1}, 0);  // too late
+  (void)pages->Hold({AgreeVerb::kArm, 30}, 99);
   pages->DisarmIfSilent(-1);
   CHECK(first.state() == 2);
   CHECK(second.at_step() == 20);
   CHECK(pages->committed_step() == 20);
 }
 
+TEST_CASE("a round that comes late is refused by its number") {
+  const TestDir dir;
+  const auto pages = OpenPages(dir, 1);
+  RankPage rank(dir.File("run/page-0"));
+  rank.SetPhase(RankPhase::kTraining);
+  CHECK(pages->Hold({AgreeVerb::kArm, 12, {}, 7}, 99).newest_round == 7);
+  CHECK(pages->Hold({AgreeVerb::kProbe, -1, {}, 9}, 99).answered);
+  for (const AgreeVerb verb : {AgreeVerb::kCommit, AgreeVerb::kArm, AgreeVerb::kDisarm}) {
+    const AgreeReply reply = pages->Hold({verb, 20, {}, 8}, 99);
+    CHECK_FALSE(reply.answered);
+    CHECK(reply.newest_round == 9);
+    CHECK(rank.state() == 1);
+    CHECK(rank.at_step() == 12);
+  }
+  CHECK(pages->committed_step() == -1);
+  CHECK(pages->Hold({AgreeVerb::kArm, 13, {}, 9}, 99).answered);  // the same round twice
+}
+
 TEST_CASE("an arming without a coordinator is taken back") {
   const TestDir dir;
   const auto pages = OpenPages(dir, 1);
   RankPage rank(dir.File("run/page-0"));
-  (void)pages->Hold(AgreeVerb::kArm, 5, 0);
+  (void)pages->Hold({AgreeVerb::kArm, 5}, 0);
   pages->DisarmIfSilent(3'600'000'000'000);
   CHECK(rank.state() == 1);
   pages->DisarmIfSilent(-1);
@@ -115,7 +133,7 @@ TEST_CASE("an arming without a coordinator is taken back") {
 
 TEST_CASE("the next agent finds the pages as they are") {
   const TestDir dir;
-  (void)OpenPages(dir, 2)->Hold(AgreeVerb::kCommit, 33, 0);
+  (void)OpenPages(dir, 2)->Hold({AgreeVerb::kCommit, 33}, 0);
   RankPage rank(dir.File("run/page-0"));
   rank.SetStep(31);
   rank.SetSaved(30);
@@ -124,14 +142,14 @@ TEST_CASE("the next agent finds the pages as they are") {
   CHECK(again->armed_or_committed());
   CHECK(again->Read(0).step == 31);
   CHECK(again->Read(0).saved_step == 30);
-  CHECK(again->Hold(AgreeVerb::kProbe, -1, 0).committed_step == 33);
-  (void)again->Hold(AgreeVerb::kDisarm, -1, 0);
+  CHECK(again->Hold({AgreeVerb::kProbe, -1}, 0).committed_step == 33);
+  (void)again->Hold({AgreeVerb::kDisarm, -1}, 0);
   CHECK(rank.state() == 2);
 }
 
 TEST_CASE("an armed page that is adopted is disarmed when its coordinator stays away") {
   const TestDir dir;
-  (void)OpenPages(dir, 1)->Hold(AgreeVerb::kArm, 33, 0);
+  (void)OpenPages(dir, 1)->Hold({AgreeVerb::kArm, 33}, 0);
   RankPage rank(dir.File("run/page-0"));
   const auto again = OpenPages(dir, 1);
   CHECK(again->armed_or_committed());
@@ -179,11 +197,11 @@ TEST_CASE("no rank passes an armed step unseen") {
   AgreeReply reply;
   int64_t margin = 1;
   do {
-    at_step = pages->Hold(AgreeVerb::kProbe, -1, 0).max_step + margin;
+    at_step = pages->Hold({AgreeVerb::kProbe, -1}, 0).max_step + margin;
     margin *= 2;
-    reply = pages->Hold(AgreeVerb::kArm, at_step, 0);
+    reply = pages->Hold({AgreeVerb::kArm, at_step}, 0);
   } while (!reply.all_below);
-  (void)pages->Hold(AgreeVerb::kCommit, at_step, 0);
+  (void)pages->Hold({AgreeVerb::kCommit, at_step}, 0);
   rank.join();
   CHECK(stopped == at_step);
 }

@@ -73,7 +73,8 @@ class PeerService final : public tide::v1::AgentPeer::Service {
       options_.signal_task(IdOf(*request));
     }
     const int64_t deadline = LocalDeadline(request->deadline(), request->remaining_ms());
-    const AgreeReply reply = pages->Hold(verb, request->at_step(), deadline);
+    const AgreeReply reply =
+        pages->Hold({verb, request->at_step(), {}, request->round()}, deadline);
     response->set_min_step(reply.min_step);
     response->set_max_step(reply.max_step);
     response->set_any_attached(reply.any_attached);
@@ -82,6 +83,7 @@ class PeerService final : public tide::v1::AgentPeer::Service {
     response->set_all_below(reply.all_below);
     response->set_ranks_gone(reply.ranks_gone);
     response->set_step_ns(reply.step_ns);
+    response->set_newest_round(reply.newest_round);
     return grpc::Status::OK;
   }
 

@@ -18,8 +18,12 @@ tide::v1::AgreeVerb ToProto(AgreeVerb verb) {
 }
 static_assert(static_cast<int>(AgreeVerb::kSignal) == tide::v1::AGREE_VERB_SIGNAL);
 
-AgreeReply FromProto(const tide::v1::AgreeResponse& response) {
+AgreeReply FromProto(const tide::v1::AgreeResponse& response, uint64_t round) {
   AgreeReply reply;
+  reply.newest_round = response.newest_round();
+  if (reply.newest_round > round) {
+    return reply;
+  }
   reply.answered = true;
   reply.min_step = response.min_step();
   reply.max_step = response.max_step();
@@ -103,6 +107,9 @@ void SuspendRun::Run() {
       over = !run_.MayHold(sent);
       phase = run_.phase();
       deadline = run_.deadline();
+      if (!over) {
+        round = run_.Next();
+      }
     }
     if (!over) {
       const std::vector<AgreeReply> replies = HoldRound(peers, round, deadline);
@@ -141,12 +148,13 @@ std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers,
     call.request.set_task(task);
     call.request.set_verb(ToProto(round.verb));
     call.request.set_at_step(round.at_step);
+    call.request.set_round(round.number);
     call.request.set_deadline(deadline);
     call.request.set_remaining_ms(RemainingMillis(deadline));
     peers.stubs[task]->async()->Agree(
         &call.context, &call.request, &call.response, [&](const grpc::Status& status) {
           if (status.ok()) {
-            call.reply = FromProto(call.response);
+            call.reply = FromProto(call.response, call.request.round());
           }
           const MutexLock lock(mutex);
           --left;

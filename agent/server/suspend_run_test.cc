@@ -113,7 +113,7 @@ TEST_CASE("all ranks of two agents stop at one step") {
 
 TEST_CASE("the agent of an earlier leader committed: its step stands") {
   Gang gang;
-  (void)gang.pages[1]->Hold(AgreeVerb::kCommit, 40, 0);
+  (void)gang.pages[1]->Hold({AgreeVerb::kCommit, 40}, 0);
   gang.Train();
   const auto run = gang.Suspend();
   REQUIRE(Eventually([&] { return gang.over.load(); }));

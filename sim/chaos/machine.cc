@@ -316,23 +316,28 @@ std::vector<agent::RankView> Machine::ReadPages(const TaskId& id) const {
   return views;
 }
 
-agent::AgreeReply Machine::Hold(const TaskId& id, agent::AgreeVerb verb, int64_t at_step) {
+agent::AgreeReply Machine::Hold(const TaskId& id, const agent::AgreeRound& round) {
   agent::AgreeReply reply;
   const auto it = tasks_.find(id);
   if (it == tasks_.end()) {
     return reply;
   }
   RunTask& task = it->second;
-  if (verb == agent::AgreeVerb::kArm && task.committed_step < 0) {
+  reply.newest_round = std::max(task.newest_round, round.number);
+  if (round.number < task.newest_round) {
+    return reply;
+  }
+  task.newest_round = round.number;
+  if (round.verb == agent::AgreeVerb::kArm && task.committed_step < 0) {
     task.word = RunTask::Word::kArmed;
-    task.at_step = at_step;
+    task.at_step = round.at_step;
     task.armed_ns = SteadyNanos();
     ++task.arming;
-  } else if (verb == agent::AgreeVerb::kCommit) {
+  } else if (round.verb == agent::AgreeVerb::kCommit) {
     task.word = RunTask::Word::kCommitted;
-    task.at_step = at_step;
-    task.committed_step = at_step;
-  } else if (verb == agent::AgreeVerb::kDisarm && task.committed_step < 0) {
+    task.at_step = round.at_step;
+    task.committed_step = round.at_step;
+  } else if (round.verb == agent::AgreeVerb::kDisarm && task.committed_step < 0) {
     task.word = RunTask::Word::kIdle;
   }
   reply.answered = true;
@@ -345,7 +350,7 @@ agent::AgreeReply Machine::Hold(const TaskId& id, agent::AgreeVerb verb, int64_t
     reply.all_attached = reply.all_attached && attached;
     reply.min_step = std::min(reply.min_step, rank.view.step);
     reply.max_step = std::max(reply.max_step, rank.view.step);
-    reply.all_below = reply.all_below && rank.view.step < at_step;
+    reply.all_below = reply.all_below && rank.view.step < round.at_step;
     reply.ranks_gone += rank.exited ? 1 : 0;
   }
   reply.committed_step = task.committed_step;

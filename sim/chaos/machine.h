@@ -54,6 +54,7 @@ struct RunTask {
   Word word = Word::kIdle;
   int64_t at_step = 0;
   int64_t committed_step = -1;
+  uint64_t newest_round = 0;
   int64_t armed_ns = 0;
   uint64_t arming = 0;  // the ranks' patience begins anew with each
   // The supervisor.
@@ -102,7 +103,7 @@ class Machine {
 
   // --- the pages ---
   // Not answered when the task is not here.
-  agent::AgreeReply Hold(const TaskId& id, agent::AgreeVerb verb, int64_t at_step);
+  agent::AgreeReply Hold(const TaskId& id, const agent::AgreeRound& round);
   void DisarmIfSilent(const TaskId& id);
 
   // --- faults ---

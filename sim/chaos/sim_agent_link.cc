@@ -258,7 +258,7 @@ std::optional<agent::AgreeReply> SimAgent::AnswerPeer(const TaskId& id,
       return std::nullopt;
     }
   }
-  return machine_.Hold(id, round.verb, round.at_step);
+  return machine_.Hold(id, round);
 }
 
 void SimAgent::EndRound(const std::shared_ptr<Round>& round) {
