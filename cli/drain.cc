@@ -12,7 +12,7 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct DrainOptions {
   std::vector<std::string> nodes;
   std::string reason;
 };
@@ -71,7 +71,7 @@ Answer<void> ChangeOne(Context& context,
   return {};
 }
 
-int Change(Context& context, const std::string& verb, const Options& options) {
+int Change(Context& context, const std::string& verb, const DrainOptions& options) {
   const auto names = ExpandNodes(options.nodes);
   if (!names) {
     return context.Report({kExitUsage, names.error().message, {}, false});
@@ -99,7 +99,7 @@ int Change(Context& context, const std::string& verb, const Options& options) {
 
 void AddDrainVerbs(CLI::App& app, Context& context) {
   for (const std::string name : {"drain", "undrain"}) {
-    const auto options = std::make_shared<Options>();
+    const auto options = std::make_shared<DrainOptions>();
     CLI::App* verb =
         app.add_subcommand(name,
                            name == "drain" ? "Take nodes out of service, moving their jobs"

@@ -12,7 +12,7 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct FaultsOptions {
   bool open = false;
   std::string node;
   size_t limit = 100;
@@ -56,7 +56,7 @@ Table FaultTable(const json& list, const Style& style) {
   return table;
 }
 
-int Faults(Context& context, const Options& options) {
+int Faults(Context& context, const FaultsOptions& options) {
   auto list = context.GetList("/v1/faults", "", options.limit);
   if (!list) {
     return context.Report(list.error());
@@ -86,7 +86,7 @@ int Faults(Context& context, const Options& options) {
 }  // namespace
 
 void AddFaultsVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<FaultsOptions>();
   CLI::App* verb = app.add_subcommand("faults", "List faults of nodes, newest first");
   verb->add_flag("--open", options->open, "Only those that are not cleared");
   verb->add_option("--node", options->node, "Only those of this node");

@@ -15,14 +15,14 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct JobControlOptions {
   std::vector<std::string> jobs;
   std::string reason;
   std::string grace;
   bool yes = false;
 };
 
-bool Confirmed(const Context& context, const Options& options) {
+bool Confirmed(const Context& context, const JobControlOptions& options) {
   if (options.jobs.size() < 2 || options.yes || ::isatty(STDIN_FILENO) != 1) {
     return true;
   }
@@ -35,7 +35,7 @@ bool Confirmed(const Context& context, const Options& options) {
   return false;
 }
 
-Answer<json> BodyFor(const Options& options) {
+Answer<json> BodyFor(const JobControlOptions& options) {
   json body = json::object();
   if (!options.reason.empty()) {
     body["reason"] = options.reason;
@@ -67,7 +67,7 @@ void PrintOutcome(const Context& context, const json& job) {
 }
 
 // Goes through all jobs, whatever becomes of the first ones; returns the first failure's code.
-int Control(Context& context, const std::string& verb, const Options& options) {
+int Control(Context& context, const std::string& verb, const JobControlOptions& options) {
   const auto body = BodyFor(options);
   if (!body) {
     return context.Report(body.error());
@@ -94,7 +94,7 @@ int Control(Context& context, const std::string& verb, const Options& options) {
 }
 
 void AddVerb(CLI::App& app, Context& context, const std::string& name, const std::string& help) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<JobControlOptions>();
   CLI::App* verb = app.add_subcommand(name, help);
   verb->add_option("jobs", options->jobs, "Ids or names")->required();
   verb->add_option("--reason", options->reason, "Kept with the job, for others to read");

@@ -11,13 +11,13 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct LogsOptions {
   std::string job;
   LogOptions logs;
   bool exit_code = false;
 };
 
-int Logs(Context& context, const Options& options) {
+int Logs(Context& context, const LogsOptions& options) {
   const auto fail = [&](const Failure& failure) {
     const int code = context.Report(failure);
     return options.exit_code ? kExitOwnFailure : code;
@@ -41,7 +41,7 @@ int Logs(Context& context, const Options& options) {
 }  // namespace
 
 void AddLogsVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<LogsOptions>();
   CLI::App* verb = app.add_subcommand("logs", "Show the output of a job");
   verb->add_option("job", options->job, "Id, or a name (the latest)")->required();
   verb->add_flag("-f,--follow",

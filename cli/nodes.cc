@@ -13,7 +13,7 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct NodesOptions {
   std::vector<std::string> nodes;
   std::string state;
   std::string zone;
@@ -25,7 +25,7 @@ std::string NodeWord(const json& node) {
   return state == "ready" && !Text(node, "job").empty() ? "busy" : state;
 }
 
-bool Matches(const json& node, const Options& options, const std::vector<std::string>& names) {
+bool Matches(const json& node, const NodesOptions& options, const std::vector<std::string>& names) {
   const bool named =
       names.empty() || std::find(names.begin(), names.end(), Text(node, "name")) != names.end();
   const bool state = options.state.empty() || options.state == Text(node, "state") ||
@@ -64,7 +64,7 @@ Table NodeTable(const json& list, const Style& style) {
   return table;
 }
 
-int Nodes(Context& context, const Options& options) {
+int Nodes(Context& context, const NodesOptions& options) {
   const auto names = ExpandNodes(options.nodes);
   if (!names) {
     return context.Report({kExitUsage, names.error().message, {}, false});
@@ -98,7 +98,7 @@ int Nodes(Context& context, const Options& options) {
 }  // namespace
 
 void AddNodesVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<NodesOptions>();
   CLI::App* verb = app.add_subcommand("nodes", "List nodes");
   verb->add_option("nodes", options->nodes, "Only these, such as a-l07-n[01-20]");
   verb->add_option("--state", options->state, "Only nodes in this state: ready, busy, drained …");

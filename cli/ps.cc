@@ -13,14 +13,14 @@ namespace {
 
 constexpr size_t kRecent = 10;
 
-struct Options {
+struct PsOptions {
   bool all = false;
   std::string state;
   size_t limit = 1000;
 };
 
 // Without --all and --state: active jobs, then the ten that finished last.
-Answer<json> Fetch(Context& context, const Options& options) {
+Answer<json> Fetch(Context& context, const PsOptions& options) {
   if (options.all || !options.state.empty()) {
     const std::string query =
         options.state.empty() ? "all=true" : "state=" + UrlStep(options.state);
@@ -88,7 +88,7 @@ void SayMore(const Context& context, const json& list) {
   }
 }
 
-int Ps(Context& context, const Options& options) {
+int Ps(Context& context, const PsOptions& options) {
   const auto list = Fetch(context, options);
   if (!list) {
     return context.Report(list.error());
@@ -103,7 +103,7 @@ int Ps(Context& context, const Options& options) {
 }  // namespace
 
 void AddPsVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PsOptions>();
   CLI::App* verb = app.add_subcommand("ps", "List jobs");
   verb->add_flag("-a,--all", options->all, "All jobs, also long finished ones");
   verb->add_option("--state", options->state, "Only these states or outcomes: queued,failed");

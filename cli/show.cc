@@ -12,7 +12,7 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct ShowOptions {
   std::string job;
   bool spec = false;
 };
@@ -157,7 +157,7 @@ int ShowSpec(const Context& context, const json& job) {
   return kExitOk;
 }
 
-int Show(Context& context, const Options& options) {
+int Show(Context& context, const ShowOptions& options) {
   const auto job = context.Get("/v1/jobs/" + UrlStep(options.job));
   if (!job) {
     return context.Report(job.error());
@@ -188,7 +188,7 @@ int Show(Context& context, const Options& options) {
 }  // namespace
 
 void AddShowVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ShowOptions>();
   CLI::App* verb = app.add_subcommand("show", "Show one job with its attempts");
   verb->add_option("job", options->job, "Id, or a name (the latest)")->required();
   verb->add_flag("--spec", options->spec, "Only its spec, as YAML that `submit` takes");

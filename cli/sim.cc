@@ -14,7 +14,7 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct SimVerbOptions {
   sim::SimOptions sim;
   ChaosFlags chaos;
   std::string users = "job";
@@ -41,7 +41,7 @@ int Fail(Context& context, const Error& error) {
 
 // Each policy has one placement: the published rules for the references, the scheduler's own for
 // time-sharing. Naming the other one is a mistake worth a word.
-Status CheckPlacement(const Options& options) {
+Status CheckPlacement(const SimVerbOptions& options) {
   for (const std::string& policy : options.policies) {
     const std::string own = policy == "time-sharing" ? "tide" : "helios";
     if (!options.placement.empty() && options.placement != own) {
@@ -61,7 +61,7 @@ Status Write(const std::string& path, const std::string& text) {
 }
 
 // One simulation for each policy, then the figures.
-Status RunAll(const Context& context, Options& options) {
+Status RunAll(const Context& context, SimVerbOptions& options) {
   std::vector<sim::Results> runs;
   for (const std::string& policy : options.policies) {
     options.sim.policy = policy;
@@ -78,7 +78,7 @@ Status RunAll(const Context& context, Options& options) {
   return {};
 }
 
-int Run(Context& context, Options& options) {
+int Run(Context& context, SimVerbOptions& options) {
   if (options.chaos.on) {
     return RunChaosWorlds(context, options.chaos);
   }
@@ -119,7 +119,7 @@ void AddTimeSharingOptions(CLI::App& verb, sim::SimOptions& sim) {
 }  // namespace
 
 void AddSimVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SimVerbOptions>();
   CLI::App* verb =
       app.add_subcommand("sim", "Replay a trace of jobs under a policy, in virtual time");
   sim::SimOptions& sim = options->sim;

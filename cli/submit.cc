@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kSpecMax = 2U << 20U;  // longer than any spec: the reader says what is too long
 
-struct Options {
+struct SubmitVerbOptions {
   std::string file;
   SubmitOptions submit;
 };
@@ -50,7 +50,7 @@ Answer<std::string> ReadSpec(const std::string& file) {
   return *text;
 }
 
-int Submit(Context& context, const Options& options) {
+int Submit(Context& context, const SubmitVerbOptions& options) {
   const auto text = ReadSpec(options.file);
   if (!text) {
     return OwnFailure(options.submit, context.Report(text.error()));
@@ -66,7 +66,7 @@ int Submit(Context& context, const Options& options) {
 }  // namespace
 
 void AddSubmitVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SubmitVerbOptions>();
   CLI::App* verb = app.add_subcommand("submit", "Submit a job spec (YAML or JSON)");
   verb->add_option("file", options->file, "Spec file, - = standard input")->required();
   verb->add_option("--idempotency-key",

@@ -16,7 +16,7 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct ValidateOptions {
   std::vector<std::string> nodes;
   std::string reason;
   std::string timeout = "30m";
@@ -118,7 +118,7 @@ bool HasFailed(const json& node) {
 }
 
 // Validates all nodes at the same time. The exit code is 1 if a test failed.
-int Validate(Context& context, const Options& options) {
+int Validate(Context& context, const ValidateOptions& options) {
   const auto names = ExpandNodes(options.nodes);
   const auto timeout = ParseSpan(options.timeout);
   if (!names || !timeout) {
@@ -166,7 +166,7 @@ int Validate(Context& context, const Options& options) {
 }  // namespace
 
 void AddValidateVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ValidateOptions>();
   CLI::App* verb = app.add_subcommand("validate", "Test the health of nodes; 1 if a test fails");
   verb->add_option("nodes", options->nodes, "Names, such as a-l07-n[01-20]")->required();
   verb->add_option("--reason", options->reason, "Why, for others to read");

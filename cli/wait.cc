@@ -15,7 +15,7 @@
 namespace tide::cli {
 namespace {
 
-struct Options {
+struct WaitOptions {
   std::vector<std::string> jobs;
   std::string target = "state=finished";
   std::string timeout;
@@ -85,7 +85,7 @@ Answer<json> WaitFor(Context& context,
   }
 }
 
-int Wait(Context& context, const Options& options) {
+int Wait(Context& context, const WaitOptions& options) {
   constexpr std::string_view kPrefix = "state=";
   const std::string word =
       options.target.starts_with(kPrefix) ? options.target.substr(kPrefix.size()) : options.target;
@@ -129,7 +129,7 @@ int Wait(Context& context, const Options& options) {
 }  // namespace
 
 void AddWaitVerb(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<WaitOptions>();
   CLI::App* verb = app.add_subcommand("wait", "Wait until jobs have reached a state");
   verb->add_option("jobs", options->jobs, "Ids or names")->required();
   verb->add_option("--for", options->target, "state=running, state=finished, state=succeeded …");

@@ -114,7 +114,7 @@ class KmsgDevice final : public LineSource {
 };
 
 // "kmsg <boot id> <number>"
-std::optional<std::pair<std::string_view, uint64_t>> ParsePosition(std::string_view text) {
+std::optional<std::pair<std::string_view, uint64_t>> ParseBootPosition(std::string_view text) {
   Cursor c(text);
   if (!c.Take("kmsg ")) {
     return std::nullopt;
@@ -136,7 +136,7 @@ Result<std::unique_ptr<LineSource>> OpenKmsgDevice(Fd fd,
                                                    const std::string& position,
                                                    const std::string& boot_id) {
   auto device = std::make_unique<KmsgDevice>(std::move(fd), boot_id);
-  const auto saved = ParsePosition(position);
+  const auto saved = ParseBootPosition(position);
   if (!saved) {
     TIDE_TRY(device->SkipToEnd());
   } else if (saved->first == boot_id) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agent/init/messages.h"
+#include "agent/init/millis.h"
 #include "agent/init/rank_process.h"
 #include "agent/runtime/processes.h"
 #include "agent/runtime/task_config.h"
@@ -27,14 +28,9 @@ namespace tide::agent {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-constexpr int64_t kNanosPerMilli = 1'000'000;
 // How often leftovers are looked for again while they die: soon at first, then less often.
 constexpr int64_t kFirstSweepMillis = 5;
 constexpr int64_t kLastSweepMillis = 500;
-
-int64_t After(int64_t millis) {
-  return MonotonicNanos() + std::clamp<int64_t>(millis, 0, 86'400'000) * kNanosPerMilli;
-}
 
 // Sent to tide-init by the kernel when its supervisor dies and it is not PID 1.
 int SupervisorDiedSignal() {

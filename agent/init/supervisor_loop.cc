@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "agent/init/millis.h"
 #include "agent/runtime/cgroup.h"
 #include "agent/runtime/task_folder.h"
 #include "common/base/time.h"
@@ -20,16 +21,10 @@
 namespace tide::agent {
 namespace {
 
-constexpr int64_t kNanosPerMilli = 1'000'000;
 // How much later than tide-init should have, this process kills by itself.
 constexpr int64_t kBeltMillis = 2000;
-constexpr int64_t kStuckMillis = 30'000;
 constexpr int64_t kShutdownGraceMillis = 10'000;
 constexpr size_t kMaxMessageText = 8192;
-
-int64_t After(int64_t millis) {
-  return MonotonicNanos() + std::clamp<int64_t>(millis, 0, 86'400'000) * kNanosPerMilli;
-}
 
 std::string HowItEnded(int wait_status) {
   return WIFSIGNALED(wait_status) ? "signal " + std::to_string(WTERMSIG(wait_status))

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "agent/init/millis.h"
 #include "agent/init/supervisor_loop.h"
 #include "agent/runtime/cgroup.h"
 #include "agent/runtime/processes.h"
@@ -15,8 +16,6 @@
 namespace tide::agent {
 namespace {
 
-constexpr int64_t kNanosPerMilli = 1'000'000;
-constexpr int64_t kStuckMillis = 30'000;
 constexpr int64_t kSlowLookMillis = 500;
 constexpr int64_t kContactLookNanos = 10'000'000'000;  // the timeout may have changed
 
@@ -24,10 +23,6 @@ constexpr int64_t kContactLookNanos = 10'000'000'000;  // the timeout may have c
 // or does not answer says something else.
 bool IsFolderGone() {
   return ::access(kTaskFile, F_OK) != 0 && errno == ENOENT;
-}
-
-int64_t After(int64_t millis) {
-  return MonotonicNanos() + millis * kNanosPerMilli;
 }
 
 }  // namespace

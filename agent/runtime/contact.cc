@@ -3,17 +3,10 @@
 #include <ctime>
 #include <sstream>
 
+#include "agent/runtime/processes.h"
 #include "common/base/file.h"
 
 namespace tide::agent {
-namespace {
-
-std::string BootId() {
-  const auto text = ReadFile("/proc/sys/kernel/random/boot_id", 256);
-  return text ? text->substr(0, text->find('\n')) : "unknown";
-}
-
-}  // namespace
 
 int64_t BootNanos() {
   timespec now{};

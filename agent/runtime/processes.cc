@@ -12,6 +12,11 @@
 
 namespace tide::agent {
 
+std::string BootId() {
+  const auto text = ReadFile("/proc/sys/kernel/random/boot_id", 256);
+  return text ? text->substr(0, text->find('\n')) : "unknown";
+}
+
 Result<ProcessInfo> ReadProcess(int32_t pid) {
   TIDE_ASSIGN(const std::string text, ReadFile("/proc/" + std::to_string(pid) + "/stat", 65536));
   // The name may hold spaces and brackets; the last ')' ends it.

@@ -10,6 +10,9 @@
 
 namespace tide::agent {
 
+// This start of the machine; "unknown" where the kernel does not say.
+[[nodiscard]] std::string BootId();
+
 struct ProcessInfo {
   int32_t pid = 0;
   int32_t parent = 0;

@@ -12,11 +12,6 @@
 namespace tide::agent {
 namespace {
 
-std::string BootId() {
-  const Result<std::string> text = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
-  return text ? text->substr(0, text->find('\n')) : std::string();
-}
-
 uint32_t Fnv1a(std::string_view text) {
   uint32_t hash = 2166136261U;
   for (const char c : text) {

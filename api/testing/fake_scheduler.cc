@@ -12,7 +12,7 @@ namespace tide::api::testing {
 namespace {
 
 // How often a waiting call looks whether its client has gone.
-constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr auto kSchedulerLook = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -249,7 +249,7 @@ grpc::Status FakeScheduler::Service::Watch(grpc::ServerContext* context,
     }
     lock.lock();
     while (next == log_.size() && breaks == breaks_ && !context->IsCancelled()) {
-      changed_.wait_for(lock, kLook);
+      changed_.wait_for(lock, kSchedulerLook);
     }
     if (next < log_.size()) {
       message = log_[next++];

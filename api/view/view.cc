@@ -15,11 +15,11 @@ template <typename Key, typename T>
 void Put(std::map<Key, std::shared_ptr<const Row<T>>>& rows,
          const Key& key,
          const T& message,
-         std::string json,
+         std::string text,
          std::set<Key>& changed) {
   auto& row = rows[key];
-  if (row == nullptr || row->json != json) {
-    row = std::make_shared<const Row<T>>(Row<T>{message, std::move(json)});
+  if (row == nullptr || row->json != text) {
+    row = std::make_shared<const Row<T>>(Row<T>{message, std::move(text)});
     changed.insert(key);
   }
 }

@@ -12,17 +12,7 @@ namespace {
 
 constexpr size_t kFindingsMax = 100;
 constexpr size_t kShownMax = 60;  // bytes of a wrong value in a message
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 constexpr double kGibibytesMax = 1024.0 * 1024.0;
-
-// A key as one step of a JSON pointer: "a/b" is "a~1b".
-std::string PointerStep(std::string_view key) {
-  std::string step;
-  for (const char c : key) {
-    step += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-  }
-  return step;
-}
 
 std::string Shown(const yaml::TreeNode& node) {
   switch (node.kind) {
@@ -221,7 +211,7 @@ void FieldReader::Gibibytes(const Value& value, uint64_t& bytes) {
   const bool is_number = value.node->kind == yaml::Kind::kScalar && !value.node->quoted &&
                          error == std::errc() && stop == text.data() + text.size();
   if (is_number && std::isfinite(number) && number >= 0 && number <= kGibibytesMax) {
-    bytes = static_cast<uint64_t>(std::llround(number * kGibibyte));
+    bytes = static_cast<uint64_t>(std::llround(number * static_cast<double>(kGibibyte)));
     return;
   }
   Add(value,

@@ -56,15 +56,6 @@ bool IsAbsolute(std::string_view path) {
          !path.ends_with("/..") && !HasControl(path);
 }
 
-// A key as one step of a JSON pointer: "a/b" is "a~1b".
-std::string PointerStep(std::string_view key) {
-  std::string step;
-  for (const char c : key) {
-    step += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-  }
-  return step;
-}
-
 class Checker {
  public:
   void Expect(bool good, std::string pointer, std::string message) {
@@ -156,6 +147,14 @@ void CheckCommand(const JobSpec& spec, Checker& check) {
 }
 
 }  // namespace
+
+std::string PointerStep(std::string_view key) {
+  std::string step;
+  for (const char c : key) {
+    step += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  }
+  return step;
+}
 
 std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec) {
   Checker check;

@@ -68,6 +68,11 @@ inline constexpr PriorityClass kPriorityClasses[] = {
 // Accepts a class name only.
 [[nodiscard]] Result<int32_t> ParsePriority(std::string_view name);
 
+inline constexpr uint64_t kGibibyte = 1ULL << 30U;
+
+// A key as one step of a JSON pointer: "a/b" is "a~1b".
+[[nodiscard]] std::string PointerStep(std::string_view key);
+
 // One finding about a spec. `line` and `column` count from 1; 0 = not from a text.
 struct SpecFinding {
   std::string pointer;  // JSON pointer: /resources/nodes

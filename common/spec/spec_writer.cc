@@ -12,8 +12,6 @@
 namespace tide {
 namespace {
 
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
-
 bool IsPlainChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("_./+=-").find(c) != std::string_view::npos;
@@ -87,11 +85,11 @@ std::string Command(const std::vector<std::string>& command) {
   return out + "]\n";
 }
 
-std::string Gibibytes(uint64_t bytes) {
+std::string GibibytesText(uint64_t bytes) {
   std::array<char, 64> text{};
   const auto end = std::to_chars(text.data(),
                                  text.data() + text.size(),
-                                 static_cast<double>(bytes) / kGibibyte,
+                                 static_cast<double>(bytes) / static_cast<double>(kGibibyte),
                                  std::chars_format::fixed);
   return {text.data(), end.ptr};
 }
@@ -145,7 +143,7 @@ void WriteResources(const JobSpec& spec, const JobSpec& usual, Writer& out) {
   out.Key("gpus_per_node", spec.gpus_per_node, usual.gpus_per_node);
   out.Key("ranks_per_node", spec.ranks_per_node, std::max(1U, spec.gpus_per_node));
   out.Key("cpus_per_node", spec.cpus_per_node, usual.cpus_per_node);
-  out.Key("memory_gib", Gibibytes(spec.memory_bytes_per_node), Gibibytes(0));
+  out.Key("memory_gib", GibibytesText(spec.memory_bytes_per_node), GibibytesText(0));
   out.Section("placement");
   out.Key("zone", spec.zone, usual.zone);
   out.Section("");

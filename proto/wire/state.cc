@@ -16,10 +16,10 @@ Instant At(int64_t nanos) {
   return Instant::FromUnixNanos(nanos);
 }
 
-tide::v1::JobState ToProto(JobState state) {
+tide::v1::JobState StateToProto(JobState state) {
   return static_cast<tide::v1::JobState>(static_cast<int>(state) + 1);
 }
-tide::v1::NodeState ToProto(NodeState state) {
+tide::v1::NodeState StateToProto(NodeState state) {
   return static_cast<tide::v1::NodeState>(static_cast<int>(state) + 1);
 }
 static_assert(static_cast<int>(JobState::kFinished) + 1 == tide::v1::JOB_STATE_FINISHED);
@@ -105,7 +105,7 @@ tide::v1::Job ToProto(const ClusterState& state, const Job& job) {
   out.set_id(job.id.value());
   *out.mutable_spec() = ToProto(job.spec);
   out.set_user(job.user);
-  out.set_state(ToProto(StateOf(job)));
+  out.set_state(StateToProto(StateOf(job)));
   out.set_submitted_at(Nanos(job.submitted_at));
   out.set_state_since(Nanos(job.state_since));
   if (const auto* finished = std::get_if<Finished>(&job.phase)) {
@@ -144,7 +144,7 @@ tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
   out.set_group(identity.group);
   out.set_zone(identity.zone);
   out.set_leaf(identity.leaf);
-  out.set_state(ToProto(node.state));
+  out.set_state(StateToProto(node.state));
   out.mutable_capacity()->set_cpus(identity.capacity.cpus);
   out.mutable_capacity()->set_memory_bytes(identity.capacity.memory_bytes);
   out.mutable_capacity()->set_gpus(identity.capacity.gpus);

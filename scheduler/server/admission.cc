@@ -12,7 +12,7 @@ constexpr const char* kZone = "A";
 constexpr const char* kLeaf = "l1";
 
 // One part of a node's place: what the agent says, and what is so.
-struct Claim {
+struct ClaimedPlace {
   const char* what;  // also the agent's flag
   std::string* said;
   const std::string& is;
@@ -41,10 +41,10 @@ Result<NodeIdentity> Admission::Admit(NodeIdentity identity) const {
 
 Result<NodeIdentity> Admission::AdmitListed(NodeIdentity identity,
                                             const ClusterMap::Place& place) const {
-  const Claim claims[] = {{"group", &identity.group, place.group->name},
-                          {"zone", &identity.zone, place.zone->name},
-                          {"leaf", &identity.leaf, place.leaf->name}};
-  for (const Claim& claim : claims) {
+  const ClaimedPlace claims[] = {{"group", &identity.group, place.group->name},
+                                 {"zone", &identity.zone, place.zone->name},
+                                 {"leaf", &identity.leaf, place.leaf->name}};
+  for (const ClaimedPlace& claim : claims) {
     if (!claim.said->empty() && *claim.said != claim.is) {
       const std::string what = claim.what;
       return Fail(ErrorCode::kConflict,

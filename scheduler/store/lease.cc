@@ -25,7 +25,7 @@ Result<LeaseRow> ReadLease(Database& database) {
   return lease;
 }
 
-std::unexpected<Error> Held(const Database& database, const LeaseRow& lease, Instant now) {
+std::unexpected<Error> HeldByAnother(const Database& database, const LeaseRow& lease, Instant now) {
   return Fail(ErrorCode::kConflict,
               database.Name() + ": " + lease.holder + " leads (term " + std::to_string(lease.term) +
                   ") for another " + FormatDuration(lease.expires - now) +
@@ -57,7 +57,7 @@ Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant n
   }
   TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
   if (lease.holder != holder && lease.expires > now) {
-    return Held(database, lease, now);
+    return HeldByAnother(database, lease, now);
   }
   return {};
 }
@@ -80,7 +80,7 @@ Result<Term> AcquireLease(Database& database, const std::string& holder, Instant
                    params));
   if (taken.rows.empty()) {
     TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
-    return Held(database, lease, now);
+    return HeldByAnother(database, lease, now);
   }
   TIDE_ASSIGN(const int64_t term, IntAt(taken.rows[0], 0, "leases.term"));
   return Term(static_cast<uint64_t>(term));

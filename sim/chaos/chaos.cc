@@ -7,15 +7,15 @@
 namespace tide::chaos {
 namespace {
 
-struct Outcome {
+struct Ending {
   uint64_t hash = 0;
   std::optional<std::string> broken;
   std::vector<std::string> story;
 };
 
-Outcome RunOnce(uint64_t seed, Mutation mutation, size_t keep_lines, ChaosCounts& counts) {
+Ending RunOnce(uint64_t seed, Mutation mutation, size_t keep_lines, ChaosCounts& counts) {
   World world(seed, mutation, keep_lines);
-  Outcome outcome;
+  Ending outcome;
   try {
     world.Run();
   } catch (const Broken& broken) {
@@ -32,12 +32,12 @@ Outcome RunOnce(uint64_t seed, Mutation mutation, size_t keep_lines, ChaosCounts
 ChaosResult RunChaos(const ChaosOptions& options) {
   ChaosResult result;
   for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
-    const Outcome first = RunOnce(seed, options.mutation, 0, result.counts);
+    const Ending first = RunOnce(seed, options.mutation, 0, result.counts);
     std::optional<std::string> broken = first.broken;
     std::vector<std::string> story;
     if (options.twice || broken) {
       ChaosCounts ignored;
-      const Outcome second =
+      const Ending second =
           RunOnce(seed, options.mutation, broken ? options.story_lines : 0, ignored);
       story = second.story;
       if (second.hash != first.hash) {

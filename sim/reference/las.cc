@@ -13,7 +13,7 @@ constexpr int64_t kThresholdGpuSeconds = 18'000;
 constexpr int64_t kIntervalS = 60;
 
 // Published: 40 s up to a node, 60 s beyond.
-int64_t PublishedCost(const RefJob& job) {
+int64_t PublishedLasCost(const RefJob& job) {
   return job.trace->gpus <= 8 ? 40 : 60;
 }
 
@@ -35,8 +35,9 @@ class Las final : public RefPolicy {
       const bool b_low = IsLow(cluster, *b);
       return a_low != b_low ? b_low : a->trace->submit_s < b->trace->submit_s;
     });
-    RunByQuota(
-        cluster, order, [&](const RefJob& job) { return cost_s_ ? *cost_s_ : PublishedCost(job); });
+    RunByQuota(cluster, order, [&](const RefJob& job) {
+      return cost_s_ ? *cost_s_ : PublishedLasCost(job);
+    });
   }
 
   [[nodiscard]] int64_t NextLook(const RefCluster& cluster, bool /*changed*/) const override {

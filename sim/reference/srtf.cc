@@ -9,7 +9,7 @@ namespace tide::sim {
 namespace {
 
 // Published: 7 s for one GPU, 30 s within a node, 60 s beyond.
-int64_t PublishedCost(const RefJob& job) {
+int64_t PublishedSrtfCost(const RefJob& job) {
   return job.trace->gpus == 1 ? 7 : job.trace->gpus <= 8 ? 30 : 60;
 }
 
@@ -23,7 +23,7 @@ class Srtf final : public RefPolicy {
 
   void Decide(RefCluster& cluster) override {
     RunByQuota(cluster, Order(cluster), [&](const RefJob& job) {
-      return cost_s_ ? *cost_s_ : PublishedCost(job);
+      return cost_s_ ? *cost_s_ : PublishedSrtfCost(job);
     });
   }
 
