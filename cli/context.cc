@@ -109,7 +109,9 @@ Answer<json> Context::GetList(const std::string& path, const std::string& query,
 }
 
 void Context::Print(std::string_view text) const {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  // An empty view may have no data, which fwrite must not be given.
+  const bool written =
+      text.empty() || std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0) {
     ::_exit(ReportOutput());
   }
