@@ -45,7 +45,7 @@ Mutation MutationOf(const std::string& name) {
 }
 
 // "7" or "1..200"; nothing if it is neither.
-bool ParseSeeds(std::string_view text, ChaosOptions& options) {
+bool ParseSeeds(const std::string& text, ChaosOptions& options) {
   const char* const end = text.data() + text.size();
   auto read = std::from_chars(text.data(), end, options.first_seed);
   options.last_seed = options.first_seed;

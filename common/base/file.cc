@@ -106,9 +106,8 @@ Status WriteFileDurably(const std::string& path, std::string_view content, unsig
     written = FailErrno("cannot rename " + temporary, errno);
   }
   if (!written) {
-    const Error error = written.error();
     ::unlink(temporary.c_str());
-    return Fail(error.code, path + ": " + error.message);
+    return Fail(written.error().code, path + ": " + written.error().message);
   }
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);

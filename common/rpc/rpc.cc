@@ -26,13 +26,14 @@ grpc::StatusCode GrpcCode(ErrorCode code) {
 }
 
 bool IsKnownCode(int number) {
-  switch (static_cast<ErrorCode>(number)) {
-#define TIDE_ERROR(name, id, http, grpc_name, retryable) case ErrorCode::k##name:
+  switch (number) {
+#define TIDE_ERROR(name, id, http, grpc_name, retryable) case id:
 #include "common/base/error_codes.def"
 #undef TIDE_ERROR
     return true;
+    default:
+      return false;
   }
-  return false;
 }
 
 ErrorCode FromGrpcCode(grpc::StatusCode code) {
