@@ -69,7 +69,7 @@ Result<Instant> RunTurn(ClusterState& state,
   const uint64_t rev = host.Publish(state, step);
   Answer(batch, inputs, step, rev);
   for (const Command& command : step.commands) {
-    host.Send(command, state);
+    host.Send(command, state, now);
   }
   return step.wake_at;
 }

@@ -68,7 +68,8 @@ class TurnHost {
                                       Instant now) = 0;
   // Shows readers what was committed; returns the revision that shows it.
   [[nodiscard]] virtual uint64_t Publish(const ClusterState& state, const StepResult& step) = 0;
-  virtual void Send(const Command& command, const ClusterState& state) = 0;
+  //   now: the turn's, the clock of every deadline in `command`.
+  virtual void Send(const Command& command, const ClusterState& state, Instant now) = 0;
 };
 
 // Returns when time alone would change the decision, or the error of the commit: then nobody was

@@ -38,12 +38,13 @@ class Session final : public AgentSession {
  public:
   Session(Reactor* reactor, LinkContext& link) : link_(link), reactor_(reactor) {}
 
-  void Send(const Command& command, const ClusterState& state) override {
+  void Send(const Command& command, const ClusterState& state, Instant now) override {
     tide::v1::SchedulerMessage message;
     *message.mutable_command() = wire::ToProto(state, command, link_.topologies);
     if (message.command().has_suspend() && command.deadline.is_set()) {
-      // What is left of it, for an agent whose clock is not this one's.
-      const Duration left = command.deadline - SystemNow();
+      // What is left of it, for an agent whose clock is not this one's. By loop time: the system
+      // clock may have stepped away from it, and then nothing would be left.
+      const Duration left = command.deadline - now;
       message.mutable_command()->mutable_suspend()->set_remaining_ms(
           static_cast<uint64_t>(std::max<int64_t>(1, left.millis())));
     }

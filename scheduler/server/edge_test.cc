@@ -282,6 +282,22 @@ TEST_CASE("names that could be paths or markup are refused") {
 
 TEST_CASE("the cluster file says where its nodes are, and agents that contradict it stay out") {
   ClusterSpec cluster;
+TEST_CASE(
+    "what is left of a notice is counted by loop time, from which the system clock may step") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  REQUIRE(Eventually([&] { return edge.world.sessions().LastHeard().contains(NodeId(0)); }));
+  const Instant loop_now = SystemNow() - Duration::Minutes(10);
+  Command order;
+  order.kind = CommandKind::kSuspendTask;
+  order.node = NodeId(0);
+  order.deadline = loop_now + Duration::Seconds(120);
+  edge.world.sessions().Send(order, ClusterState(), loop_now);
+  CHECK(agent.Next().command().suspend().remaining_ms() == 120'000);
+}
+
   cluster.name = "two";
   cluster.groups = {{"default", 8, "", 0, 0}};
   cluster.zones = {{"A", {{"a-l1", "default", {"a-n1"}}}}, {"B", {{"b-l1", "default", {"b-n1"}}}}};

@@ -161,8 +161,8 @@ uint64_t Loop::Publish(const ClusterState& state, const StepResult& step) {
   return view_.Publish(state, step, term_);
 }
 
-void Loop::Send(const Command& command, const ClusterState& state) {
-  sessions_.Send(command, state);
+void Loop::Send(const Command& command, const ClusterState& state, Instant now) {
+  sessions_.Send(command, state, now);
 }
 
 }  // namespace tide

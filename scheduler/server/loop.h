@@ -54,7 +54,7 @@ class Loop : private TurnHost {
                               const StepResult& step,
                               Instant now) override;
   [[nodiscard]] uint64_t Publish(const ClusterState& state, const StepResult& step) override;
-  void Send(const Command& command, const ClusterState& state) override;
+  void Send(const Command& command, const ClusterState& state, Instant now) override;
 
   std::unique_ptr<Store> store_;
   ClusterState state_;

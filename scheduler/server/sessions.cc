@@ -34,7 +34,7 @@ void SessionRegistry::Touch(NodeId node, int64_t now_ns) {
   last_heard_ns_[node] = now_ns;
 }
 
-void SessionRegistry::Send(const Command& command, const ClusterState& state) {
+void SessionRegistry::Send(const Command& command, const ClusterState& state, Instant now) {
   std::shared_ptr<AgentSession> session;
   {
     const MutexLock lock(mutex_);
@@ -47,7 +47,7 @@ void SessionRegistry::Send(const Command& command, const ClusterState& state) {
     }
     session = it->second.session;
   }
-  session->Send(command, state);
+  session->Send(command, state, now);
 }
 
 std::map<NodeId, int64_t> SessionRegistry::LastHeard() {

@@ -16,7 +16,8 @@ namespace tide {
 class AgentSession {
  public:
   virtual ~AgentSession() = default;
-  virtual void Send(const Command& command, const ClusterState& state) = 0;  // loop thread
+  // Loop thread.   now: loop time, the clock of the command's deadline.
+  virtual void Send(const Command& command, const ClusterState& state, Instant now) = 0;
   virtual void Close() = 0;
 };
 
@@ -29,7 +30,7 @@ class SessionRegistry {
   void Touch(NodeId node, int64_t now_ns);
 
   // Sends unless the same command went out on this stream already. Loop thread only.
-  void Send(const Command& command, const ClusterState& state);
+  void Send(const Command& command, const ClusterState& state, Instant now);
   [[nodiscard]] std::map<NodeId, int64_t> LastHeard();  // CLOCK_MONOTONIC
   void CloseAll();
 

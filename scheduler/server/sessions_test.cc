@@ -23,7 +23,7 @@ struct Registry {
   SessionRegistry sessions;
   std::shared_ptr<RecordingSession> session = std::make_shared<RecordingSession>();
   Registry() { sessions.Attach(NodeId(0), session, 1); }
-  void Send(const Command& command) { sessions.Send(command, state); }
+  void Send(const Command& command) { sessions.Send(command, state, Instant()); }
 };
 
 TEST_CASE("the same command goes out once on a stream") {

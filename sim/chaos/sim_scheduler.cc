@@ -247,7 +247,7 @@ uint64_t SimScheduler::Publish(const ClusterState& /*state*/, const StepResult& 
   return ++rev_;
 }
 
-void SimScheduler::Send(const Command& command, const ClusterState& state) {
+void SimScheduler::Send(const Command& command, const ClusterState& state, Instant now) {
   const auto session = sessions_.find(command.node);
   if (session == sessions_.end() || sends_left_ == 0 || !session->second.sent.Note(command)) {
     return;
@@ -256,7 +256,7 @@ void SimScheduler::Send(const Command& command, const ClusterState& state) {
   ToAgent message;
   message.kind = ToAgent::Kind::kCommand;
   message.command = command;
-  message.remaining = std::max(Duration::Millis(1), command.deadline - Wall());
+  message.remaining = std::max(Duration::Millis(1), command.deadline - now);
   if (command.kind == CommandKind::kStartTask) {
     const Job& job = state.jobs.at(command.job);
     message.start.id = {command.job.value(), command.epoch.value(), command.task};

@@ -34,7 +34,7 @@ inline bool Eventually(const std::function<bool()>& condition) {
 
 class RecordingSession final : public AgentSession {
  public:
-  void Send(const Command& command, const ClusterState& /*state*/) override {
+  void Send(const Command& command, const ClusterState& /*state*/, Instant /*now*/) override {
     const MutexLock lock(mutex_);
     commands_.push_back(command);
   }
