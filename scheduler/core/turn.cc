@@ -45,6 +45,29 @@ void Answer(const std::deque<Request>& batch,
   }
 }
 
+// A Hello is newer than what the server has last heard of its node, which may be of long ago.
+std::set<NodeId> FindJoined(const std::vector<Event>& events) {
+  std::set<NodeId> joined;
+  for (const Event& event : events) {
+    if (const auto* join = std::get_if<NodeJoined>(&event.body)) {
+      joined.insert(join->node);
+    }
+  }
+  return joined;
+}
+
+bool Concerns(const EventBody& body, const std::set<NodeId>& nodes) {
+  return std::visit(
+      [&](const auto& each) {
+        if constexpr (requires { nodes.contains(each.node); }) {
+          return nodes.contains(each.node);
+        } else {
+          return false;
+        }
+      },
+      body);
+}
+
 }  // namespace
 
 NodeId BatchContext::NodeFor(const std::string& name) {
@@ -61,8 +84,11 @@ Result<Instant> RunTurn(ClusterState& state,
                         std::deque<Request> batch,
                         TurnHost& host) {
   Inputs inputs = MakeEvents(state, now, batch);
+  const std::set<NodeId> joined = FindJoined(inputs.events);
   for (EventBody& body : host.Notice(state)) {
-    inputs.events.push_back({now, std::move(body)});
+    if (!Concerns(body, joined)) {
+      inputs.events.push_back({now, std::move(body)});
+    }
   }
   const StepResult step = Step(state, inputs.events, policy, now);
   TIDE_TRY(host.Commit(state, step, now));

@@ -59,7 +59,8 @@ class TurnHost {
   TurnHost& operator=(const TurnHost&) = delete;
   virtual ~TurnHost() = default;
 
-  // What the server itself noticed, as events that follow those of the requests.
+  // What the server itself noticed, as events that follow those of the requests. What it says of a
+  // node that joins in this turn is older than its Hello, and is dropped.
   [[nodiscard]] virtual std::vector<EventBody> Notice(const ClusterState& state) = 0;
   // Everything of the step on disk, or an error: then the process must end, because the state in
   // memory is ahead of the log.

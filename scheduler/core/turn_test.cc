@@ -1,0 +1,101 @@
+#include "scheduler/core/turn.h"
+
+#include <catch2/catch.hpp>
+
+#include "scheduler/core/testing/world.h"
+
+namespace tide {
+namespace {
+
+using testing::Cluster;
+using testing::World;
+
+using Words = std::vector<std::string>;
+
+// Writes down what it is asked to do, in order.
+class RecordingHost final : public TurnHost {
+ public:
+  std::vector<EventBody> notices;
+  Status commit;
+  Words done;
+  Words logged;
+  Instant sent_at;
+
+  std::vector<EventBody> Notice(const ClusterState& /*state*/) override {
+    done.emplace_back("notice");
+    return notices;
+  }
+  Status Commit(const ClusterState& /*state*/, const StepResult& step, Instant /*now*/) override {
+    done.emplace_back("commit");
+    for (const Event& event : step.log) {
+      logged.emplace_back(EventName(event.body));
+    }
+    return commit;
+  }
+  uint64_t Publish(const ClusterState& /*state*/, const StepResult& /*step*/) override {
+    done.emplace_back("publish");
+    return 7;
+  }
+  void Send(const Command& /*command*/, const ClusterState& /*state*/, Instant now) override {
+    done.emplace_back("send");
+    sent_at = now;
+  }
+};
+
+// On a cluster of one node.
+struct OneTurn {
+  World world{Cluster().Zone("A").Leaf(1)};
+  RecordingHost host;
+  Request Ask(EventBody body) {
+    Request request;
+    request.make = [body](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
+      return std::vector<EventBody>{body};
+    };
+    request.done = [this](const Reply& reply) {
+      host.done.push_back("answer " + std::to_string(reply.rev));
+    };
+    return request;
+  }
+  Result<Instant> Turn(EventBody body) {
+    std::deque<Request> batch;
+    batch.push_back(Ask(std::move(body)));
+    return RunTurn(world.state, Policy(), world.now, std::move(batch), host);
+  }
+};
+
+EventBody ASubmit() {
+  JobSubmitted submit;
+  submit.job = JobId(1);
+  submit.spec = testing::AJob().Spec();
+  submit.user = "ann";
+  return submit;
+}
+
+TEST_CASE("a turn commits first, then shows, answers and sends, all of one moment") {
+  OneTurn turn;
+  REQUIRE(turn.Turn(ASubmit()));
+  CHECK(turn.host.done == Words{"notice", "commit", "publish", "answer 7", "send"});
+  CHECK(turn.host.sent_at == turn.world.now);
+}
+
+TEST_CASE("after a commit that failed nobody is answered and nothing is sent") {
+  OneTurn turn;
+  turn.host.commit = Fail(ErrorCode::kStorage, "disk full");
+  const auto failed = turn.Turn(ASubmit());
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().message == "disk full");
+  CHECK(turn.host.done == Words{"notice", "commit"});
+}
+
+TEST_CASE("a node that joins is not declared lost for its silence before") {
+  OneTurn turn;
+  NodeJoined join = Cluster().Zone("A").Leaf(1).Joins().front();
+  turn.host.notices = {NodeSilent{join.node}, NodeLost{join.node}};
+  const bool joins = GENERATE(true, false);
+  REQUIRE(turn.Turn(joins ? EventBody(join) : ASubmit()));
+  CHECK(turn.world.NodeIs(0) == (joins ? NodeState::kReady : NodeState::kLost));
+  CHECK(turn.host.logged.back() == (joins ? "node_joined" : "node_lost"));
+}
+
+}  // namespace
+}  // namespace tide
