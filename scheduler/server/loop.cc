@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/log/log.h"
-#include "scheduler/store/lease.h"
+#include "scheduler/core/lease.h"
 
 namespace tide {
 namespace {

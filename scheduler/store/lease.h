@@ -6,13 +6,10 @@
 
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "scheduler/core/lease.h"
 #include "scheduler/store/database.h"
 
 namespace tide {
-
-inline constexpr Duration kLeaseDuration = Duration::Seconds(15);
-// An idle leader renews this often; a busy one with every commit.
-inline constexpr Duration kLeaseRenewal = Duration::Seconds(5);
 
 // Is a lease of somebody else in force? Before migrating: a standby leaves the tables alone.
 //   Errors: kConflict, naming the holder and how long it lasts.

@@ -7,12 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/core/lease.h"
 #include "scheduler/core/step.h"
 
 namespace tide::chaos {
-
-inline constexpr Duration kLeaseDuration = Duration::Seconds(15);
-inline constexpr Duration kLeaseRenewal = Duration::Seconds(5);
 
 class ClusterStore {
  public:
