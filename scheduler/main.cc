@@ -127,7 +127,11 @@ int Serve(const Options& options) {
 
   ViewHub view;
   SessionRegistry sessions;
-  Loop loop(std::move(*store), std::move(*state), policy, liveness, view, sessions);
+  Loop loop(std::move(*store),
+            std::move(*state),
+            {.policy = policy, .liveness = liveness},
+            view,
+            sessions);
   loop.Start();
   const auto scheduler_service = MakeSchedulerService(loop, view, token);
   const auto agent_service =

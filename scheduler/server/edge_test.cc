@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "proto/wire/convert.h"
+#include "scheduler/core/lease.h"
 #include "scheduler/server/scheduler_service.h"
 #include "scheduler/server/testing/server_world.h"
 #include "tide/v1/agent.grpc.pb.h"
@@ -16,6 +17,7 @@ namespace {
 
 using testing::AJob;
 using testing::Eventually;
+using testing::Gate;
 using testing::ServerWorld;
 using testing::TempDir;
 
@@ -482,6 +484,23 @@ TEST_CASE("a watcher of an empty cluster gets one reset, then what changes") {
   REQUIRE(watch->Read(&delta));
   CHECK_FALSE(delta.reset());
   REQUIRE(delta.nodes_size() == 1);
+TEST_CASE("without a lease that holds no heartbeat is answered") {
+  Gate gate;
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  REQUIRE(edge.world.loop().Enqueue(gate.AsRequest()));
+  REQUIRE(gate.WaitEntered());
+  edge.world.Sleep(kLeaseDuration);
+  tide::v1::AgentMessage beat;
+  beat.mutable_heartbeat()->set_number(1);
+  agent.Write(beat);
+  agent.Hello("n1");                  // its refusal comes at once, and in order
+  CHECK(agent.Next().has_refused());  // nothing before it
+  gate.Open();
+}
+
   CHECK(delta.nodes(0).name() == "n1");
   context.TryCancel();
   while (watch->Read(&delta)) {

@@ -47,14 +47,13 @@ void LogEvent(const ClusterState& state, const Event& event) {
 
 Loop::Loop(std::unique_ptr<Store> store,
            ClusterState state,
-           Policy policy,
-           LivenessPolicy liveness,
+           LoopConfig config,
            ViewHub& view,
            SessionRegistry& sessions)
     : store_(std::move(store)),
       state_(std::move(state)),
-      policy_(policy),
-      liveness_(liveness, MonotonicNanos()),
+      config_(std::move(config)),
+      liveness_(config_.liveness, MonotonicNanos()),
       view_(view),
       sessions_(sessions),
       term_(store_->term()) {}
@@ -65,7 +64,7 @@ Loop::~Loop() {
 
 void Loop::Start() {
   view_.PublishAll(state_, term_);
-  lease_until_ns_ = MonotonicNanos() + kLeaseRenewal.nanos();  // until the first turn proves it
+  lease_until_ns_ = config_.boot_clock() + kLeaseRenewal.nanos();  // until the first turn proves it
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -96,7 +95,7 @@ bool Loop::Enqueue(Request request) {
 }
 
 Instant Loop::Now() {
-  return clock_.Read(SystemNow(), BootNanos());
+  return clock_.Read(SystemNow(), config_.boot_clock());
 }
 
 // Waits for requests or the next moment at which time alone matters.
@@ -132,7 +131,7 @@ void Loop::Run() {
 }
 
 void Loop::Turn(std::deque<Request> batch) {
-  const Result<Instant> wake_at = RunTurn(state_, policy_, Now(), std::move(batch), *this);
+  const Result<Instant> wake_at = RunTurn(state_, config_.policy, Now(), std::move(batch), *this);
   if (!wake_at) {
     log::Failure("Commit failed, stopping", {{"Error", wake_at.error().message}});
     std::_Exit(kExitCommitFailed);
@@ -145,7 +144,7 @@ std::vector<EventBody> Loop::Notice(const ClusterState& state) {
 }
 
 Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant now) {
-  const int64_t asked_ns = MonotonicNanos();
+  const int64_t asked_ns = config_.boot_clock();
   const uint64_t renewals = store_->renewals();
   TIDE_TRY(store_->Commit(state, step, now));
   if (store_->renewals() != renewals) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -20,12 +21,17 @@
 
 namespace tide {
 
+struct LoopConfig {
+  Policy policy;
+  LivenessPolicy liveness;
+  std::function<int64_t()> boot_clock = BootNanos;  // any thread
+};
+
 class Loop : private TurnHost {
  public:
   Loop(std::unique_ptr<Store> store,
        ClusterState state,
-       Policy policy,
-       LivenessPolicy liveness,
+       LoopConfig config,
        ViewHub& view,
        SessionRegistry& sessions);
   ~Loop() override;
@@ -37,10 +43,10 @@ class Loop : private TurnHost {
   [[nodiscard]] bool Enqueue(Request request);
 
   [[nodiscard]] Term term() const { return term_; }
-  [[nodiscard]] const Policy& policy() const { return policy_; }
+  [[nodiscard]] const Policy& policy() const { return config_.policy; }
   // False when the lease has not been proved for as long as it lasts: another scheduler may lead,
-  // even if this loop hangs in a commit and has not noticed. Any thread.
-  [[nodiscard]] bool LeaseHolds() const { return MonotonicNanos() < lease_until_ns_.load(); }
+  // even if this loop hangs in a commit and has not noticed, or the machine has slept. Any thread.
+  [[nodiscard]] bool LeaseHolds() const { return config_.boot_clock() < lease_until_ns_.load(); }
 
  private:
   void Run();
@@ -58,14 +64,14 @@ class Loop : private TurnHost {
 
   std::unique_ptr<Store> store_;
   ClusterState state_;
-  const Policy policy_;
+  const LoopConfig config_;
   Liveness liveness_;
   ViewHub& view_;
   SessionRegistry& sessions_;
   const Term term_;
-  LoopClock clock_{SystemNow(), BootNanos()};
+  LoopClock clock_{SystemNow(), config_.boot_clock()};
   Instant wake_at_ = Instant::Never();
-  std::atomic<int64_t> lease_until_ns_ = 0;  // CLOCK_MONOTONIC
+  std::atomic<int64_t> lease_until_ns_ = 0;  // of boot_clock
 
   Mutex mutex_;
   Condition wake_;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 
+#include "scheduler/core/lease.h"
 #include "scheduler/server/testing/server_world.h"
 
 namespace tide {
@@ -11,6 +12,7 @@ namespace {
 using testing::AJob;
 using testing::Cluster;
 using testing::Eventually;
+using testing::Gate;
 using testing::ServerWorld;
 
 const std::vector<NodeJoined>& TwoNodes() {
@@ -81,6 +83,17 @@ TEST_CASE("a leader answers for itself once it leads, and while its lease holds"
   CHECK(world.loop().LeaseHolds());
 }
 
+TEST_CASE("a leader that hangs, or slept, for as long as its lease lasts does not answer") {
+  Gate gate;
+  ServerWorld world;
+  REQUIRE(world.loop().Enqueue(gate.AsRequest()));
+  REQUIRE(gate.WaitEntered());
+  world.Sleep(kLeaseDuration);
+  CHECK_FALSE(world.loop().LeaseHolds());
+  gate.Open();
+  CHECK(Eventually([&] { return world.loop().LeaseHolds(); }));  // proved anew
+}
+
 TEST_CASE("a request that fails fails alone") {
   ServerWorld world;
   (void)world.Join(TwoNodes()[0]);
@@ -93,29 +106,6 @@ TEST_CASE("a request that fails fails alone") {
   CHECK(made.status.error().message == "no");
   CHECK(world.Submit(AJob().Spec()).status);
 }
-
-// Holds the loop thread inside a request until told to go on.
-class Gate {
- public:
-  Request AsRequest() {
-    return {[this](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
-              entered_ = true;
-              if (!Eventually([this] { return open_.load(); })) {
-                return Fail(ErrorCode::kDeadlineExceeded, "the gate was never opened");
-              }
-              return std::vector<EventBody>{};
-            },
-            [](const Reply&) {}};
-  }
-  [[nodiscard]] bool WaitEntered() {
-    return Eventually([this] { return entered_.load(); });
-  }
-  void Open() { open_ = true; }
-
- private:
-  std::atomic<bool> entered_ = false;
-  std::atomic<bool> open_ = false;
-};
 
 Request Counted(std::atomic<size_t>& count) {
   return {[](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {

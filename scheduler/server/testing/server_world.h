@@ -2,6 +2,7 @@
 // A loop on a SQLite store in a folder of its own, and agents that only write down what they are
 // told. For tests.
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
@@ -64,6 +65,29 @@ class RecordingSession final : public AgentSession {
   int closed_ TIDE_GUARDED_BY(mutex_) = 0;
 };
 
+// Holds the loop thread inside a request until told to go on.
+class Gate {
+ public:
+  Request AsRequest() {
+    return {[this](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
+              entered_ = true;
+              if (!Eventually([this] { return open_.load(); })) {
+                return Fail(ErrorCode::kDeadlineExceeded, "the gate was never opened");
+              }
+              return std::vector<EventBody>{};
+            },
+            [](const Reply&) {}};
+  }
+  [[nodiscard]] bool WaitEntered() {
+    return Eventually([this] { return entered_.load(); });
+  }
+  void Open() { open_ = true; }
+
+ private:
+  std::atomic<bool> entered_ = false;
+  std::atomic<bool> open_ = false;
+};
+
 class ServerWorld {
  public:
   ServerWorld() { Open(); }
@@ -115,6 +139,9 @@ class ServerWorld {
     return session;
   }
 
+  // As if the machine had slept.
+  void Sleep(Duration span) { slept_ns_ += span.nanos(); }
+
   Loop& loop() { return *loop_; }
   ViewHub& view() { return *view_; }
   SessionRegistry& sessions() { return sessions_; }
@@ -128,12 +155,15 @@ class ServerWorld {
     auto state = (*store)->Load();
     REQUIRE(state);
     view_ = std::make_unique<ViewHub>();
+    LoopConfig config;
+    config.boot_clock = [this] { return BootNanos() + slept_ns_.load(); };
     loop_ = std::make_unique<Loop>(
-        *std::move(store), *std::move(state), Policy{}, LivenessPolicy{}, *view_, sessions_);
+        *std::move(store), *std::move(state), std::move(config), *view_, sessions_);
     loop_->Start();
   }
 
   TempDir folder_;
+  std::atomic<int64_t> slept_ns_ = 0;
   SessionRegistry sessions_;
   std::unique_ptr<ViewHub> view_;
   std::unique_ptr<Loop> loop_;
