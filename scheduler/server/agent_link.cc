@@ -315,7 +315,9 @@ class AgentStream final : public Reactor {
       return;
     }
     if (hello.highest_term() > link_.loop.term().value()) {
-      session_->Refuse("this scheduler has been replaced by a newer one");
+      session_->Refuse("this scheduler (term " + std::to_string(link_.loop.term().value()) +
+                       ") has been replaced by a newer one: the agent has obeyed term " +
+                       std::to_string(hello.highest_term()));
       return;
     }
     greeted_ = true;

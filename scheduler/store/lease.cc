@@ -1,5 +1,6 @@
 #include "scheduler/store/lease.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace tide {
@@ -30,6 +31,10 @@ std::unexpected<Error> HeldByAnother(const Database& database, const LeaseRow& l
               database.Name() + ": " + lease.holder + " leads (term " + std::to_string(lease.term) +
                   ") for another " + FormatDuration(lease.expires - now) +
                   " unless it renews: stop it, or stay a standby");
+}
+
+int64_t LeastTerm(Instant now) {
+  return std::max<int64_t>(1, now.unix_nanos() / 1'000'000'000);
 }
 
 Status SetExpiry(Database& database, Term term, Instant expires) {
@@ -68,12 +73,14 @@ Result<Term> AcquireLease(Database& database, const std::string& holder, Instant
                                         FormatRfc3339(expires),
                                         expires.unix_nanos(),
                                         now.unix_nanos(),
-                                        int64_t{database.IsExclusive() ? 1 : 0}};
+                                        int64_t{database.IsExclusive() ? 1 : 0},
+                                        LeastTerm(now)};
   TIDE_ASSIGN(
       const SqlRows taken,
       database.Run("INSERT INTO leases (name, term, holder, expires_at, expires_ns) "
-                   "VALUES ('scheduler', 1, $1, $2, $3) ON CONFLICT (name) DO UPDATE SET "
-                   "term = leases.term + 1, holder = excluded.holder, "
+                   "VALUES ('scheduler', $6, $1, $2, $3) ON CONFLICT (name) DO UPDATE SET "
+                   "term = CASE WHEN leases.term < excluded.term THEN excluded.term "
+                   "ELSE leases.term + 1 END, holder = excluded.holder, "
                    "expires_at = excluded.expires_at, expires_ns = excluded.expires_ns "
                    "WHERE leases.expires_ns <= $4 OR leases.holder = excluded.holder OR $5 = 1 "
                    "RETURNING term",

@@ -15,7 +15,9 @@ namespace tide {
 //   Errors: kConflict, naming the holder and how long it lasts.
 [[nodiscard]] Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant now);
 
-// Takes the lease with the next term, in one statement.
+// Takes the lease in one statement. The term is above the last one, and at least the seconds of
+// the Unix clock: agents refuse a term below one that they have obeyed, and a store that was lost,
+// or restored from an older copy, would give those out again.
 //   Errors: kConflict as above.
 [[nodiscard]] Result<Term> AcquireLease(Database& database, const std::string& holder, Instant now);
 

@@ -102,7 +102,7 @@ TEST_CASE("a database of schema 1 loads", "[upgrade]") {
   if (!store) {
     FAIL(store.error().message);
   }
-  CHECK((*store)->term() == Term(2));
+  CHECK((*store)->term() > Term(1));  // the dump's
   const auto state = (*store)->Load();
   if (!state) {
     FAIL(state.error().message);

@@ -1,5 +1,6 @@
 #include "sim/chaos/store.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tide::chaos {
@@ -9,7 +10,9 @@ Result<Term> ClusterStore::Acquire(uint32_t holder, Instant now, bool exclusive)
   if (!free) {
     return Fail(ErrorCode::kConflict, "another scheduler leads");
   }
-  lease_term_ = Term(lease_term_.value() + 1);
+  const auto seconds = static_cast<uint64_t>(now.unix_nanos() / 1'000'000'000);
+  lease_term_ = Term(std::max(lease_term_.value() + 1, seconds));
+  ++leaders_;
   holder_ = holder;
   expires_ = now + kLeaseDuration;
   return lease_term_;

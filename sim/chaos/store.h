@@ -26,6 +26,7 @@ class ClusterStore {
   void UndoLast();
 
   [[nodiscard]] Term term() const { return lease_term_; }
+  [[nodiscard]] uint64_t leaders() const { return leaders_; }  // so far
   [[nodiscard]] const ClusterState& rows() const { return rows_; }
   [[nodiscard]] const std::vector<Event>& events() const { return events_; }
 
@@ -36,6 +37,7 @@ class ClusterStore {
   };
 
   Term lease_term_;
+  uint64_t leaders_ = 0;
   uint32_t holder_ = 0;
   Instant expires_;
   ClusterState rows_;  // without what RebuildDerived makes

@@ -174,7 +174,7 @@ void World::AddTo(ChaosCounts& counts) const {
   for (const auto& [what, count] : context_.story.counts()) {
     counts.happened[what] += count;
   }
-  counts.leaders += store_.term().value();
+  counts.leaders += store_.leaders();
   counts.virtual_hours +=
       (context_.now() - Instant::FromUnixNanos(1'800'000'000'000'000'000)).seconds() / 3600;
 }
