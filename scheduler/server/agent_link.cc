@@ -72,10 +72,12 @@ class Session final : public AgentSession {
     Continue();
   }
 
-  void Refuse(const std::string& why) {
+  //   newest_hello: what the number of its next Hello must be above; 0 = that is not why.
+  void Refuse(const std::string& why, uint64_t newest_hello = 0) {
     log::Warning("Agent refused", {{"Reason", why}});
     tide::v1::SchedulerMessage message;
     message.mutable_refused()->set_message(why);
+    message.mutable_refused()->set_newest_hello(newest_hello);
     Push(std::move(message));
     Close();
   }
@@ -221,6 +223,12 @@ void AddFaults(NodeId node, const Message& message, std::vector<EventBody>& even
   }
 }
 
+// What is found while a Hello is read, to be said to its agent.
+struct JoinNotes {
+  std::vector<tide::v1::TaskRef> strangers;
+  uint64_t newest_hello = 0;  // it was refused for that; 0 = not
+};
+
 // Faults come before the tasks that they explain: else a job would be over, as failed by itself,
 // when its reason is read. Only a node that is new has to join first.
 Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
@@ -228,15 +236,16 @@ Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
                                         const NodeIdentity& identity,
                                         const tide::v1::Hello& hello,
                                         HelloOrder& order,
-                                        std::vector<tide::v1::TaskRef>& strangers) {
+                                        JoinNotes& notes) {
   if (!order.Take(identity.name, hello.number())) {
+    notes.newest_hello = order.Newest(identity.name);
     return Fail(ErrorCode::kConflict, identity.name + " has joined anew since it said this");
   }
   reply.node = batch.NodeFor(identity.name);
   NodeJoined joined{reply.node, identity, {}};
   for (const tide::v1::TaskReport& task : hello.tasks()) {
     if (IsStranger(batch.state(), task)) {
-      tide::v1::TaskRef& stranger = strangers.emplace_back();
+      tide::v1::TaskRef& stranger = notes.strangers.emplace_back();
       stranger.set_job_id(task.job_id());
       stranger.set_epoch(task.epoch());
       stranger.set_task(task.task());
@@ -322,19 +331,18 @@ class AgentStream final : public Reactor {
     }
     greeted_ = true;
     Request request;
-    const auto strangers = std::make_shared<std::vector<tide::v1::TaskRef>>();
-    request.make = [&link = link_, hello, identity = *identity, strangers](BatchContext& batch,
-                                                                           Reply& reply) {
-      return MakeJoin(batch, reply, identity, hello, link.hellos, *strangers);
+    const auto notes = std::make_shared<JoinNotes>();
+    request.make = [&link = link_, hello, identity = *identity, notes](BatchContext& batch,
+                                                                       Reply& reply) {
+      return MakeJoin(batch, reply, identity, hello, link.hellos, *notes);
     };
-    request.done =
-        [session = session_, strangers, faults = hello.faults_size()](const Reply& reply) {
-          if (reply.status) {
-            session->Join(reply.node, static_cast<uint32_t>(faults), *strangers, session);
-          } else {
-            session->Refuse(reply.status.error().message);
-          }
-        };
+    request.done = [session = session_, notes, faults = hello.faults_size()](const Reply& reply) {
+      if (reply.status) {
+        session->Join(reply.node, static_cast<uint32_t>(faults), notes->strangers, session);
+      } else {
+        session->Refuse(reply.status.error().message, notes->newest_hello);
+      }
+    };
     if (!link_.loop.Enqueue(std::move(request))) {
       session_->Refuse("the scheduler's queue is full");
     }

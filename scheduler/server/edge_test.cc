@@ -200,11 +200,26 @@ TEST_CASE("a hello that is read after a newer one of its node is refused") {
   CHECK(newer.Next().has_welcome());
   Stream older(edge.address());
   older.Hello("n1", 0, "l1", "A", {}, 6);
-  CHECK_THAT(older.Next().refused().message(), Catch::Contains("n1 has joined anew"));
+  const auto refused = older.Next();
+  CHECK_THAT(refused.refused().message(), Catch::Contains("n1 has joined anew"));
+  CHECK(refused.refused().newest_hello() == 7);  // for a node that lost its disk and its clock
   CHECK_FALSE(older.Read());
   Stream newest(edge.address());
   newest.Hello("n1", 0, "l1", "A", {}, 8);
   CHECK(newest.Next().has_welcome());
+}
+
+TEST_CASE("a hello without a number does not make an old one believed") {
+  Edge edge;
+  Stream newer(edge.address());
+  newer.Hello("n1", 0, "l1", "A", {}, 7);
+  CHECK(newer.Next().has_welcome());
+  Stream unnumbered(edge.address());  // of an agent before hellos had numbers
+  unnumbered.Hello("n1");
+  CHECK(unnumbered.Next().has_welcome());
+  Stream older(edge.address());
+  older.Hello("n1", 0, "l1", "A", {}, 6);
+  CHECK(older.Next().refused().newest_hello() == 7);
 }
 
 TEST_CASE("a task of another job that had the number is not taken for this one's") {
@@ -267,6 +282,22 @@ TEST_CASE("an order to leave says how much time is left, for an agent with anoth
   CHECK(order.command().suspend().remaining_ms() <= 300'000);
 }
 
+TEST_CASE(
+    "what is left of a notice is counted by loop time, from which the system clock may step") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  REQUIRE(Eventually([&] { return edge.world.sessions().LastHeard().contains(NodeId(0)); }));
+  const Instant loop_now = SystemNow() - Duration::Minutes(10);
+  Command order;
+  order.kind = CommandKind::kSuspendTask;
+  order.node = NodeId(0);
+  order.deadline = loop_now + Duration::Seconds(120);
+  edge.world.sessions().Send(order, ClusterState(), loop_now);
+  CHECK(agent.Next().command().suspend().remaining_ms() == 120'000);
+}
+
 TEST_CASE("names that could be paths or markup are refused") {
   Edge edge;
   const std::vector<std::string> bad = {"", "a/b", "a b", "<b>", "\"", std::string(64, 'n')};
@@ -284,22 +315,6 @@ TEST_CASE("names that could be paths or markup are refused") {
 
 TEST_CASE("the cluster file says where its nodes are, and agents that contradict it stay out") {
   ClusterSpec cluster;
-TEST_CASE(
-    "what is left of a notice is counted by loop time, from which the system clock may step") {
-  Edge edge;
-  Stream agent(edge.address());
-  agent.Hello("n1");
-  REQUIRE(agent.Next().has_welcome());
-  REQUIRE(Eventually([&] { return edge.world.sessions().LastHeard().contains(NodeId(0)); }));
-  const Instant loop_now = SystemNow() - Duration::Minutes(10);
-  Command order;
-  order.kind = CommandKind::kSuspendTask;
-  order.node = NodeId(0);
-  order.deadline = loop_now + Duration::Seconds(120);
-  edge.world.sessions().Send(order, ClusterState(), loop_now);
-  CHECK(agent.Next().command().suspend().remaining_ms() == 120'000);
-}
-
   cluster.name = "two";
   cluster.groups = {{"default", 8, "", 0, 0}};
   cluster.zones = {{"A", {{"a-l1", "default", {"a-n1"}}}}, {"B", {{"b-l1", "default", {"b-n1"}}}}};
@@ -469,21 +484,6 @@ TEST_CASE("heartbeats are answered and show live progress") {
   CHECK(Eventually([&] { return edge.world.view().Since(0).jobs(0).step() == 12; }));
 }
 
-TEST_CASE("a watcher of an empty cluster gets one reset, then what changes") {
-  Edge edge;
-  grpc::ClientContext context;
-  Token().Attach(context);
-  context.set_deadline(std::chrono::system_clock::now() + testing::kPatience);
-  const auto watch = edge.stub().Watch(&context, tide::v1::WatchRequest());
-  tide::v1::ViewDelta delta;
-  REQUIRE(watch->Read(&delta));
-  CHECK(delta.reset());
-  Stream agent(edge.address());
-  agent.Hello("n1");
-  REQUIRE(agent.Next().has_welcome());
-  REQUIRE(watch->Read(&delta));
-  CHECK_FALSE(delta.reset());
-  REQUIRE(delta.nodes_size() == 1);
 TEST_CASE("without a lease that holds no heartbeat is answered") {
   Gate gate;
   Edge edge;
@@ -501,6 +501,21 @@ TEST_CASE("without a lease that holds no heartbeat is answered") {
   gate.Open();
 }
 
+TEST_CASE("a watcher of an empty cluster gets one reset, then what changes") {
+  Edge edge;
+  grpc::ClientContext context;
+  Token().Attach(context);
+  context.set_deadline(std::chrono::system_clock::now() + testing::kPatience);
+  const auto watch = edge.stub().Watch(&context, tide::v1::WatchRequest());
+  tide::v1::ViewDelta delta;
+  REQUIRE(watch->Read(&delta));
+  CHECK(delta.reset());
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  REQUIRE(watch->Read(&delta));
+  CHECK_FALSE(delta.reset());
+  REQUIRE(delta.nodes_size() == 1);
   CHECK(delta.nodes(0).name() == "n1");
   context.TryCancel();
   while (watch->Read(&delta)) {

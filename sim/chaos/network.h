@@ -48,7 +48,8 @@ struct ToAgent {
   StartOrder start;    // of kStartTask
   Duration remaining;  // of kSuspendTask: until its deadline
   Duration isolation_timeout;
-  size_t xids_taken = 0;  // kWelcome: of the Hello
+  size_t xids_taken = 0;      // kWelcome: of the Hello
+  uint64_t newest_hello = 0;  // kRefused: the next Hello's number must be above it; 0 = not why
 };
 
 class Network {

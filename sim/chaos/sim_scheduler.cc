@@ -305,10 +305,7 @@ void SimScheduler::OnUp(uint64_t stream, const ToScheduler& message) {
 
 void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
   if (message.highest_term > term_.value()) {
-    ToAgent refused;
-    refused.kind = ToAgent::Kind::kRefused;
-    Push(stream, std::move(refused));
-    network_.CloseByScheduler(stream);
+    Refuse(stream, 0);
     return;
   }
   const std::string name = NodeName(network_.AgentOf(stream));
@@ -338,14 +335,22 @@ void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
     events.insert(known ? events.end() : events.begin(), std::move(joined));
     return events;
   };
-  request.done = [this, stream, xids_taken = message.xids.size()](const Reply& reply) {
+  request.done = [this, name, stream, xids_taken = message.xids.size()](const Reply& reply) {
     if (reply.status) {
       Join(stream, reply.node, xids_taken);
     } else {
-      network_.CloseByScheduler(stream);
+      Refuse(stream, hellos_.Newest(name));
     }
   };
   Enqueue(std::move(request));
+}
+
+void SimScheduler::Refuse(uint64_t stream, uint64_t newest_hello) {
+  ToAgent refused;
+  refused.kind = ToAgent::Kind::kRefused;
+  refused.newest_hello = newest_hello;
+  Push(stream, std::move(refused));
+  network_.CloseByScheduler(stream);
 }
 
 void SimScheduler::Join(uint64_t stream, NodeId node, size_t xids_taken) {

@@ -53,6 +53,7 @@ class SimScheduler final : private TurnHost {
   void OnHello(uint64_t stream, const ToScheduler& message);
   void OnReport(uint64_t stream, const ToScheduler& message);
   void OnLost(uint64_t stream);
+  void Refuse(uint64_t stream, uint64_t newest_hello);
   void Join(uint64_t stream, NodeId node, size_t xids_taken);
   void Push(uint64_t stream, ToAgent message);
   [[nodiscard]] std::vector<EventBody> EventsOf(NodeId node, const ToScheduler& message) const;
