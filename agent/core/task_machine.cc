@@ -46,10 +46,11 @@ void TaskMachine::Withdraw(int64_t committed_step, Effects& out) {
 }
 
 void TaskMachine::Stop(bool kill, Duration grace, AgentTime now, Effects& out) {
-  if (record_.exited || (stop_sent_ && !kill)) {
+  const int64_t kill_at = now.wall_ns + (kill ? 0 : grace.nanos());
+  // Said again, or to take longer: nothing new. A shorter grace is: after a fault.
+  if (record_.exited || (stop_sent_ && !kill && kill_at >= record_.kill_at)) {
     return;
   }
-  const int64_t kill_at = now.wall_ns + (kill ? 0 : grace.nanos());
   record_.kill_at = record_.stop_ordered ? std::min(record_.kill_at, kill_at) : kill_at;
   record_.stop_ordered = true;
   stop_sent_ = true;

@@ -78,6 +78,21 @@ TEST_CASE("a kill overtakes a stop; a stop does not postpone a kill") {
   CHECK(heir.record().kill_at == At(2).wall_ns);
 }
 
+TEST_CASE("a stop under way may be told to take less long, not longer") {
+  TaskMachine task = ATask();
+  Effects out;
+  task.Stop(false, Duration::Seconds(30), At(1), out);
+  out.clear();
+  task.Stop(false, Duration::Seconds(5), At(2), out);
+  REQUIRE(Are<SaveTask, StopRanks>(out));
+  CHECK(std::get<StopRanks>(out[1]).grace == Duration::Seconds(5));
+  CHECK(task.record().kill_at == At(7).wall_ns);
+  out.clear();
+  task.Stop(false, Duration::Seconds(30), At(3), out);
+  task.Stop(false, Duration::Seconds(5), At(3), out);
+  CHECK(out.empty());
+}
+
 TEST_CASE("a withdrawal after the commit is too late") {
   TaskMachine task = ATask();
   Effects out;

@@ -17,6 +17,7 @@ SentCommands::Key SentCommands::KeyOf(const Command& command) {
           command.task,
           command.deadline.unix_nanos(),
           command.kill,
+          command.grace.nanos(),
           command.request_id};
 }
 

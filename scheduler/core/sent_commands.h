@@ -18,7 +18,9 @@ class SentCommands {
   void Clear() { sent_.clear(); }
 
  private:
-  using Key = std::tuple<CommandKind, uint64_t, uint64_t, uint32_t, int64_t, bool, std::string>;
+  // With the grace: a fault shortens that of a stop under way.
+  using Key =
+      std::tuple<CommandKind, uint64_t, uint64_t, uint32_t, int64_t, bool, int64_t, std::string>;
   static Key KeyOf(const Command& command);
   // Drops what `command` makes obsolete: the set stays small, and what is asked anew goes out anew.
   void Prune(const Command& command);

@@ -76,6 +76,18 @@ TEST_CASE("a suspension that was withdrawn can be ordered again with the same de
   CHECK(registry.session->kinds() == orders);
 }
 
+TEST_CASE("a stop that is to take less long goes out again") {
+  Registry registry;
+  Command stop = Order(CommandKind::kStopTask);
+  stop.grace = Duration::Seconds(30);
+  registry.Send(stop);
+  registry.Send(stop);
+  stop.grace = Duration::Seconds(5);  // after a fault
+  registry.Send(stop);
+  registry.Send(stop);
+  CHECK(registry.session->commands().size() == 2);
+}
+
 TEST_CASE("only the newest validation is remembered") {
   Registry registry;
   Command first;
