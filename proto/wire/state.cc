@@ -149,7 +149,10 @@ tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
   out.mutable_capacity()->set_memory_bytes(identity.capacity.memory_bytes);
   out.mutable_capacity()->set_gpus(identity.capacity.gpus);
   out.mutable_capacity()->set_gpu_model(identity.capacity.gpu_model);
-  out.set_reason(node.reason);
+  out.set_reason(!node.reason.empty() || node.leftovers.empty()
+                     ? node.reason
+                     : "waits for the end of " + FormatJobName(node.leftovers.front().job.value()) +
+                           ", which it still holds");
   out.set_actor(node.actor);
   out.set_state_since(Nanos(node.state_since));
   const Occupant occupant = state.uses[node.id.value()].first();

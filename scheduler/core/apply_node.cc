@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "scheduler/core/apply_internal.h"
+#include "scheduler/core/commands.h"
 #include "scheduler/core/policy/fault_policy.h"
 
 namespace tide::apply {
@@ -111,6 +112,12 @@ Status CheckIdle(const ClusterState& state, const Node& node) {
                 node.identity.name + " is kept for " +
                     FormatJobName(use.claimants.front().value()) + ", which is about to start");
   }
+  if (!node.leftovers.empty()) {
+    return Fail(ErrorCode::kConflict,
+                node.identity.name + " still holds a task of " +
+                    FormatJobName(node.leftovers.front().job.value()) +
+                    ", which is being ended: try again when it is gone");
+  }
   return {};
 }
 
@@ -209,10 +216,14 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
   for (const Occupant& occupant : believed) {
     LoseMissingTask(state, occupant, event, at);
   }
+  node.leftovers.clear();
   for (TaskReported report : event.tasks) {
     report.node = event.node;
-    // Reports of attempts that are over are no-ops; Outstanding tells the agent to drop them.
+    // Reports of attempts that are over are no-ops; the replies tell the agent to drop them.
     (void)On(state, at, report);
+    if (report.state != TaskState::kExited && !IsBelieved(state, report)) {
+      node.leftovers.push_back({report.job, report.epoch, report.task});
+    }
   }
   return Applied::kChanged;
 }
@@ -272,6 +283,8 @@ ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event) {
   }
   for (const Occupant& occupant : given_up) {
     Job& job = state.jobs.at(occupant.job);
+    // When the agent is heard again, it says that the task has ended, or has to be asked.
+    node->leftovers.push_back({job.id, job.attempts.back().epoch, occupant.task});
     TaskExit exit;
     exit.reason = ExitReason::kLost;
     exit.message = node->identity.name + " was lost";

@@ -35,6 +35,63 @@ TEST_CASE("an order to start that never arrived is sent again at the next join")
   CHECK(world.At(job).attempts.size() == 1);
 }
 
+// Node 0 has a task whose rank no signal ends, and comes back after the scheduler has given it up.
+struct Unkillable {
+  World world{Cluster().Leaf(1)};
+  JobId job = world.Submit(AJob());
+  Unkillable() {
+    world.Lose(0);
+    world.Pass(world.policy.isolation_timeout + world.policy.isolation_margin);
+    REQUIRE(world.Is(job) == JobState::kQueued);
+  }
+  std::vector<TaskReported> Held() {
+    std::vector<TaskReported> held = world.agents.Held(NodeId(0));
+    REQUIRE(held.size() == 1);
+    held[0].state = TaskState::kRunning;  // neither its agent nor its supervisor could end it
+    held[0].exit = {};
+    return held;
+  }
+  std::vector<CommandKind> Kinds() {
+    std::vector<CommandKind> kinds;
+    for (const Command& command : world.last.commands) {
+      kinds.push_back(command.kind);
+    }
+    return kinds;
+  }
+};
+
+TEST_CASE("nothing starts beside a task that a node still holds after it was given up") {
+  Unkillable node;
+  const NodeIdentity identity = node.world.state.nodes[0].identity;
+  // Its agent obeys, but the order to stop has not ended the task yet.
+  REQUIRE(node.world.Apply(NodeJoined{NodeId(0), identity, node.Held()}));
+  CHECK(node.world.NodeIs(0) == NodeState::kReady);
+  CHECK(node.world.Is(node.job) == JobState::kQueued);
+  CHECK(node.Kinds() == std::vector{CommandKind::kStopTask, CommandKind::kStopTask});
+  CHECK_FALSE(node.world.Apply(ValidationRequested{NodeId(0), "v1", "ann"}));
+
+  TaskReported gone = node.Held().front();
+  gone.state = TaskState::kExited;
+  gone.exit.reason = ExitReason::kStopped;
+  REQUIRE(node.world.Apply(gone));
+  CHECK(node.world.Is(node.job) == JobState::kStarting);
+  CHECK(node.Kinds() == std::vector{CommandKind::kForgetTask, CommandKind::kStartTask});
+}
+
+TEST_CASE("a lost node that is heard again is asked to end what was given up") {
+  Unkillable node;
+  REQUIRE(node.world.Apply(NodeHeard{NodeId(0)}));  // its stream outlived the silence
+  CHECK(node.world.Is(node.job) == JobState::kQueued);
+  CHECK(node.Kinds() == std::vector{CommandKind::kStopTask});
+}
+
+TEST_CASE("a node that joins without what was given up there takes work at once") {
+  Unkillable node;
+  node.world.agents.Reboot(NodeId(0));
+  node.world.Rejoin(0);
+  CHECK(node.world.Is(node.job) == JobState::kRunning);
+}
+
 TEST_CASE("a node joins under its own name and the next free id") {
   World world(Cluster().Leaf(2));
   const ClusterState before = world.state;

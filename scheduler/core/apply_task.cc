@@ -77,6 +77,19 @@ void Avoid(Job& job, NodeId node) {
   }
 }
 
+// True when the report ends one.
+bool EndLeftover(ClusterState& state, const TaskReported& event) {
+  if (event.state != TaskState::kExited || event.node.value() >= state.nodes.size()) {
+    return false;
+  }
+  Node& node = state.nodes[event.node.value()];
+  if (std::erase(node.leftovers, Leftover{event.job, event.epoch, event.task}) == 0) {
+    return false;
+  }
+  state.changed.nodes.insert(node.id);
+  return true;
+}
+
 }  // namespace
 
 void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExit exit) {
@@ -97,6 +110,9 @@ void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExi
 }
 
 ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
+  if (EndLeftover(state, event)) {
+    return Applied::kChanged;
+  }
   const auto it = state.jobs.find(event.job);
   if (it == state.jobs.end() || it->second.attempts.empty()) {
     return Applied::kNoOp;  // Outstanding tells the agent to stop and forget it

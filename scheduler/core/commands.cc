@@ -67,6 +67,16 @@ void AppendForNode(const ClusterState& state,
     command.request_id = node.validation_id;
     out.push_back(command);
   }
+  for (const Leftover& leftover : node.leftovers) {
+    Command command;
+    command.node = node.id;
+    command.kind = CommandKind::kStopTask;
+    command.job = leftover.job;
+    command.epoch = leftover.epoch;
+    command.task = leftover.task;
+    command.kill = true;
+    out.push_back(command);
+  }
   for (const Occupant& occupant : state.uses[node.id.value()].tasks) {
     if (const auto command = ForTask(policy, state.jobs.at(occupant.job), occupant.task)) {
       out.push_back(*command);
@@ -82,19 +92,22 @@ std::vector<Command> Outstanding(const ClusterState& state, const Policy& policy
   return commands;
 }
 
+bool IsBelieved(const ClusterState& state, const TaskReported& report) {
+  const Job* job = state.FindJob(report.job);
+  return job != nullptr && AllocationOf(*job) != nullptr &&
+         job->attempts.back().epoch == report.epoch &&
+         report.task < job->attempts.back().tasks.size() &&
+         job->attempts.back().tasks[report.task].node == report.node &&
+         job->attempts.back().tasks[report.task].state != TaskState::kExited;
+}
+
 std::optional<Command> ReplyTo(const ClusterState& state, const TaskReported& report) {
   Command command;
   command.node = report.node;
   command.job = report.job;
   command.epoch = report.epoch;
   command.task = report.task;
-  const Job* job = state.FindJob(report.job);
-  const bool current = job != nullptr && AllocationOf(*job) != nullptr &&
-                       job->attempts.back().epoch == report.epoch &&
-                       report.task < job->attempts.back().tasks.size() &&
-                       job->attempts.back().tasks[report.task].node == report.node &&
-                       job->attempts.back().tasks[report.task].state != TaskState::kExited;
-  if (current) {
+  if (IsBelieved(state, report)) {
     return std::nullopt;
   }
   if (report.state == TaskState::kExited) {

@@ -26,6 +26,9 @@ void AppendForNode(const ClusterState& state,
 // Everything owed to anybody. Cost: O(live tasks + nodes).
 [[nodiscard]] std::vector<Command> Outstanding(const ClusterState& state, const Policy& policy);
 
+// Is what was reported the task that the state believes to be live there?
+[[nodiscard]] bool IsBelieved(const ClusterState& state, const TaskReported& report);
+
 // The answer to a report: stop what should not be there, forget what is settled.
 [[nodiscard]] std::optional<Command> ReplyTo(const ClusterState& state, const TaskReported& report);
 

@@ -77,6 +77,10 @@ StepResult Step(ClusterState& state,
   ApplyInputs(state, events, now, result);
   DecideAndApply(state, policy, now, result);
   result.changed = std::exchange(state.changed, ChangeSet{});
+  // Before the starts: what is to be ended may be in their way.
+  for (const Event& event : events) {
+    CollectReplies(state, event, result.commands);
+  }
   for (const JobId id : result.changed.orders) {
     AppendForJob(state, policy, state.jobs.at(id), result.commands);
   }
@@ -85,12 +89,9 @@ StepResult Step(ClusterState& state,
     const bool covered = std::ranges::all_of(
         state.uses[id.value()].tasks,
         [&](const Occupant& occupant) { return result.changed.orders.contains(occupant.job); });
-    if (!covered || node.state == NodeState::kValidating) {
+    if (!covered || node.state == NodeState::kValidating || !node.leftovers.empty()) {
       AppendForNode(state, policy, node, result.commands);
     }
-  }
-  for (const Event& event : events) {
-    CollectReplies(state, event, result.commands);
   }
   return result;
 }

@@ -296,6 +296,14 @@ void VisitFields(V& visit, T& record) {
   visit("at", at);
 }
 
+template <typename V, MaybeConst<Leftover> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, epoch, task] = record;
+  visit("job", job);
+  visit("epoch", epoch);
+  visit("task", task);
+}
+
 template <typename V, MaybeConst<Node> T>
 void VisitFields(V& visit, T& record) {
   auto& [id,
@@ -310,7 +318,8 @@ void VisitFields(V& visit, T& record) {
          faults,
          lost_at,
          probation_since,
-         failed_starts] = record;
+         failed_starts,
+         leftovers] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -324,6 +333,7 @@ void VisitFields(V& visit, T& record) {
   visit("lost_at", lost_at);
   visit("probation_since", probation_since);
   visit("failed_starts", failed_starts);
+  visit("leftovers", leftovers);
 }
 
 template <typename V, MaybeConst<Incident> T>

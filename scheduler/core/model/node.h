@@ -62,6 +62,14 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
+// A task that its agent holds although the scheduler has given it up, or never knew it.
+struct Leftover {
+  JobId job;
+  Epoch epoch;
+  uint32_t task = 0;
+  bool operator==(const Leftover&) const = default;
+};
+
 struct Node {
   NodeId id;
   NodeIdentity identity;
@@ -73,18 +81,20 @@ struct Node {
   NodeState after_validation = NodeState::kReady;  // kReady, kProbation or kDrained
   std::vector<Verdict> verdicts;                   // of the last validation
   uint32_t faults = 0;
-  Instant lost_at;             // last contact before it was lost
-  Instant probation_since;     // set in Probation, and in a silence that interrupts it
-  uint32_t failed_starts = 0;  // in a row, by its own fault: disk full, port in use
+  Instant lost_at;                  // last contact before it was lost
+  Instant probation_since;          // set in Probation, and in a silence that interrupts it
+  uint32_t failed_starts = 0;       // in a row, by its own fault: disk full, port in use
+  std::vector<Leftover> leftovers;  // being ended; nothing starts beside them
   bool operator==(const Node&) const = default;
 };
 
 [[nodiscard]] std::string_view NodeStateName(NodeState state);
 
-// May a task start here? Never while its agent is lost, whatever an operator made of its state.
+// May a task start here? Never while its agent is lost, whatever an operator made of its state, and
+// never beside what may still run.
 [[nodiscard]] inline bool TakesWork(const Node& node) {
   return (node.state == NodeState::kReady || node.state == NodeState::kProbation) &&
-         !node.lost_at.is_set();
+         !node.lost_at.is_set() && node.leftovers.empty();
 }
 
 }  // namespace tide
