@@ -204,6 +204,13 @@ bool IsStranger(const ClusterState& state, const tide::v1::TaskReport& task) {
          job->submitted_at.unix_nanos() != task.submitted_at();
 }
 
+// The node waits for its end, under whatever number.
+bool IsLeftover(const ClusterState& state, NodeId node, const tide::v1::TaskReport& task) {
+  const Leftover said{JobId(task.job_id()), Epoch(task.epoch()), task.task()};
+  const std::vector<Leftover>& left = state.nodes.at(node.value()).leftovers;
+  return std::ranges::find(left, said) != left.end();
+}
+
 // What this version does not understand is left out, not the message with it: that is acknowledged
 // as a whole, and never said again.
 template <typename Body>
@@ -271,7 +278,8 @@ std::vector<EventBody> MakeReport(const ClusterState& state,
   std::vector<EventBody> events;
   AddFaults(node, report, events);
   for (const tide::v1::TaskReport& task : report.tasks()) {
-    if (!IsStranger(state, task)) {  // the agent learns about it when it is to start the other
+    // Of a stranger the agent learns when it is to start the other.
+    if (!IsStranger(state, task) || IsLeftover(state, node, task)) {
       AddUnderstood(node, wire::FromProto(task, node), events);
     }
   }

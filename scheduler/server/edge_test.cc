@@ -259,6 +259,31 @@ TEST_CASE("a task of another job that had the number is not taken for this one's
   CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == 77);
 }
 
+TEST_CASE("what a lost database left on a node is ended before anything starts there") {
+  Edge edge;
+  tide::v1::TaskReport left;
+  left.set_job_id(1);
+  left.set_epoch(1);
+  left.set_state(tide::v1::TASK_STATE_RUNNING);
+  left.set_submitted_at(5);
+  Stream agent(edge.address());
+  agent.Hello("n1", 0, "l1", "A", {left});
+  REQUIRE(agent.Next().has_welcome());
+  CHECK(agent.Next().command().stop().kill());
+  REQUIRE(edge.Submit(AJob()).job_id() == 1);  // the same number, another job
+  CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_QUEUED);
+  CHECK_THAT(edge.world.view().Since(0).nodes(0).reason(), Catch::Contains("the end of j-1"));
+
+  left.set_state(tide::v1::TASK_STATE_EXITED);
+  left.mutable_exit()->set_reason(tide::v1::EXIT_REASON_STOPPED);
+  tide::v1::AgentMessage gone;
+  gone.mutable_report()->set_seq(1);
+  *gone.mutable_report()->add_tasks() = left;
+  agent.Write(gone);
+  CHECK(agent.Next().has_ack());
+  CHECK(agent.Next().command().start().submitted_at() > 5);
+}
+
 TEST_CASE("an order to leave says how much time is left, for an agent with another clock") {
   Edge edge;
   Stream agent(edge.address());
