@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "scheduler/core/lease.h"
 #include "scheduler/core/testing/compare.h"
 #include "scheduler/core/testing/world.h"
 
@@ -33,6 +34,20 @@ TEST_CASE("an order to start that never arrived is sent again at the next join")
   world.Rejoin(0);
   CHECK(world.Is(job) == JobState::kRunning);
   CHECK(world.At(job).attempts.size() == 1);
+}
+
+TEST_CASE("a new leader waits anew for a lost node: the time of its loss is of another clock") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob());
+  world.Lose(0);
+  const Duration wait =
+      kLeaseDuration + world.policy.isolation_timeout + world.policy.isolation_margin;
+  world.state.led_since = world.now = world.now + wait;  // the next one's clock is ahead
+  world.Turn({});
+  CHECK(world.last.wake_at == world.now + wait);
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(wait);
+  CHECK(world.Is(job) == JobState::kRunning);
 }
 
 // Node 0 has a task whose rank no signal ends, and comes back after the scheduler has given it up.

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "scheduler/core/lease.h"
+
 namespace tide {
 namespace {
 
 class Timers {
  public:
-  Timers(const Policy& policy, Instant now, Decision& decision)
-      : policy_(policy), now_(now), decision_(decision) {}
+  Timers(const Policy& policy, Instant led_since, Instant now, Decision& decision)
+      : policy_(policy), led_since_(led_since), now_(now), decision_(decision) {}
 
   void Due(Instant when, EventBody body) {
     if (when <= now_) {
@@ -48,8 +50,9 @@ class Timers {
   void Node(const tide::Node& node, bool occupied) {
     if (node.lost_at.is_set() && occupied) {
       // The agent stops its tasks after isolation_timeout; wait longer before believing it.
-      Due(node.lost_at + policy_.isolation_timeout + policy_.isolation_margin,
-          NodeIsolated{node.id});
+      // So does a leader from when the one before it, if that hangs, stops answering for the node.
+      const Instant from = std::max(node.lost_at, led_since_ + kLeaseDuration);
+      Due(from + policy_.isolation_timeout + policy_.isolation_margin, NodeIsolated{node.id});
     }
     if (node.state == NodeState::kProbation) {
       Due(node.probation_since + policy_.probation, ProbationOver{node.id});
@@ -58,6 +61,7 @@ class Timers {
 
  private:
   const Policy& policy_;
+  Instant led_since_;
   Instant now_;
   Decision& decision_;
 };
@@ -65,7 +69,7 @@ class Timers {
 }  // namespace
 
 void CollectDue(const ClusterState& state, const Policy& policy, Instant now, Decision& decision) {
-  Timers timers(policy, now, decision);
+  Timers timers(policy, state.led_since, now, decision);
   for (const JobId id : state.live) {
     timers.Job(state.jobs.at(id));
   }

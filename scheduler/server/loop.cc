@@ -70,6 +70,7 @@ void Loop::Start() {
 
 void Loop::Stop() {
   {
+  state_.led_since = Now();
     const MutexLock lock(mutex_);
     stopping_ = true;
   }

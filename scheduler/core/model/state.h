@@ -71,6 +71,9 @@ struct ClusterState {
   Duration share_half_life = Duration::Minutes(60);  // set by Step from the policy
   Fabric fabric;                                     // of `nodes`, unless it is stale
   bool fabric_stale = true;
+  // Since when, by its own clock, this process leads. Times from before are of another clock, so
+  // the wait for a lost node's tasks to be gone begins anew here.
+  Instant led_since;
 
   ChangeSet changed;
 
