@@ -1,6 +1,7 @@
 #include "scheduler/server/loop.h"
 
 #include <cstdlib>
+#include <ctime>
 #include <utility>
 
 #include "common/log/log.h"
@@ -45,6 +46,12 @@ void LogEvent(const ClusterState& state, const Event& event) {
 
 }  // namespace
 
+int64_t BootNanos() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
 Loop::Loop(std::unique_ptr<Store> store,
            ClusterState state,
            LoopConfig config,
@@ -63,6 +70,7 @@ Loop::~Loop() {
 }
 
 void Loop::Start() {
+  state_.led_since = Now();
   view_.PublishAll(state_, term_);
   lease_until_ns_ = config_.boot_clock() + kLeaseRenewal.nanos();  // until the first turn proves it
   thread_ = std::thread([this] { Run(); });
@@ -70,7 +78,6 @@ void Loop::Start() {
 
 void Loop::Stop() {
   {
-  state_.led_since = Now();
     const MutexLock lock(mutex_);
     stopping_ = true;
   }

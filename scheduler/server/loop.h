@@ -13,13 +13,16 @@
 
 #include "common/base/mutex.h"
 #include "scheduler/core/liveness.h"
+#include "scheduler/core/loop_clock.h"
 #include "scheduler/core/turn.h"
-#include "scheduler/server/loop_clock.h"
 #include "scheduler/server/sessions.h"
 #include "scheduler/server/view.h"
 #include "scheduler/store/store.h"
 
 namespace tide {
+
+// CLOCK_BOOTTIME in nanoseconds.
+[[nodiscard]] int64_t BootNanos();
 
 struct LoopConfig {
   Policy policy;

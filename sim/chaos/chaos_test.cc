@@ -33,6 +33,8 @@ TEST_CASE("the worlds are worth running: what they are for does happen") {
                            "agent: cut off",
                            "agreement over",
                            "claim_made",
+                           "clock steps",
+                           "commit is slow",
                            "deadline_passed",
                            "fault_observed",
                            "node reboots",

@@ -84,6 +84,8 @@ Plan DrawPlan(Prng& prng) {
   faults.twice_message = Draw(prng, 50'000);
   faults.stubborn_rank = Draw(prng, 300'000);
   faults.stuck_rank = Draw(prng, 50'000);
+  faults.clock_step = Draw(prng, 20'000);
+  faults.slow_commit = Draw(prng, 2'000);
   return plan;
 }
 

@@ -44,6 +44,7 @@ struct FaultPlan {
   uint32_t rank_hang = 0;
   uint32_t scheduler_crash = 0;
   uint32_t scheduler_pause = 0;
+  uint32_t clock_step = 0;  // of a scheduler's machine
   uint32_t stream_break = 0;
   uint32_t partition = 0;
   uint32_t xid = 0;
@@ -53,6 +54,7 @@ struct FaultPlan {
   uint32_t agent_crash_point = 0;      // each effect of the agent's core, before and after it
   uint32_t scheduler_crash_point = 0;  // each turn: before or after its commit, after some sends
   uint32_t commit_failure = 0;
+  uint32_t slow_commit = 0;
   uint32_t journal_failure = 0;
   uint32_t launch_failure = 0;
   uint32_t slow_message = 0;
@@ -68,7 +70,8 @@ struct Plan {
   uint32_t jobs_max = 6;
   Duration fault_phase = Duration::Seconds(120);
   Duration calm_phase = Duration::Minutes(30);
-  Duration skew_max = Duration::Millis(500);  // of wall clocks; more than that is NTP's fault
+  Duration skew_max = Duration::Millis(500);  // of clocks that nobody steps
+  Duration step_max = Duration::Minutes(2);   // of a scheduler's clock, either way
   FaultPlan faults;
   Policy policy;
 };

@@ -75,6 +75,8 @@ void SimScheduler::Lead(Term term) {
     }
   }
   liveness_ = std::make_unique<Liveness>(LivenessPolicy{}, context_.now().unix_nanos());
+  clock_.emplace(Wall(), context_.now().unix_nanos());
+  state_.led_since = Wall();
   renew_at_ = Wall() + kLeaseRenewal;
   lease_until_ = context_.now() + kLeaseRenewal;
   leading_ = true;
@@ -95,7 +97,7 @@ void SimScheduler::Crash(std::string_view why) {
   inbox_.clear();
   sessions_.clear();
   last_heard_ns_.clear();
-  last_now_ = Instant();
+  committing_ = false;
   turn_at_ = Instant::Never();
   joined_.clear();
   hellos_.Clear();
@@ -138,6 +140,12 @@ void SimScheduler::Resume() {
   }
 }
 
+void SimScheduler::StepClock(Duration step) {
+  context_.Note("clock steps",
+                {{"scheduler", index_}, {"ms", static_cast<uint64_t>(step.millis())}});
+  step_ = step;
+}
+
 // --- the loop -----------------------------------------------------------------------------------
 
 void SimScheduler::Ask(Request request) {
@@ -168,17 +176,33 @@ void SimScheduler::TurnWithin(Duration wait) {
 
 void SimScheduler::Turn() {
   turn_at_ = Instant::Never();
-  if (loop_paused_ || !leading_) {
+  if (loop_paused_ || committing_ || !leading_) {
     return;
   }
+  const Instant now = clock_->Read(Wall(), context_.now().unix_nanos());
+  turn_began_ = context_.now();
+  if (!context_.Strikes(context_.plan.faults.slow_commit)) {
+    FinishTurn(now, std::exchange(inbox_, {}));
+    return;
+  }
+  // The batch is taken and the time is stamped; the disk takes its time, and the world goes on.
+  const Duration wait = context_.BetweenMs(100, 20'000);
+  context_.Note("commit is slow",
+                {{"scheduler", index_}, {"ms", static_cast<uint64_t>(wait.millis())}});
+  committing_ = true;
+  context_.After(wait, Posted([this, now, batch = std::exchange(inbox_, {})] {
+                   committing_ = false;
+                   FinishTurn(now, batch);
+                 }));
+}
+
+void SimScheduler::FinishTurn(Instant now, std::deque<Request> batch) {
   const FaultPlan& faults = context_.plan.faults;
   sends_left_ = context_.Strikes(faults.scheduler_crash_point)
                     ? static_cast<int>(context_.prng.Below(4))
                     : -1;
-  last_now_ = std::max(last_now_, Wall());
   turning_ = true;
-  const Result<Instant> wake_at =
-      RunTurn(state_, policy_, last_now_, std::exchange(inbox_, {}), *this);
+  const Result<Instant> wake_at = RunTurn(state_, policy_, now, std::move(batch), *this);
   turning_ = false;
   if (!wake_at) {
     Crash("scheduler dies: " + wake_at.error().message);
@@ -188,13 +212,15 @@ void SimScheduler::Turn() {
     Crash("scheduler dies after sending");
     return;
   }
-  const Duration until =
-      *wake_at == Instant::Never() ? Liveness::check_interval() : *wake_at - Wall();
+  Duration until = *wake_at == Instant::Never() ? Liveness::check_interval() : *wake_at - now;
+  if (!inbox_.empty()) {
+    until = Duration();
+  }
   TurnWithin(std::clamp(until, Duration::Millis(1), Liveness::check_interval()));
 }
 
 std::vector<EventBody> SimScheduler::Notice(const ClusterState& state) {
-  return liveness_->Check(state, last_heard_ns_, context_.now().unix_nanos());
+  return liveness_->Check(state, last_heard_ns_, turn_began_.unix_nanos());
 }
 
 Status SimScheduler::Commit(const ClusterState& state, const StepResult& step, Instant now) {
@@ -217,7 +243,7 @@ Status SimScheduler::Commit(const ClusterState& state, const StepResult& step, I
   checkers_.OnCommitted(term_, store_, step);
   committed_at_ = context_.now();
   renew_at_ = now + kLeaseRenewal;
-  lease_until_ = context_.now() + kLeaseDuration;
+  lease_until_ = turn_began_ + kLeaseDuration;
   if (fails) {
     return Fail(ErrorCode::kStorage, "its commit was not answered");
   }

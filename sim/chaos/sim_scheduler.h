@@ -6,9 +6,11 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "scheduler/core/hello_order.h"
 #include "scheduler/core/liveness.h"
+#include "scheduler/core/loop_clock.h"
 #include "scheduler/core/sent_commands.h"
 #include "scheduler/core/turn.h"
 #include "sim/chaos/network.h"
@@ -25,6 +27,8 @@ class SimScheduler final : private TurnHost {
   // SIGSTOP of the process, or of its loop alone: then gRPC threads go on answering.
   void Pause(Duration span, bool loop_only);
   void Resume();
+  // Its machine's clock is off by `step` from now on.
+  void StepClock(Duration step);
   // Leads and listens.
   [[nodiscard]] bool serving() const { return leading_; }
   // Of a person. Dropped when nobody listens.
@@ -46,8 +50,9 @@ class SimScheduler final : private TurnHost {
   void NoteEvent(const Event& event);
   void TurnWithin(Duration wait);
   void Turn();
+  void FinishTurn(Instant now, std::deque<Request> batch);
   void Enqueue(Request request);
-  [[nodiscard]] Instant Wall() const { return context_.now() + skew_; }
+  [[nodiscard]] Instant Wall() const { return context_.now() + skew_ + step_; }
 
   void OnUp(uint64_t stream, const ToScheduler& message);
   void OnHello(uint64_t stream, const ToScheduler& message);
@@ -70,6 +75,7 @@ class SimScheduler final : private TurnHost {
   ClusterStore& store_;
   const uint32_t index_;
   const Duration skew_;
+  Duration step_;
 
   uint64_t life_ = 0;
   bool alive_ = false;
@@ -77,6 +83,7 @@ class SimScheduler final : private TurnHost {
   bool paused_ = false;
   bool loop_paused_ = false;
   bool turning_ = false;
+  bool committing_ = false;
   int sends_left_ = -1;  // before it dies; -1 = it does not
   std::vector<std::function<void()>> backlog_;
   Policy policy_;
@@ -88,7 +95,8 @@ class SimScheduler final : private TurnHost {
   std::map<uint64_t, NodeId> joined_;  // streams
   HelloOrder hellos_;
   std::deque<Request> inbox_;
-  Instant last_now_;
+  std::optional<LoopClock> clock_;
+  Instant turn_began_;
   Instant renew_at_;
   Instant lease_until_;  // Loop::LeaseHolds
   Instant committed_at_;

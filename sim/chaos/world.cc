@@ -77,6 +77,10 @@ void World::InjectFaults() {
     if (strikes(faults.scheduler_pause)) {
       scheduler->Pause(long_or_short(), context_.prng.Below(2) == 0);
     }
+    if (strikes(faults.clock_step)) {
+      const Duration most = context_.plan.step_max;
+      scheduler->StepClock(context_.Between(Duration() - most, most));
+    }
   }
   if (strikes(faults.stream_break)) {
     network_.BreakAny();
@@ -104,6 +108,7 @@ void World::Calm() {
   context_.faults_on = false;
   network_.HealAll();
   for (const auto& scheduler : schedulers_) {
+    scheduler->StepClock(Duration());
     scheduler->Resume();
   }
   for (const auto& agent : agents_) {

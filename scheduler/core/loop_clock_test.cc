@@ -1,4 +1,4 @@
-#include "scheduler/server/loop_clock.h"
+#include "scheduler/core/loop_clock.h"
 
 #include <catch2/catch.hpp>
 

@@ -5,8 +5,6 @@
 //
 // It starts at the system clock and counts real time, also while the machine sleeps. A difference
 // is made up at no more than a 50th of the time that passes, well below Policy::isolation_margin.
-//
-// Threads: the loop thread only.
 
 #include <cstdint>
 
@@ -26,8 +24,5 @@ class LoopClock {
   Instant now_;
   int64_t boot_ns_;
 };
-
-// CLOCK_BOOTTIME in nanoseconds.
-[[nodiscard]] int64_t BootNanos();
 
 }  // namespace tide

@@ -1,7 +1,6 @@
-#include "scheduler/server/loop_clock.h"
+#include "scheduler/core/loop_clock.h"
 
 #include <algorithm>
-#include <ctime>
 
 namespace tide {
 namespace {
@@ -17,12 +16,6 @@ Instant LoopClock::Read(Instant system, int64_t boot_ns) {
   now_ = now_ + Duration::Nanos(elapsed + std::clamp(behind, -most, most));
   boot_ns_ += elapsed;
   return now_;
-}
-
-int64_t BootNanos() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
 }  // namespace tide
