@@ -1,12 +1,62 @@
 #include "agent/runtime/contact.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
 #include <ctime>
 #include <sstream>
+#include <string_view>
 
 #include "agent/runtime/processes.h"
 #include "common/base/file.h"
 
 namespace tide::agent {
+
+namespace {
+
+// The file holds the same record twice, one after the other. It is overwritten in place, as a full
+// tmpfs has no room for a new file and the lease must not end for that. A reader may come in the
+// middle: then one of the two is whole.
+constexpr size_t kRecordBytes = 256;
+constexpr size_t kFileBytesMax = 4096;  // one page: it has its room from the first write on
+
+uint64_t Fnv1a(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+std::string Encode(const Contact& contact) {
+  std::string record = BootId() + " " + std::to_string(contact.heard_ns) + " " +
+                       std::to_string(contact.isolation_ms);
+  record += " " + std::to_string(Fnv1a(record)) + "\n";
+  record.resize(kRecordBytes, '\0');
+  return record;
+}
+
+std::optional<Contact> Decode(std::string_view record, int64_t now_ns) {
+  std::istringstream in{std::string(record)};
+  std::string boot_id;
+  Contact read;
+  uint64_t check = 0;
+  if (!(in >> boot_id >> read.heard_ns >> read.isolation_ms)) {
+    return std::nullopt;
+  }
+  const auto end = static_cast<size_t>(in.tellg());
+  // Older agents replaced the file as a whole, without a check word.
+  const bool whole =
+      in >> check ? check == Fnv1a(record.substr(0, end)) : record.size() < kRecordBytes;
+  if (whole && boot_id == BootId() && read.heard_ns <= now_ns && read.isolation_ms > 0) {
+    return read;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 int64_t BootNanos() {
   timespec now{};
@@ -15,25 +65,30 @@ int64_t BootNanos() {
 }
 
 std::optional<Contact> ReadContact(const std::string& path, int64_t now_ns) {
-  const auto text = ReadFile(path, 4096);
+  const auto text = ReadFile(path, kFileBytesMax);
   if (!text) {
     return std::nullopt;
   }
-  std::istringstream in(*text);
-  std::string boot_id;
-  Contact read;
-  if (in >> boot_id >> read.heard_ns >> read.isolation_ms && boot_id == BootId() &&
-      read.heard_ns <= now_ns && read.isolation_ms > 0) {
-    return read;
-  }
-  return std::nullopt;
+  const std::string_view records = *text;
+  const std::optional<Contact> first = Decode(records.substr(0, kRecordBytes), now_ns);
+  return first || records.size() <= kRecordBytes ? first
+                                                 : Decode(records.substr(kRecordBytes), now_ns);
 }
 
 Status WriteContact(const std::string& path, const Contact& contact) {
   TIDE_TRY(MakeDirs(path.substr(0, path.rfind('/')), 0711));
-  return WriteFileDurably(path,
-                          BootId() + " " + std::to_string(contact.heard_ns) + " " +
-                              std::to_string(contact.isolation_ms) + "\n");
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) {
+    return FailErrno("cannot open " + path, errno);
+  }
+  const std::string record = Encode(contact);
+  for (const off_t at : {off_t{0}, static_cast<off_t>(kRecordBytes)}) {
+    const ssize_t written = ::pwrite(fd.get(), record.data(), record.size(), at);
+    if (written != static_cast<ssize_t>(record.size())) {
+      return FailErrno("cannot write " + path, written < 0 ? errno : ENOSPC);
+    }
+  }
+  return {};  // not flushed: it only counts within one boot
 }
 
 }  // namespace tide::agent

@@ -17,6 +17,8 @@ namespace tide::agent {
 
 // What an agent wrote since the machine started, if anything.
 [[nodiscard]] std::optional<Contact> ReadContact(const std::string& path, int64_t now_ns);
+// Overwrites the file in place: once it is there, a full tmpfs does not keep the lease from being
+// renewed. A reader at any moment finds the old or the new contact.
 [[nodiscard]] Status WriteContact(const std::string& path, const Contact& contact);
 
 }  // namespace tide::agent

@@ -1,10 +1,17 @@
 // The lease that the scheduler's answers give to a node's tasks, and what happens when it ends.
 #include "agent/runtime/contact.h"
 
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <csignal>
 
+#include "agent/runtime/processes.h"
 #include "agent/runtime/task_testing.h"
+#include "common/base/file.h"
 
 namespace tide::agent {
 namespace {
@@ -21,11 +28,74 @@ TEST_CASE("contact: remembered within one boot") {
   CHECK(read.isolation_ms == 20'000);
   CHECK_FALSE(read.IsCutOff(40 + 19'999'999'999));
   CHECK(read.IsCutOff(40 + 20'000'000'000));
-  CHECK_FALSE(ReadContact(path, 30));  // from the future: not of this boot
+  CHECK_FALSE(ReadContact(path, 30));                         // from the future: not of this boot
+  REQUIRE(WriteFileDurably(path, BootId() + " 41 20000\n"));  // by an agent of before
+  CHECK(ReadContact(path, 50).value().heard_ns == 41);
+  REQUIRE(WriteContact(path, {.heard_ns = 42, .isolation_ms = 20'000}));
+  CHECK(ReadContact(path, 50).value().heard_ns == 42);
   REQUIRE(WriteFileDurably(path, "another-boot 40 20000\n"));
   CHECK_FALSE(ReadContact(path, 50));
   REQUIRE(WriteFileDurably(path, "rubbish"));
   CHECK_FALSE(ReadContact(path, 50));
+}
+
+// Space for nothing else is left on it. Empty where this process may not mount.
+class FullDisk {
+ public:
+  explicit FullDisk(const std::string& folder) : folder_(folder) {
+    REQUIRE(MakeDirs(folder_));
+    mounted_ = ::mount("none", folder_.c_str(), "tmpfs", 0, "size=16k") == 0;
+  }
+  ~FullDisk() {
+    if (mounted_) {
+      ::umount2(folder_.c_str(), MNT_DETACH);
+    }
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  [[nodiscard]] bool mounted() const { return mounted_; }
+  void Fill() const {
+    const Fd fd(::open((folder_ + "/filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const std::string block(4096, 'x');
+    while (::write(fd.get(), block.data(), block.size()) > 0) {
+    }
+    REQUIRE(errno == ENOSPC);
+  }
+
+ private:
+  std::string folder_;
+  bool mounted_ = false;
+};
+
+TEST_CASE("contact: a full disk does not end the lease") {
+  const TaskFixture fixture;
+  const FullDisk disk(fixture.state_dir() + "/run");
+  if (!disk.mounted()) {
+    WARN("skipped: mounting a tmpfs needs privileges");
+    return;
+  }
+  const std::string path = fixture.state_dir() + "/run/n1/contact";
+  REQUIRE(WriteContact(path, {.heard_ns = 40, .isolation_ms = 20'000}));
+  disk.Fill();
+  REQUIRE_FALSE(WriteFileDurably(path + ".other", "x"));
+  REQUIRE(WriteContact(path, {.heard_ns = 45, .isolation_ms = 20'000}));
+  CHECK(ReadContact(path, 50).value().heard_ns == 45);
+}
+
+TEST_CASE("contact: one that is being written is read as it was or as it will be") {
+  const TaskFixture fixture;
+  const std::string path = fixture.state_dir() + "/contact";
+  REQUIRE(WriteContact(path, {.heard_ns = 40, .isolation_ms = 20'000}));
+  const std::string old = ReadFile(path).value();
+  REQUIRE(WriteContact(path, {.heard_ns = 5'000, .isolation_ms = 300'000}));
+  const std::string renewed = ReadFile(path).value();
+  REQUIRE(renewed.size() == old.size());
+  for (size_t done = 0; done <= old.size(); ++done) {
+    REQUIRE(WriteFileDurably(path, renewed.substr(0, done) + old.substr(done)));
+    const Contact read = ReadContact(path, 6'000).value();
+    CHECK((read.heard_ns == 40 || read.heard_ns == 5'000));
+    CHECK((read.heard_ns == 40) == (read.isolation_ms == 20'000));
+  }
 }
 
 TEST_CASE("contact: a task whose agent is dead ends when its lease does") {
