@@ -8,6 +8,7 @@ namespace tide::agent {
 namespace {
 
 constexpr Duration kRetryPause = Duration::Millis(50);
+constexpr int64_t kMarginMax = 1'000'000;  // steps; ranks may say whatever they like
 
 bool AllAnswered(const std::vector<AgreeReply>& replies) {
   return std::all_of(
@@ -51,7 +52,6 @@ AgreeRound Agreement::Next() const {
 }
 
 void Agreement::Withdraw() {
-  withdrawn_ = true;
   if (phase_ == Phase::kProbing || phase_ == Phase::kArming) {
     phase_ = Phase::kDisarming;
     pause_ = Duration();
@@ -130,7 +130,7 @@ void Agreement::OnArm(const std::vector<AgreeReply>& replies, Instant sent, Inst
   const bool all_below = std::all_of(
       replies.begin(), replies.end(), [](const AgreeReply& each) { return each.all_below; });
   if (!all_below) {
-    margin_ = margin_ * 2 + 1;
+    margin_ = std::min(margin_ * 2 + 1, kMarginMax);
     ChooseStep(replies, now - sent);
     return;
   }

@@ -87,7 +87,6 @@ class Agreement {
   int64_t stop_step_ = -1;
   int64_t margin_ = 0;  // extra steps after an arming that came too late
   Duration pause_;
-  bool withdrawn_ = false;
 };
 
 }  // namespace tide::agent

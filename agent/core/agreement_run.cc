@@ -31,14 +31,26 @@ bool AgreementRun::MayHold(Instant now) {
   return !over_;
 }
 
+// A commit was sent, now or by an earlier leader: a withdrawal is too late (docs/adr/0001).
+bool AgreementRun::IsDecided(const std::vector<AgreeReply>& replies) const {
+  if (agreement_.phase() == Agreement::Phase::kProbing) {
+    return std::any_of(replies.begin(), replies.end(), [](const AgreeReply& each) {
+      return each.committed_step >= 0;
+    });
+  }
+  return agreement_.phase() != Agreement::Phase::kArming;
+}
+
 void AgreementRun::OnReplies(const std::vector<AgreeReply>& replies, Instant sent, Instant now) {
-  agreement_.OnReplies(replies, sent, now);
+  if (withdrawn_ && !IsDecided(replies)) {
+    agreement_.Withdraw();  // before these answers lead to a commit
+  } else {
+    agreement_.OnReplies(replies, sent, now);
+  }
   for (const AgreeReply& each : replies) {
     number_ = std::max(number_, each.newest_round);
   }
-  if (withdrawn_) {
-    agreement_.Withdraw();
-  } else if (renewed_ && agreement_.phase() != Agreement::Phase::kCommitting) {
+  if (!withdrawn_ && renewed_ && agreement_.phase() != Agreement::Phase::kCommitting) {
     agreement_ = Agreement();  // probes first, so a step that was committed stands
   }
   renewed_ = false;

@@ -3,7 +3,7 @@
 // given again, and ends at its deadline. The caller holds the rounds.
 
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "agent/core/agreement.h"
 
@@ -32,6 +32,8 @@ class AgreementRun {
   void OnReplies(const std::vector<AgreeReply>& replies, Instant sent, Instant now);
 
  private:
+  [[nodiscard]] bool IsDecided(const std::vector<AgreeReply>& replies) const;
+
   Agreement agreement_;
   Agreement::Phase phase_ = Agreement::Phase::kProbing;
   int64_t deadline_;

@@ -46,6 +46,27 @@ TEST_CASE("a step that may be committed somewhere stands, however often the orde
   CHECK(again.at_step == commit.at_step);
 }
 
+TEST_CASE("a withdrawal that is known before the commit is sent keeps it from being sent") {
+  AgreementRun run(kDeadline);
+  Hold(run, 0, Training(11));
+  REQUIRE(run.Next().verb == AgreeVerb::kArm);
+  run.Withdraw();
+  Hold(run, 1, Training(11));  // all below: it would commit
+  CHECK(run.Next().verb == AgreeVerb::kDisarm);
+  Hold(run, 2, Training(11));
+  CHECK(run.phase() == Agreement::Phase::kAborted);
+}
+
+TEST_CASE("a withdrawal comes too late for a step that an earlier leader committed") {
+  AgreementRun run(kDeadline);
+  run.Withdraw();
+  AgreeReply committed = Training(11);
+  committed.committed_step = 12;
+  Hold(run, 0, committed);
+  CHECK(run.Next().verb == AgreeVerb::kCommit);
+  CHECK(run.Next().at_step == 12);
+}
+
 TEST_CASE("a withdrawn agreement that is renewed probes before it arms") {
   AgreementRun run(kDeadline);
   Hold(run, 0, Training(11));

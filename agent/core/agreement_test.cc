@@ -191,6 +191,17 @@ TEST_CASE("a withdrawal disarms, unless the step is decided") {
   CHECK(committed.phase() == Agreement::Phase::kCommitted);
 }
 
+TEST_CASE("ranks that are always beyond the step make no number overflow") {
+  Agreement agreement;
+  AgreeReply reply{.answered = true, .any_attached = true, .all_attached = true};
+  reply.max_step = int64_t{1} << 53U;
+  for (int round = 0; round < 200; ++round) {
+    agreement.OnReplies({reply, reply}, At(0), At(1));
+    REQUIRE(agreement.Next().at_step > reply.max_step);
+    REQUIRE(agreement.Next().at_step < 2 * reply.max_step);
+  }
+}
+
 TEST_CASE("an arming that took too long is repeated, not committed") {
   Agreement agreement;
   AgreeReply ready;

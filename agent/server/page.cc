@@ -33,6 +33,8 @@ constexpr size_t kTotalStepsAt = 128;
 constexpr size_t kLossAt = 136;
 constexpr size_t kStepNsAt = 144;
 
+constexpr int64_t kStepMax = int64_t{1} << 53U;  // and of the duration of a step, ns
+
 constexpr uint32_t kOrderNone = 0;
 constexpr uint32_t kOrderSuspend = 2;
 constexpr uint32_t kIdle = 0;
@@ -43,6 +45,11 @@ template <typename T>
 std::atomic_ref<T> Word(char* page, size_t offset) {
   // The mapping is page-aligned and the offsets are multiples of their size.
   return std::atomic_ref<T>(*reinterpret_cast<T*>(page + offset));
+}
+
+// The job writes what it likes: it shall not make sums overflow.
+int64_t ReadStep(char* page, size_t offset) {
+  return std::clamp<int64_t>(Word<int64_t>(page, offset), -1, kStepMax);
 }
 
 Result<GuardedPage> MapPage(const std::string& path, uint32_t uid, uint32_t gid) {
@@ -106,12 +113,12 @@ Result<std::unique_ptr<TaskPages>> TaskPages::Open(const std::string& folder,
 RankView TaskPages::Read(size_t rank) const {
   char* page = pages_[rank].data();
   RankView view;
-  view.step = Word<int64_t>(page, kStepAt);
+  view.step = ReadStep(page, kStepAt);
   view.phase = static_cast<RankPhase>(Word<uint32_t>(page, kPhaseAt).load());
-  view.saved_step = Word<int64_t>(page, kSavedStepAt);
-  view.total_steps = Word<int64_t>(page, kTotalStepsAt);
+  view.saved_step = ReadStep(page, kSavedStepAt);
+  view.total_steps = ReadStep(page, kTotalStepsAt);
   view.loss = Word<double>(page, kLossAt);
-  view.step_ns = Word<int64_t>(page, kStepNsAt);
+  view.step_ns = std::clamp<int64_t>(Word<int64_t>(page, kStepNsAt), 0, kStepMax);
   return pages_[rank].IsCut() ? RankView() : view;
 }
 

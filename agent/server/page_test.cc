@@ -26,6 +26,22 @@ TEST_CASE("a fresh page says that nothing is known yet") {
   CHECK(pages->committed_step() == -1);
 }
 
+TEST_CASE("numbers that nobody can have reached are cut down") {
+  const TestDir dir;
+  auto pages = TaskPages::Open(dir.File("t"), 1, ::geteuid(), ::getegid());
+  REQUIRE(pages);
+  RankPage rank(dir.File("t/page-0"));
+  rank.SetStep(INT64_MAX);
+  rank.SetSaved(INT64_MIN);
+  rank.SetStepNanos(INT64_MAX);
+  const RankView view = (*pages)->Read(0);
+  CHECK(view.step == int64_t{1} << 53U);
+  CHECK(view.saved_step == -1);
+  CHECK(view.step_ns == int64_t{1} << 53U);
+  rank.SetStepNanos(-5);
+  CHECK((*pages)->Read(0).step_ns == 0);
+}
+
 TEST_CASE("a page that is cut short ends the page, not the agent") {
   const TestDir dir;
   const auto pages = OpenPages(dir, 2);

@@ -106,6 +106,7 @@ class RankPage {
   [[nodiscard]] uint32_t state() { return Word<uint32_t>(32); }
   void SetStep(int64_t step) { Word<int64_t>(64) = step; }
   void SetPhase(RankPhase phase) { Word<uint32_t>(80) = static_cast<uint32_t>(phase); }
+  void SetStepNanos(int64_t nanos) { Word<int64_t>(144) = nanos; }
   void SetSaved(int64_t step) { Word<int64_t>(96) = step; }
 
   // One tick of training. True when the rank is to save and leave at this step.
