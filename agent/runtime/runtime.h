@@ -39,7 +39,7 @@ class Runtime {
   // of that key go.
   // Errors: kInvalidArgument, kAlreadyExists, kSystem when no supervisor could be started (then
   // nothing of the task is left on disk but its logs folder).
-  // Cost: about 10 ms, at most 10 s on a machine that is out of breath.
+  // Cost: about 10 ms, at most 6 s on a machine that is out of breath.
   [[nodiscard]] virtual Status Start(const TaskConfig& config) = 0;
 
   // To every rank's process group. Errors: kNotFound, kConflict when the task has ended,
@@ -70,8 +70,9 @@ class Runtime {
   // Readable (poll, epoll) while TakeEvents has something. The same fd for the life of the Runtime.
   [[nodiscard]] virtual int EventFd() const = 0;
 
-  // The newest status of each watched task that changed, without waiting. The last event of a task
-  // has `finished` or `lost` set.
+  // The newest status of each watched task that changed. The last event of a task has `finished` or
+  // `lost` set. Cost: that of one Query where a task lost its supervisor or that is silent; what
+  // would take longer is left for the next call, for which EventFd is readable a second later.
   [[nodiscard]] virtual std::vector<TaskEvent> TakeEvents() = 0;
 };
 

@@ -16,7 +16,8 @@
 namespace tide::agent {
 namespace {
 
-constexpr Duration kStartTimeout = Duration::Seconds(10);
+// Less than the silence after which a node counts as lost: its agent waits here.
+constexpr Duration kStartTimeout = Duration::Seconds(6);
 
 // Everything written to `fd` until its end. False when that does not come in time.
 bool ReadAnswer(int fd, std::string& text) {
@@ -89,7 +90,7 @@ Status SpawnSupervisor(const std::string& init_path, const std::string& folder) 
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (!in_time) {
-    return Fail(ErrorCode::kDeadlineExceeded, "its supervisor did not start within 10 s");
+    return Fail(ErrorCode::kDeadlineExceeded, "its supervisor did not start within 6 s");
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     return Fail(ErrorCode::kSystem,

@@ -22,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRetryMillis = 2;
+constexpr Duration kAskAgainPause = Duration::Seconds(1);
+constexpr Duration kAskTogether = Duration::Millis(200);  // then the caller has its turn
 
 Status MakeFolder(const TaskConfig& config) {
   // Without task.json nothing is here but logs of a task that is forgotten; a new one of that name
@@ -230,32 +232,37 @@ void SupervisedRuntime::Watch(const std::string& key) {
 void SupervisedRuntime::AskAgain(const std::string& key) {
   const std::lock_guard lock(mutex_);
   silent_.insert(key);
-  itimerspec soon{};
-  soon.it_value.tv_sec = 1;
-  ::timerfd_settime(timer_.get(), 0, &soon, nullptr);
+  SetTimer(kAskAgainPause);
+}
+
+void SupervisedRuntime::SetTimer(Duration after) {
+  itimerspec spec{};
+  spec.it_value.tv_sec = after.nanos() / 1'000'000'000;
+  spec.it_value.tv_nsec = after.nanos() % 1'000'000'000;
+  ::timerfd_settime(timer_.get(), 0, &spec, nullptr);
 }
 
 void SupervisedRuntime::Unwatch(const std::string& key) {
   const std::lock_guard lock(mutex_);
   watched_.erase(key);
   silent_.erase(key);
+  std::erase(to_ask_, key);
 }
 
 std::vector<TaskEvent> SupervisedRuntime::TakeEvents() {
   std::vector<TaskEvent> events;
-  std::vector<std::string> ended;
   uint64_t expired = 0;
   const bool ask_again = ::read(timer_.get(), &expired, sizeof(expired)) > 0;
   {
     const std::lock_guard lock(mutex_);
     if (ask_again) {
-      ended.assign(silent_.begin(), silent_.end());
+      to_ask_.insert(to_ask_.end(), silent_.begin(), silent_.end());
       silent_.clear();
     }
     for (auto it = watched_.begin(); it != watched_.end();) {
       std::optional<TaskStatus> status = it->second->TakeNewest();
       if (it->second->closed()) {
-        ended.push_back(it->first);
+        to_ask_.push_back(it->first);
         it = watched_.erase(it);
         continue;
       }
@@ -266,13 +273,31 @@ std::vector<TaskEvent> SupervisedRuntime::TakeEvents() {
       ++it;
     }
   }
-  for (const std::string& key : ended) {
+  const int64_t until = MonotonicNanos() + kAskTogether.nanos();
+  while (const auto key = NextToAsk()) {
     // Not its last message but its verdict; also watches again, had only the connection broken.
-    if (Result<TaskStatus> status = Query(key); status) {
-      events.push_back({key, *std::move(status)});
+    if (Result<TaskStatus> status = Query(*key); status) {
+      events.push_back({*key, *std::move(status)});
+    }
+    if (MonotonicNanos() >= until) {
+      break;
     }
   }
+  const std::lock_guard lock(mutex_);
+  if (!to_ask_.empty() || !silent_.empty()) {
+    SetTimer(kAskAgainPause);
+  }
   return events;
+}
+
+std::optional<std::string> SupervisedRuntime::NextToAsk() {
+  const std::lock_guard lock(mutex_);
+  if (to_ask_.empty()) {
+    return std::nullopt;
+  }
+  std::string key = std::move(to_ask_.front());
+  to_ask_.pop_front();
+  return key;
 }
 
 }  // namespace tide::agent

@@ -1,9 +1,11 @@
 #pragma once
 // Runtime by one supervisor process (tide-init supervise) per task, for both runtime kinds.
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,6 +37,9 @@ class SupervisedRuntime : public Runtime {
   [[nodiscard]] Status CheckKnown(const std::string& key) const;
   void Watch(const std::string& key);
   void AskAgain(const std::string& key);
+  [[nodiscard]] std::optional<std::string> NextToAsk();
+  // EventFd is readable after this time.
+  void SetTimer(Duration after);
   void Unwatch(const std::string& key);
 
   std::string tasks_dir_;
@@ -43,7 +48,8 @@ class SupervisedRuntime : public Runtime {
   std::mutex mutex_;
   // Guarded by mutex_:
   std::map<std::string, std::unique_ptr<ControlClient>> watched_;
-  std::set<std::string> silent_;  // alive, but did not answer
+  std::set<std::string> silent_;    // alive, but did not answer
+  std::deque<std::string> to_ask_;  // connection closed, or silent a while ago
 };
 
 }  // namespace tide::agent

@@ -1,8 +1,13 @@
 // Who dies with whom: the agent, the supervisor, tide-init, the ranks.
+#include <poll.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "agent/runtime/cgroup.h"
 #include "agent/runtime/leftovers.h"
@@ -135,6 +140,37 @@ TEST_CASE("survival: a silent supervisor is reported as such, and its death is n
   CHECK_THAT(silent.error, Catch::Contains("does not answer"));
   ::kill(supervisor, SIGKILL);
   CHECK(task.WaitEnd().lost);
+}
+
+TEST_CASE("survival: silent supervisors are asked one at a time, as each takes seconds") {
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kProcess, {"exec sleep 1000"});
+  const std::vector<std::string> keys = {"7.1.0", "7.1.1"};
+  for (const std::string& key : keys) {
+    config.key = key;
+    REQUIRE(task.runtime().Start(config));
+    ::kill(ReadSupervisor(task.Folder(key)).value().pid, SIGSTOP);
+    REQUIRE(task.runtime().Query(key).value().supervisor_alive);
+  }
+  std::set<std::string> asked;
+  while (asked.size() < keys.size()) {
+    pollfd readable{task.runtime().EventFd(), POLLIN, 0};
+    REQUIRE(::poll(&readable, 1, 10'000) == 1);
+    const std::vector<TaskEvent> events = task.runtime().TakeEvents();
+    const auto silent = [](const TaskEvent& event) {
+      return event.status.error.find("does not answer") != std::string::npos;
+    };
+    REQUIRE(std::ranges::count_if(events, silent) <= 1);
+    for (const TaskEvent& event : events) {
+      if (silent(event)) {
+        asked.insert(event.key);
+      }
+    }
+  }
+  for (const std::string& key : keys) {
+    ::kill(ReadSupervisor(task.Folder(key)).value().pid, SIGKILL);
+    CHECK(task.WaitEnd(key).lost);
+  }
 }
 
 TEST_CASE("survival: a task whose start was interrupted is settled as lost") {
