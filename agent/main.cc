@@ -142,7 +142,9 @@ int Serve(AgentConfig config, const rpc::ClusterToken& token) {
       MakePeerService({book,
                        token,
                        config.state_dir,
-                       [&loop](const tide::agent::TaskId& id) { loop.SignalTask(id); },
+                       [&loop](const tide::agent::TaskId& id, int64_t deadline) {
+                         return loop.SignalTask(id, deadline);
+                       },
                        [&loop](const std::string& key) { return loop.IsOver(key); }});
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials());

@@ -62,12 +62,20 @@ bool AgentCore::Accept(uint64_t stream, uint64_t term, AgentTime now) {
   if (term < highest_term_) {
     return false;
   }
-  if (term > highest_term_) {
+  if (term > highest_term_ || !term_saved_) {
     highest_term_ = term;
+    term_saved_ = true;  // or OnTermSaveFailed
     effects_.emplace_back(SaveTerm{term});
   }
   CheckIsolation(now);  // before anything is believed that may have waited for long
   return true;
+}
+
+bool AgentCore::TakesOrders() {
+  if (!term_saved_) {
+    LeaveStream();
+  }
+  return term_saved_;
 }
 
 // What waited in the socket while this agent was stopped may be older than the isolation timeout:
@@ -99,7 +107,7 @@ uint64_t AgentCore::OnHeartbeat(AgentTime now) {
 }
 
 void AgentCore::OnHeartbeatAnswered(uint64_t number, AgentTime now) {
-  const auto asked = unanswered_.find(number);
+  const auto asked = number == 0 ? unanswered_.begin() : unanswered_.find(number);
   if (asked == unanswered_.end()) {
     return;
   }
@@ -141,7 +149,7 @@ bool AgentCore::OnStart(const StartOrder& order) {
     }
   }
   if (in_the_way) {
-    start_refused_ = true;
+    refused_.insert(id);
     return false;
   }
   if (ending_ || tasks_.contains(id)) {
@@ -184,10 +192,9 @@ void AgentCore::OnStop(const TaskId& id, bool kill, Duration grace, AgentTime no
   never.EndUnstarted({ExitReason::kStopped, 0, 0, -1, "stopped before it had started"});
 }
 
-void AgentCore::OnForget(const TaskId& id) {
-  const TaskMachine* task = Find(id);
-  if (task != nullptr && task->exited()) {
-    effects_.emplace_back(ClearTask{id});
+void AgentCore::OnForget(const TaskId& id, AgentTime now) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->Forget(now, effects_);
   }
 }
 
@@ -197,15 +204,31 @@ void AgentCore::OnCleared(const TaskId& id, bool cleared) {
   }
 }
 
-void AgentCore::OnStraysGone() {
-  if (std::exchange(start_refused_, false)) {
+void AgentCore::OnStrayGone(const TaskId& id) {
+  if (refused_.erase(id) != 0) {
     LeaveStream();  // what could not be started is ordered again on the next
   }
 }
 
-void AgentCore::OnSignalAsked(const TaskId& id) {
+void AgentCore::OnSignalAsked(const TaskId& id, int64_t deadline) {
   if (TaskMachine* task = FindTask(id)) {
-    task->SignalToLeave(effects_);
+    task->SignalToLeave(deadline, effects_);
+  }
+}
+
+bool AgentCore::IsSignalled(const TaskId& id, int64_t deadline) const {
+  const TaskMachine* task = Find(id);
+  return task != nullptr && task->IsSignalled(deadline);
+}
+
+bool AgentCore::IsSignalling(const TaskId& id) const {
+  const TaskMachine* task = Find(id);
+  return task != nullptr && task->signalling();
+}
+
+void AgentCore::OnSignalSent(const TaskId& id, bool sent) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->OnSignalSent(sent);
   }
 }
 
@@ -228,6 +251,8 @@ bool AgentCore::IsLaunching(const TaskId& id) const {
 void AgentCore::OnSaveFailed(const TaskId& id, const std::string& error) {
   if (IsLaunching(id)) {
     OnLaunchFailed(id, Fault::kNode, error);
+  } else if (TaskMachine* task = FindTask(id)) {
+    task->OnSaveFailed();
   }
 }
 
@@ -259,6 +284,17 @@ bool AgentCore::Adopt(TaskRecord record, bool in_runtime, uint64_t memory_limit_
   return true;
 }
 
+void AgentCore::AdoptUnread(const TaskId& id, const std::string& why, AgentTime now) {
+  tasks_.emplace(id, NewRecord(id));
+  GiveUp(id, why, now);
+}
+
+void AgentCore::GiveUp(const TaskId& id, const std::string& why, AgentTime now) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->GiveUp(why, now, effects_);
+  }
+}
+
 // --- what is seen -------------------------------------------------------------------------------
 
 void AgentCore::OnPages(const TaskId& id, const PagesSeen& pages, AgentTime now) {
@@ -280,8 +316,21 @@ void AgentCore::SetOutcomeMessage(const TaskId& id, std::string text) {
 }
 
 void AgentCore::LookAgain(AgentTime now) {
+  TaskMachine* next = nullptr;
   for (auto& [id, task] : tasks_) {
-    task.LookAgain(now, effects_);
+    const bool sooner = next == nullptr || task.next_look_ns() < next->next_look_ns();
+    if (sooner && task.NeedsLook(now)) {
+      next = &task;
+    }
+  }
+  if (next != nullptr) {
+    next->LookAgain(now, effects_);
+  }
+}
+
+void AgentCore::OnLooked(const TaskId& id, AgentTime now) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->OnLooked(now);
   }
 }
 

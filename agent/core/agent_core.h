@@ -14,8 +14,10 @@
 //     one late, after a newer one, and must not believe it.
 //  A6 a task of another job that had the same number is ended and never reported.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +44,13 @@ class AgentCore {
   void OnWelcome(int64_t heartbeat_ms, int64_t isolation_ms, AgentTime now);
   // The number to send with a heartbeat, and its answer.
   [[nodiscard]] uint64_t OnHeartbeat(AgentTime now);
+  // number 0: the scheduler is of a release that names none, and answers one after the other.
   void OnHeartbeatAnswered(uint64_t number, AgentTime now);
+  // May orders of the leader be carried out? No while its term is not saved: the stream is left,
+  // and on the next they are said again. Its answers count all the same.
+  [[nodiscard]] bool TakesOrders();
+  // newest_hello: the number that the scheduler has seen of this node; 0 = not said.
+  void OnRefused(uint64_t newest_hello) { hello_number_ = std::max(hello_number_, newest_hello); }
   [[nodiscard]] uint64_t stream() const { return stream_; }
   [[nodiscard]] bool welcomed() const { return welcomed_; }
   [[nodiscard]] uint64_t hello_number() const { return hello_number_; }
@@ -57,16 +65,18 @@ class AgentCore {
     bool in_the_way = false;  // something of another job is left under this id
   };
   // False: held already, this agent is ending, or something is in the way: it is ordered again on
-  // the stream after OnStraysGone.
+  // the stream after OnStrayGone.
   [[nodiscard]] bool OnStart(const StartOrder& order);
   // The scheduler does not know this task, only one of the same number.
   void OnStranger(const TaskId& id);
   void OnSuspend(const TaskId& id, const Notice& notice, int64_t committed_step);
   void OnWithdraw(const TaskId& id, int64_t committed_step);
   void OnStop(const TaskId& id, bool kill, Duration grace, AgentTime now);
-  void OnForget(const TaskId& id);
-  // From the leader of the agreement: no rank uses the SDK.
-  void OnSignalAsked(const TaskId& id);
+  void OnForget(const TaskId& id, AgentTime now);
+  // From the leader of the agreement: no rank uses the SDK. deadline: as the leader says it, which
+  // tells one suspension from the next. It asks until IsSignalled.
+  void OnSignalAsked(const TaskId& id, int64_t deadline);
+  [[nodiscard]] bool IsSignalled(const TaskId& id, int64_t deadline) const;
   // Takes no new task; with `stop_tasks` ends those it has.
   void OnStopAgent(bool stop_tasks, AgentTime now);
 
@@ -76,11 +86,16 @@ class AgentCore {
     kNode,  // the job tries again elsewhere
   };
   void OnSaveFailed(const TaskId& id, const std::string& error);
+  void OnTermSaveFailed() { term_saved_ = false; }
+  // May the SignalRanks that is due be carried out?
+  [[nodiscard]] bool IsSignalling(const TaskId& id) const;
+  void OnSignalSent(const TaskId& id, bool sent);
+  void OnLooked(const TaskId& id, AgentTime now);
   void OnLaunched(const TaskId& id);
   void OnLaunchFailed(const TaskId& id, Fault fault, const std::string& error);
   void OnCleared(const TaskId& id, bool cleared);
-  // Nothing is left of any task that was disowned or found without an order.
-  void OnStraysGone();
+  // Nothing is left of a task that was disowned or found without an order.
+  void OnStrayGone(const TaskId& id);
   // May the LaunchTask that is due be carried out?
   [[nodiscard]] bool IsLaunching(const TaskId& id) const;
 
@@ -88,10 +103,16 @@ class AgentCore {
   // Takes up what an earlier agent saved; of a task that has not ended, OnNews comes next.
   // False: it never ran; its record may go.
   [[nodiscard]] bool Adopt(TaskRecord record, bool in_runtime, uint64_t memory_limit_bytes);
+  // Takes up a task that runs and whose order and record cannot be read. It is ended, and reported
+  // until it is: absence from a Hello would mean that nothing of it is left.
+  void AdoptUnread(const TaskId& id, const std::string& why, AgentTime now);
+  // This agent cannot go on with a task: it is ended, by no fault of its job.
+  void GiveUp(const TaskId& id, const std::string& why, AgentTime now);
   void OnPages(const TaskId& id, const PagesSeen& pages, AgentTime now);
   void OnNews(const TaskId& id, TaskNews news, const PagesSeen& pages, AgentTime now);
   void SetOutcomeMessage(const TaskId& id, std::string text);
-  // Now and then: stops that did not work, being cut off.
+  // Now and then: stops that did not work, being cut off. A look may take the runtime seconds, so
+  // there is one at a time: at the task that waits longest.
   void LookAgain(AgentTime now);
   void CheckIsolation(AgentTime now);
 
@@ -118,6 +139,7 @@ class AgentCore {
   TaskId launching_;  // job 0 = none
   Effects effects_;
   uint64_t highest_term_;
+  bool term_saved_ = true;
   Contact contact_;
   int64_t contact_saved_ns_ = 0;
   uint64_t hello_number_;
@@ -127,7 +149,7 @@ class AgentCore {
   std::map<uint64_t, int64_t> unanswered_;  // heartbeats of this stream, by steady time
   uint64_t next_heartbeat_ = 1;
   bool ending_ = false;
-  bool start_refused_ = false;  // something was in its way
+  std::set<TaskId> refused_;  // starts: something was in their way
   int64_t heartbeat_ms_ = 1000;
 };
 

@@ -109,6 +109,91 @@ TEST_CASE("hellos are numbered upwards, whatever the clock does") {
   CHECK(bare.hello_number() > heir.hello_number());
 }
 
+TEST_CASE("a node that is refused for a low number goes on above the one that is named") {
+  AgentCore core(0, HeardAt(100));
+  core.OnStream(1, At(100));
+  const auto seen = static_cast<uint64_t>(At(5000).wall_ns);  // before its disk and clock changed
+  core.OnRefused(seen);
+  core.OnStream(2, At(101));
+  CHECK(core.hello_number() == seen + 1);
+  core.OnRefused(0);  // by an older scheduler
+  CHECK(core.hello_number() == seen + 1);
+}
+
+TEST_CASE("while a leader's term is not saved, its answers count and its orders do not") {
+  AgentCore core = Running();
+  REQUIRE(core.Accept(1, 4, At(101)));
+  REQUIRE(Count<SaveTerm>(core.TakeEffects()) == 1);
+  core.OnTermSaveFailed();
+  REQUIRE(core.Accept(1, 4, At(102)));
+  CHECK(Count<SaveTerm>(core.TakeEffects()) == 1);  // tried again
+  core.OnTermSaveFailed();
+  CHECK_FALSE(core.TakesOrders());
+  CHECK(Count<DropStream>(core.TakeEffects()) == 1);  // there they are said again
+  core.OnStream(2, At(103));
+  REQUIRE(core.Accept(2, 4, At(103)));
+  (void)core.TakeEffects();
+  CHECK(core.TakesOrders());
+  REQUIRE(core.Accept(2, 4, At(104)));
+  CHECK(Count<SaveTerm>(core.TakeEffects()) == 0);
+}
+
+TEST_CASE("a signal whose note failed is not sent; a stop is") {
+  AgentCore core = Running();
+  core.OnSignalAsked(kId, 200);
+  REQUIRE(Count<SignalRanks>(core.TakeEffects()) == 1);
+  core.OnSaveFailed(kId, "disk full");
+  CHECK_FALSE(core.IsSignalling(kId));
+  CHECK_FALSE(core.IsSignalled(kId, 200));
+  core.OnStop(kId, true, Duration(), At(101));
+  core.OnSaveFailed(kId, "disk full");
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
+}
+
+TEST_CASE("answers of a scheduler that names no number count for the oldest beat") {
+  AgentCore core = Running();
+  (void)core.OnHeartbeat(At(110));
+  (void)core.OnHeartbeat(At(120));
+  core.OnHeartbeatAnswered(0, At(121));
+  core.CheckIsolation(At(169));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 0);
+  core.OnHeartbeatAnswered(0, At(169));
+  core.OnHeartbeatAnswered(0, At(169));  // nothing was asked
+  core.CheckIsolation(At(179));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 0);
+  core.CheckIsolation(At(180));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
+}
+
+TEST_CASE("one task is looked at at a time, in turn") {
+  AgentCore core = Running();
+  REQUIRE(core.OnStart({.id = {8, 1, 0}}));
+  core.OnLaunched({8, 1, 0});
+  core.OnStopAgent(true, At(101));
+  (void)core.TakeEffects();
+  for (const TaskId& next : {kId, TaskId{8, 1, 0}, kId}) {
+    core.LookAgain(At(110));
+    const Effects effects = core.TakeEffects();
+    REQUIRE(effects.size() == 2);
+    CHECK(std::get<LookAtTask>(effects[1]).id == next);
+    core.OnLooked(next, next == kId ? At(105) : At(109));
+  }
+}
+
+TEST_CASE("a task whose record cannot be read is ended and reported until it is gone") {
+  AgentCore core(0, HeardAt(100));
+  core.AdoptUnread(kId, "unreadable", At(100));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
+  REQUIRE(core.AllReports(At(100)).size() == 1);
+  CHECK(core.AllReports(At(100)).at(0).state == HeldState::kStopping);
+  core.LookAgain(At(103));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 1);  // did not work: again
+  TaskNews news;
+  news.started = news.ended = news.released = true;
+  core.OnNews(kId, news, {}, At(104));
+  CHECK(core.AllReports(At(104)).at(0).outcome.reason == ExitReason::kLost);
+}
+
 TEST_CASE("a new stream after an isolation is obeyed; the isolation stands") {
   AgentCore core = Running();
   core.OnLost(1);
@@ -142,10 +227,12 @@ TEST_CASE("a task of another job that had the number makes room for the new one"
   CHECK(Count<DisownTask>(core.TakeEffects()) == 1);
   CHECK_FALSE(core.OnStart({.id = kId, .submitted_at = 9, .in_the_way = true}));
   CHECK(core.stream() == 1);
-  core.OnStraysGone();
+  core.OnStrayGone({9, 1, 0});  // another one's end makes no room here
+  CHECK(Count<DropStream>(core.TakeEffects()) == 0);
+  core.OnStrayGone(kId);
   CHECK(Count<DropStream>(core.TakeEffects()) == 1);  // on the next it is ordered again
   CHECK(core.OnStart({.id = kId, .submitted_at = 9}));
-  core.OnStraysGone();
+  core.OnStrayGone(kId);
   CHECK(Count<DropStream>(core.TakeEffects()) == 0);
 }
 
@@ -213,7 +300,7 @@ TEST_CASE("a stop of a task that is not here is answered: it never ran") {
 
 TEST_CASE("only what has ended is forgotten") {
   AgentCore core = Running();
-  core.OnForget(kId);
+  core.OnForget(kId, At(100));
   CHECK(core.TakeEffects().empty());
   TaskNews news;
   news.ended = true;
@@ -221,10 +308,16 @@ TEST_CASE("only what has ended is forgotten") {
   news.released = true;
   core.OnNews(kId, news, {}, At(101));
   (void)core.TakeEffects();
-  core.OnForget(kId);
+  core.LookAgain(At(103));
+  CHECK(core.TakeEffects().empty());
+  core.OnForget(kId, At(103));
   CHECK(Count<ClearTask>(core.TakeEffects()) == 1);
   core.OnCleared(kId, false);
   CHECK(core.Find(kId) != nullptr);
+  core.LookAgain(At(103));
+  CHECK(core.TakeEffects().empty());
+  core.LookAgain(At(104));  // not said again by the scheduler
+  CHECK(Count<ClearTask>(core.TakeEffects()) == 1);
   core.OnCleared(kId, true);
   CHECK(core.Find(kId) == nullptr);
 }

@@ -31,16 +31,22 @@ struct StopRanks {
   TaskId id;
   Duration grace;
 };
-// The job's own signal to ranks without the SDK.
+// The job's own signal to ranks without the SDK, while AgentCore::IsSignalling. Answered by
+// OnSignalSent.
 struct SignalRanks {
   TaskId id;
 };
-// Asks the runtime how the task stands; the answer comes as OnNews.
+// Asks the runtime how the task stands, which may take seconds. The answer comes as OnNews, its
+// end as OnLooked.
 struct LookAtTask {
   TaskId id;
 };
 // Its end was judged; the record is saved next.
 struct NoteEnd {
+  TaskId id;
+};
+// It is ended because this agent cannot go on with it. For people.
+struct NoteGivenUp {
   TaskId id;
 };
 // It is stopped because the scheduler has not answered for too long. For people.
@@ -53,11 +59,12 @@ struct NoteCutPage {
   int32_t rank = 0;  // in the job
 };
 // Ends the task, which the core has forgotten, and clears everything of it away: the scheduler
-// knows only another job's of the same number. OnStraysGone comes when nothing of it is left.
+// knows only another job's of the same number. OnStrayGone comes when nothing of it is left.
 struct DisownTask {
   TaskId id;
 };
-// Clears everything of the task away, its journal last. Answered by OnCleared.
+// Clears everything of the task away, its journal last. Answered by OnCleared; what failed is
+// tried again.
 struct ClearTask {
   TaskId id;
 };
@@ -75,6 +82,7 @@ struct EndAgreement {
 struct DropStream {
   uint64_t stream = 0;
 };
+// Its failure is told by AgentCore::OnTermSaveFailed.
 struct SaveTerm {
   uint64_t term = 0;
 };
@@ -91,6 +99,7 @@ using Effect = std::variant<SaveTask,
                             SignalRanks,
                             LookAtTask,
                             NoteEnd,
+                            NoteGivenUp,
                             NoteCutOff,
                             NoteCutPage,
                             DisownTask,

@@ -46,25 +46,53 @@ void TaskMachine::Withdraw(int64_t committed_step, Effects& out) {
 }
 
 void TaskMachine::Stop(bool kill, Duration grace, AgentTime now, Effects& out) {
-  const int64_t kill_at = now.wall_ns + (kill ? 0 : grace.nanos());
-  // Said again, or to take longer: nothing new. A shorter grace is: after a fault.
-  if (record_.exited || (stop_sent_ && !kill && kill_at >= record_.kill_at)) {
+  const int64_t grace_ns = kill ? 0 : grace.nanos();
+  const int64_t kill_at_ns = now.steady_ns + grace_ns;
+  // A kill is always obeyed, as one may have been lost; of stops, only a shorter one is news.
+  if (record_.exited || (!kill && kill_at_ns_ && kill_at_ns >= *kill_at_ns_)) {
     return;
   }
+  const int64_t kill_at = now.wall_ns + grace_ns;
   record_.kill_at = record_.stop_ordered ? std::min(record_.kill_at, kill_at) : kill_at;
   record_.stop_ordered = true;
-  stop_sent_ = true;
+  kill_at_ns_ = std::min(kill_at_ns_.value_or(INT64_MAX), kill_at_ns);
   out.emplace_back(SaveTask{record_.id});
   out.emplace_back(StopRanks{record_.id, kill ? Duration() : grace});
 }
 
-void TaskMachine::SignalToLeave(Effects& out) {
-  if (record_.exited || record_.suspend_signalled) {
+// What the record says is for judging: the agent may have died between the save and the signal. So
+// whether it was sent is known to this agent alone, and the leader asks until it was.
+void TaskMachine::SignalToLeave(int64_t deadline, Effects& out) {
+  if (IsSignalled(deadline)) {
     return;
   }
-  record_.suspend_signalled = true;
-  out.emplace_back(SaveTask{record_.id});
+  newly_signalled_ = !record_.suspend_signalled;
+  if (newly_signalled_) {
+    record_.suspend_signalled = true;
+    out.emplace_back(SaveTask{record_.id});
+  }
+  signalling_ = deadline;
   out.emplace_back(SignalRanks{record_.id});
+}
+
+void TaskMachine::OnSignalSent(bool sent) {
+  if (sent) {
+    signalled_ = signalling_;
+  }
+  signalling_.reset();
+}
+
+bool TaskMachine::IsSignalled(int64_t deadline) const {
+  return record_.exited || record_.stop_ordered || signalled_ == deadline;
+}
+
+// A signal that is not on record would make the job's failure of what it does to the ranks. What
+// else was to be saved is in the next save; stopping goes on.
+void TaskMachine::OnSaveFailed() {
+  if (signalling_ && newly_signalled_) {
+    record_.suspend_signalled = false;
+    signalling_.reset();
+  }
 }
 
 void TaskMachine::CutOff(AgentTime now, Effects& out) {
@@ -74,6 +102,25 @@ void TaskMachine::CutOff(AgentTime now, Effects& out) {
   record_.cut_off = true;
   out.emplace_back(NoteCutOff{record_.id});
   Stop(true, Duration(), now, out);
+}
+
+void TaskMachine::GiveUp(const std::string& why, AgentTime now, Effects& out) {
+  if (record_.exited) {
+    return;
+  }
+  if (!record_.stop_ordered) {
+    record_.given_up = why;
+    out.emplace_back(NoteGivenUp{record_.id});
+  }
+  Stop(true, Duration(), now, out);
+}
+
+void TaskMachine::Forget(AgentTime now, Effects& out) {
+  if (record_.exited) {
+    forgotten_ = true;
+    next_look_ns_ = now.steady_ns + kLookAgainNs;
+    out.emplace_back(ClearTask{record_.id});
+  }
 }
 
 // True when parking or saving made progress.
@@ -140,6 +187,7 @@ void TaskMachine::OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, E
   exits.started = news_.started;
   exits.lost = news_.lost;
   exits.error = news_.error;
+  exits.given_up = record_.given_up;
   exits.suspend_signalled = record_.suspend_signalled;
   exits.stop_ordered = record_.stop_ordered;
   // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.
@@ -152,17 +200,37 @@ void TaskMachine::OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, E
   out.emplace_back(SaveTask{record_.id});
 }
 
-// Each look may take the runtime seconds, so there is one a second.
+bool TaskMachine::IsOverdue(AgentTime now) const {
+  if (!record_.stop_ordered) {
+    return false;
+  }
+  return kill_at_ns_ ? now.steady_ns > *kill_at_ns_ + kLookAgainNs
+                     : now.wall_ns > record_.kill_at + kLookAgainNs;
+}
+
+bool TaskMachine::NeedsLook(AgentTime now) const {
+  const bool wanted = record_.exited ? forgotten_ : IsOverdue(now) || news_.ended;
+  return wanted && now.steady_ns >= next_look_ns_;
+}
+
 void TaskMachine::LookAgain(AgentTime now, Effects& out) {
-  const bool overdue = record_.stop_ordered && now.wall_ns > record_.kill_at + kLookAgainNs;
-  if (record_.exited || !(overdue || news_.ended) || now.steady_ns < next_look_ns_) {
+  if (!NeedsLook(now)) {
     return;
   }
-  next_look_ns_ = now.steady_ns + kLookAgainNs;
-  if (overdue) {
+  OnLooked(now);
+  if (record_.exited) {
+    out.emplace_back(ClearTask{record_.id});
+    return;
+  }
+  if (IsOverdue(now)) {
     out.emplace_back(StopRanks{record_.id, Duration()});
   }
   out.emplace_back(LookAtTask{record_.id});
+}
+
+// Each look may take the runtime seconds: the pause begins when it is over.
+void TaskMachine::OnLooked(AgentTime now) {
+  next_look_ns_ = now.steady_ns + kLookAgainNs;
 }
 
 HeldReport TaskMachine::MakeReport(AgentTime now) const {

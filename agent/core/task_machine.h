@@ -41,6 +41,7 @@ struct TaskRecord {
   int64_t saved_step = -1;
   int64_t saved_at = 0;
   int32_t cut_rank = -1;  // in the job; cut its page short while nobody had ordered a stop
+  std::string given_up;   // why its agent ended it; empty = it did not
   bool exited = false;
   TaskOutcome outcome;
   bool operator==(const TaskRecord&) const = default;
@@ -98,22 +99,35 @@ class TaskMachine {
 
   [[nodiscard]] const TaskRecord& record() const { return record_; }
   [[nodiscard]] bool exited() const { return record_.exited; }
-  [[nodiscard]] bool started() const { return news_.started; }
   void SetMemoryLimit(uint64_t bytes) { memory_limit_bytes_ = bytes; }
 
   // --- orders. committed_step: of the pages now, -1 = none ---
   void Suspend(const Notice& notice, int64_t committed_step, Effects& out);
   void Withdraw(int64_t committed_step, Effects& out);
   void Stop(bool kill, Duration grace, AgentTime now, Effects& out);
-  void SignalToLeave(Effects& out);
+  // deadline: that of the suspension, as its leader says it: one signal for each.
+  void SignalToLeave(int64_t deadline, Effects& out);
+  void OnSignalSent(bool sent);
+  [[nodiscard]] bool signalling() const { return signalling_.has_value(); }
+  // Nothing is left to do for this signal.
+  [[nodiscard]] bool IsSignalled(int64_t deadline) const;
+  void OnSaveFailed();
   // Its node's lease ran out.
   void CutOff(AgentTime now, Effects& out);
+  // This agent cannot go on with it: it is ended, and neither its job nor the node is to blame.
+  void GiveUp(const std::string& why, AgentTime now, Effects& out);
+  // When it has exited, until it is cleared away.
+  void Forget(AgentTime now, Effects& out);
 
   // --- what is seen ---
   void OnPages(const PagesSeen& pages, AgentTime now, Effects& out);
   void OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, Effects& out);
-  // Stops that did not work, and ends that are not proven, are tried again once a second.
+  // Stops that did not work, ends that are not proven and what was not cleared away are tried
+  // again, a second after the last look was over.
+  [[nodiscard]] bool NeedsLook(AgentTime now) const;
+  [[nodiscard]] int64_t next_look_ns() const { return next_look_ns_; }
   void LookAgain(AgentTime now, Effects& out);
+  void OnLooked(AgentTime now);
   // It could not be started, or was stopped before it was.
   void EndUnstarted(TaskOutcome outcome) {
     record_.exited = true;
@@ -129,12 +143,20 @@ class TaskMachine {
  private:
   [[nodiscard]] bool Observe(const PagesSeen& pages, AgentTime now);
   void EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out);
+  [[nodiscard]] bool IsOverdue(AgentTime now) const;
 
   TaskRecord record_;
   TaskNews news_;
   HeldReport reported_;  // what the scheduler was told last
   uint64_t memory_limit_bytes_ = 0;
-  bool stop_sent_ = false;  // by this agent: the next one says it again
+  // Of the stop that this agent has sent, in steady time: the system clock may step. A stop that
+  // is only on record is sent again.
+  std::optional<int64_t> kill_at_ns_;
+  // Deadlines of the suspensions whose signal is to be sent, and was sent by this agent.
+  std::optional<int64_t> signalling_;
+  std::optional<int64_t> signalled_;
+  bool newly_signalled_ = false;  // the record says it since the save that is under way
+  bool forgotten_ = false;
   int64_t next_look_ns_ = 0;
 };
 

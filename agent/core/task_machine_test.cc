@@ -51,11 +51,6 @@ TEST_CASE("every order is saved before it is carried out, and saying it again ch
   out.clear();
   task.Withdraw(-1, out);
   CHECK(out.empty());
-  task.SignalToLeave(out);
-  CHECK(Are<SaveTask, SignalRanks>(out));
-  out.clear();
-  task.SignalToLeave(out);
-  CHECK(out.empty());
   task.Stop(false, Duration::Seconds(10), At(1), out);
   CHECK(Are<SaveTask, StopRanks>(out));
   out.clear();
@@ -78,19 +73,61 @@ TEST_CASE("a kill overtakes a stop; a stop does not postpone a kill") {
   CHECK(heir.record().kill_at == At(2).wall_ns);
 }
 
-TEST_CASE("a stop under way may be told to take less long, not longer") {
+TEST_CASE("a stop that is to be shorter is said again, a longer one is not") {
   TaskMachine task = ATask();
   Effects out;
-  task.Stop(false, Duration::Seconds(30), At(1), out);
+  task.Stop(false, Duration::Seconds(60), At(1), out);
   out.clear();
   task.Stop(false, Duration::Seconds(5), At(2), out);
   REQUIRE(Are<SaveTask, StopRanks>(out));
   CHECK(std::get<StopRanks>(out[1]).grace == Duration::Seconds(5));
-  CHECK(task.record().kill_at == At(7).wall_ns);
   out.clear();
-  task.Stop(false, Duration::Seconds(30), At(3), out);
   task.Stop(false, Duration::Seconds(5), At(3), out);
   CHECK(out.empty());
+  CHECK(task.record().kill_at == At(7).wall_ns);
+}
+
+TEST_CASE("a signal is asked for until it was sent, once for each suspension") {
+  TaskMachine task = ATask();
+  Effects out;
+  task.SignalToLeave(100, out);
+  CHECK(Are<SaveTask, SignalRanks>(out));
+  task.OnSignalSent(false);
+  CHECK_FALSE(task.IsSignalled(100));
+  out.clear();
+  task.SignalToLeave(100, out);
+  CHECK(Are<SignalRanks>(out));
+  task.OnSignalSent(true);
+  CHECK(task.IsSignalled(100));
+  out.clear();
+  task.SignalToLeave(100, out);
+  CHECK(out.empty());
+  task.SignalToLeave(200, out);  // it was withdrawn, went on, and is to leave again
+  CHECK(Are<SignalRanks>(out));
+}
+
+TEST_CASE("an agent that died between noting a signal and sending it has an heir that sends it") {
+  TaskMachine task = ATask();
+  Effects out;
+  task.SignalToLeave(100, out);
+  TaskMachine heir(task.record());
+  CHECK(heir.record().suspend_signalled);
+  out.clear();
+  heir.SignalToLeave(100, out);
+  CHECK(Are<SignalRanks>(out));
+}
+
+TEST_CASE("a signal that could not be noted is not sent") {
+  TaskMachine task = ATask();
+  Effects out;
+  task.SignalToLeave(100, out);
+  REQUIRE(task.signalling());
+  task.OnSaveFailed();
+  CHECK_FALSE(task.signalling());
+  CHECK_FALSE(task.record().suspend_signalled);
+  out.clear();
+  task.SignalToLeave(100, out);
+  CHECK(Are<SaveTask, SignalRanks>(out));
 }
 
 TEST_CASE("a withdrawal after the commit is too late") {
@@ -189,6 +226,50 @@ TEST_CASE("a stop that does not work is tried again once a second") {
   task.LookAgain(At(13), out);
   REQUIRE(Are<StopRanks, LookAtTask>(out));
   CHECK(std::get<StopRanks>(out[0]).grace == Duration());
+}
+
+TEST_CASE("a step of the system clock does not make a stop overdue, but a restart counts by it") {
+  TaskMachine task = ATask();
+  Effects out;
+  task.Stop(false, Duration::Seconds(10), At(1), out);
+  out.clear();
+  AgentTime stepped = At(2);
+  stepped.wall_ns = At(600).wall_ns;
+  task.LookAgain(stepped, out);
+  CHECK(out.empty());
+  TaskMachine heir(task.record());
+  heir.LookAgain(stepped, out);
+  CHECK(Are<StopRanks, LookAtTask>(out));
+}
+
+TEST_CASE("the pause between looks begins when a look is over") {
+  TaskMachine task = ATask();
+  Effects out;
+  task.Stop(true, Duration(), At(1), out);
+  REQUIRE(task.NeedsLook(At(3)));
+  task.LookAgain(At(3), out);
+  task.OnLooked(At(9));  // the runtime took its time
+  out.clear();
+  task.LookAgain(At(9), out);
+  CHECK(out.empty());
+  task.LookAgain(At(10), out);
+  CHECK(Are<StopRanks, LookAtTask>(out));
+}
+
+TEST_CASE("what is given up is ended and lost; a stop that was ordered before outranks that") {
+  TaskMachine task = ATask();
+  Effects out;
+  task.GiveUp("no pages", At(1), out);
+  CHECK(Are<NoteGivenUp, SaveTask, StopRanks>(out));
+  CHECK(task.MakeReport(At(1)).state == HeldState::kStopping);
+  task.OnNews(Exits(0, false), {}, At(2), out);
+  CHECK(task.record().outcome.reason == ExitReason::kLost);
+  CHECK(task.record().outcome.message == "no pages");
+  TaskMachine stopped = ATask();
+  stopped.Stop(false, Duration::Seconds(10), At(1), out);
+  stopped.GiveUp("no pages", At(2), out);
+  stopped.OnNews(Exits(1, false), {}, At(3), out);
+  CHECK(stopped.record().outcome.reason == ExitReason::kStopped);
 }
 
 TEST_CASE("a report's time is that of its state") {

@@ -70,6 +70,9 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
   if (exits.lost) {
     return {ExitReason::kLost, 0, 0, -1, "its supervisor vanished"};
   }
+  if (!exits.given_up.empty()) {
+    return {ExitReason::kLost, 0, 0, -1, exits.given_up};
+  }
   if (!exits.started) {
     if (exits.cut_off) {
       return {ExitReason::kCutOff, 0, 0, -1, kCutOffMessage};

@@ -39,6 +39,7 @@ struct TaskExits {
   bool cut_off = false;            // ended because the node's lease ran out
   int32_t cut_rank = -1;           // cut its shared page short and was ended for it; -1 = none
   std::string error;               // why it could not start
+  std::string given_up;            // why its agent could not go on with it; empty = it could
   uint64_t memory_limit_bytes = 0;
 };
 

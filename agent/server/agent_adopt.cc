@@ -1,5 +1,6 @@
 // Taking up what an earlier agent left running.
 
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -8,13 +9,19 @@
 #include "common/log/log.h"
 
 namespace tide::agent {
+namespace {
+
+constexpr int64_t kStraysAtATimeNs = 500'000'000;
+constexpr int64_t kStrayPauseNs = 1'000'000'000;
+
+}  // namespace
 
 Status AgentLoop::Adopt() {
   TIDE_ASSIGN(const std::vector<std::string> on_disk, runtime_->List());
   const std::set<std::string> known(on_disk.begin(), on_disk.end());
   TIDE_ASSIGN(const std::vector<std::string> held, ListHeld(config_.state_dir));
   for (const std::string& key : held) {
-    TIDE_TRY(AdoptTask(key, known.contains(key)));
+    AdoptTask(key, known.contains(key));
   }
   std::set<std::string> adopted;
   for (const auto& [id, task] : held_) {
@@ -33,62 +40,117 @@ Status AgentLoop::Adopt() {
 }
 
 // in_runtime: the runtime has it; else it was noted but not started, or could not be.
-Status AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
+void AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
   auto read = ReadHeld(config_.state_dir, key);
   if (!read) {
-    log::Failure("Journal of a task is not readable, ending it",
-                 {{"Task", key}, {"Error", read.error().message}});
-    RemoveHeld(config_.state_dir, key);
-    return {};
+    AdoptUnread(key, in_runtime, read.error());
+    return;
   }
   const TaskId id = read->record.id;
   const tide::v1::JobSpec& spec = read->start.spec();
   if (!core_.Adopt(std::move(read->record), in_runtime, spec.memory_bytes_per_node())) {
     RemoveHeld(config_.state_dir, key);
-    return {};
+    return;
   }
   HeldTask& task = held_[id];
   task.start = std::move(read->start);
   task.key = key;
   if (!in_runtime) {
-    return {};  // its end is reported until it is forgotten
+    return;  // its end is reported until it is forgotten
   }
-  const uint32_t ranks = task.start.spec().ranks_per_node();
-  TIDE_ASSIGN(auto pages,
-              TaskPages::Open(RunDir(config_, key), ranks, config_.job_uid, config_.job_gid));
-  task.pages = std::move(pages);
-  book_.Put(key, task.pages);
-  if (core_.Find(id)->exited()) {
-    task.pages->SetRanksGone(ranks);
-    return {};
+  AdoptPages(task);
+  if (!core_.Find(id)->exited()) {
+    AdoptStatus(task);
   }
-  TIDE_TRY(sockets_.Add(key, RunDir(config_, key)));
-  SetAlive(key, true);
-  TIDE_ASSIGN(const TaskStatus status, runtime_->Query(key));
-  UpdateStatus(task, status);
-  log::Info("Task adopted", {{"Task", key}, {"Running", status.started}});
-  return {};
 }
 
-// Tasks without an order: until nothing of them is left.
-void AgentLoop::EndStrays() {
-  std::erase_if(strays_, [this](const std::string& key) {
-    (void)runtime_->Kill(key);
-    const Status removed = runtime_->Remove(key, true);
-    if (!removed && removed.error().code != ErrorCode::kNotFound) {
-      return false;
+// What runs is reported until it is proven gone: the scheduler starts elsewhere what a Hello does
+// not name.
+void AgentLoop::AdoptUnread(const std::string& key, bool in_runtime, const Error& error) {
+  log::Failure("Journal of a task is not readable", {{"Task", key}, {"Error", error.message}});
+  const bool corrupt = error.code == ErrorCode::kCorrupt;
+  const auto id = ParseTaskKey(key);
+  if (!in_runtime || !id) {
+    if (corrupt) {
+      RemoveHeld(config_.state_dir, key);
     }
-    janitor_.Discard(key);
-    ClearRunDir(config_, key);
-    return true;
-  });
-  if (strays_.empty()) {
-    core_.OnStraysGone();
-    Act();
+    return;
   }
+  HeldTask& task = held_[*id];
+  task.start.set_job_id(id->job);
+  task.start.set_epoch(id->epoch);
+  task.start.set_task(id->task);
+  task.key = key;
+  task.unread = !corrupt;
+  core_.AdoptUnread(*id, "its agent could not read what it had noted of it", Now());
+  AdoptStatus(task);
+}
+
+void AgentLoop::AdoptPages(HeldTask& task) {
+  const TaskId id = IdOf(task.start);
+  const uint32_t ranks = task.start.spec().ranks_per_node();
+  auto pages = TaskPages::Open(RunDir(config_, task.key), ranks, config_.job_uid, config_.job_gid);
+  if (!pages) {
+    core_.GiveUp(id, "its agent could not open its pages: " + pages.error().message, Now());
+    return;
+  }
+  task.pages = *std::move(pages);
+  book_.Put(task.key, task.pages);
+  if (core_.Find(id)->exited()) {
+    task.pages->SetRanksGone(ranks);
+  } else if (const Status added = sockets_.Add(task.key, RunDir(config_, task.key)); !added) {
+    // It only hurries: without it the pages are read a little later.
+    log::Warning("No socket for ranks", {{"Task", task.key}, {"Error", added.error().message}});
+  }
+}
+
+void AgentLoop::AdoptStatus(HeldTask& task) {
+  SetAlive(task.key, true);
+  const auto status = runtime_->Query(task.key);
+  if (!status) {
+    core_.GiveUp(IdOf(task.start),
+                 "its agent could not learn how it stands: " + status.error().message,
+                 Now());
+    return;
+  }
+  UpdateStatus(task, *status);
+  log::Info("Task adopted", {{"Task", task.key}, {"Running", status->started}});
+}
+
+// Tasks without an order, until nothing of them is left: all once a second, in turn, but each may
+// take the runtime seconds.
+void AgentLoop::EndStrays() {
+  const int64_t until = MonotonicNanos() + kStraysAtATimeNs;
+  auto it = strays_.upper_bound(last_stray_);
+  while (it != strays_.end() && MonotonicNanos() < until) {
+    last_stray_ = *it;
+    it = EndStray(*it) ? strays_.erase(it) : std::next(it);
+    BeatIfDue();
+  }
+  if (it == strays_.end()) {
+    last_stray_.clear();
+    next_stray_ns_ = MonotonicNanos() + kStrayPauseNs;
+  }
+  Act();
+}
+
+bool AgentLoop::EndStray(const std::string& key) {
+  (void)runtime_->Kill(key);
+  BeatIfDue();
+  const Status removed = runtime_->Remove(key, true);
+  if (!removed && removed.error().code != ErrorCode::kNotFound) {
+    return false;
+  }
+  janitor_.Discard(key);
+  ClearRunDir(config_, key);
+  if (const auto id = ParseTaskKey(key)) {
+    core_.OnStrayGone(*id);
+  }
+  return true;
 }
 
 void AgentLoop::EndStraysSoon() {
+  last_stray_.clear();
   next_stray_ns_ = 0;
   scan_now_ = true;
 }

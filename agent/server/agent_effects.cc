@@ -13,6 +13,7 @@ void AgentLoop::Act() {
   for (Effects due = core_.TakeEffects(); !due.empty(); due = core_.TakeEffects()) {
     for (const Effect& effect : due) {
       std::visit([this](const auto& each) { Do(each); }, effect);
+      BeatIfDue();
     }
   }
 }
@@ -20,7 +21,7 @@ void AgentLoop::Act() {
 void AgentLoop::Do(const SaveTask& effect) {
   const TaskMachine* task = core_.Find(effect.id);
   const HeldTask* held = FindHeld(effect.id);
-  if (task == nullptr || held == nullptr) {
+  if (task == nullptr || held == nullptr || (held->unread && !task->exited())) {
     return;
   }
   const Status written = WriteHeld(config_.state_dir, {held->start, task->record()});
@@ -57,6 +58,7 @@ Status AgentLoop::Launch(HeldTask& task, AgentCore::Fault& fault) {
                                                          : AgentCore::Fault::kJob;
     return std::unexpected(plan.error());
   }
+  BeatIfDue();
   TIDE_ASSIGN(
       auto pages,
       TaskPages::Open(
@@ -79,10 +81,15 @@ void AgentLoop::Do(const StopRanks& effect) {
 }
 
 void AgentLoop::Do(const SignalRanks& effect) {
+  if (!core_.IsSignalling(effect.id)) {
+    return;  // it could not be saved
+  }
   const HeldTask& task = *FindHeld(effect.id);
   const int signal = task.start.spec().suspend_signal();
   log::Info("Task asked to leave by signal", {{"Task", task.key}, {"Signal", signal}});
-  if (const Status sent = runtime_->Signal(task.key, signal); !sent) {
+  const Status sent = runtime_->Signal(task.key, signal);
+  core_.OnSignalSent(effect.id, sent.has_value());
+  if (!sent) {
     log::Warning("Signal not delivered", {{"Task", task.key}, {"Error", sent.error().message}});
   }
 }
@@ -95,6 +102,7 @@ void AgentLoop::Do(const LookAtTask& effect) {
   if (const auto status = runtime_->Query(task->key)) {
     UpdateStatus(*task, *status);
   }
+  core_.OnLooked(effect.id, Now());
 }
 
 void AgentLoop::Do(const NoteEnd& effect) {
@@ -105,6 +113,11 @@ void AgentLoop::Do(const NoteEnd& effect) {
   }
   log::Info("Task exited", {{"Task", task.key}, {"Outcome", outcome.message}});
   SetAlive(task.key, false);
+}
+
+void AgentLoop::Do(const NoteGivenUp& effect) {
+  log::Failure("Task cannot be held on to, ending it",
+               {{"Task", TaskKey(effect.id)}, {"Error", core_.Find(effect.id)->record().given_up}});
 }
 
 void AgentLoop::Do(const NoteCutOff& effect) {
@@ -123,6 +136,7 @@ void AgentLoop::Do(const DisownTask& effect) {
   book_.Remove(key);
   sockets_.Remove(key);
   SetAlive(key, false);
+  ForgetSignal(key);
   RemoveHeld(config_.state_dir, key);
   held_.erase(effect.id);
   strays_.insert(key);
@@ -141,6 +155,7 @@ void AgentLoop::Do(const ClearTask& effect) {
     return;
   }
   janitor_.Discard(key);
+  ForgetSignal(key);
   ClearRunDir(config_, key);  // of a task that the runtime never had
   RemoveHeld(config_.state_dir, key);
   held_.erase(effect.id);
@@ -178,18 +193,22 @@ void AgentLoop::Do(const DropStream& effect) {
 }
 
 void AgentLoop::Do(const SaveTerm& effect) {
-  SaveNumber("term", effect.term);
+  if (!SaveNumber("term", effect.term)) {
+    core_.OnTermSaveFailed();
+  }
 }
 
 void AgentLoop::Do(const SaveHelloNumber& effect) {
-  SaveNumber("hello", effect.number);
+  (void)SaveNumber("hello", effect.number);  // the next agent has the clock
 }
 
-void AgentLoop::SaveNumber(const std::string& file, uint64_t number) {
+bool AgentLoop::SaveNumber(const std::string& file, uint64_t number) {
   const std::string path = config_.state_dir + "/" + file;
-  if (const Status saved = WriteFileDurably(path, std::to_string(number)); !saved) {
+  const Status saved = WriteFileDurably(path, std::to_string(number));
+  if (!saved) {
     log::Failure("Number not saved", {{"Path", path}, {"Error", saved.error().message}});
   }
+  return saved.has_value();
 }
 
 void AgentLoop::Do(const SaveContact& effect) {

@@ -88,7 +88,8 @@ HeldTask* AgentLoop::FindHeld(const TaskId& id) {
 
 void AgentLoop::WaitForWork() {
   const int64_t now = MonotonicNanos();
-  const int64_t next = std::min(next_heartbeat_ns_, next_scan_ns_);
+  const int64_t next_beat = core_.welcomed() ? next_heartbeat_ns_ : next_check_ns_;
+  const int64_t next = std::min({next_beat, next_check_ns_, next_scan_ns_});
   const int64_t wait_ms = scan_now_ ? 0 : std::max<int64_t>(0, (next - now) / kNsPerMs + 1);
   std::array<pollfd, 4> fds = {{{wake_.get(), POLLIN, 0},
                                 {runtime_->EventFd(), POLLIN, 0},
@@ -118,9 +119,9 @@ void AgentLoop::Run() {
       next_scan_ns_ = MonotonicNanos() + core_.ScanInterval().nanos();
     }
     ReportChanges();
-    if (now >= next_heartbeat_ns_) {
-      next_heartbeat_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
-      SendHeartbeat();
+    BeatIfDue();
+    if (now >= next_check_ns_) {
+      next_check_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
       core_.CheckIsolation(Now());
       Act();
     }
@@ -150,11 +151,28 @@ void AgentLoop::SetAlive(const std::string& key, bool alive) {
   }
 }
 
-void AgentLoop::SignalTask(const TaskId& id) {
-  Post([this, id] {
-    core_.OnSignalAsked(id);
+bool AgentLoop::SignalTask(const TaskId& id, int64_t deadline) {
+  {
+    const MutexLock lock(mutex_);
+    const auto sent = signalled_.find(TaskKey(id));
+    if (sent != signalled_.end() && sent->second == deadline) {
+      return true;
+    }
+  }
+  Post([this, id, deadline] {
+    core_.OnSignalAsked(id, deadline);
     Act();
+    if (core_.IsSignalled(id, deadline)) {
+      const MutexLock lock(mutex_);
+      signalled_[TaskKey(id)] = deadline;
+    }
   });
+  return false;
+}
+
+void AgentLoop::ForgetSignal(const std::string& key) {
+  const MutexLock lock(mutex_);
+  signalled_.erase(key);
 }
 
 // --- reporting ------------------------------------------------------------------------------
@@ -171,6 +189,10 @@ void AgentLoop::OnLost(uint64_t stream) {
 
 void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& message) {
   const bool current = stream == core_.stream();
+  if (current && message.has_refused()) {
+    OnRefused(message.refused());  // also by one whose term is lower than what was seen here
+    return;
+  }
   if (!core_.Accept(stream, message.term(), Now())) {
     if (current) {
       const bool left = core_.stream() == 0;
@@ -188,6 +210,7 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
                     Now());
     Act();
     next_heartbeat_ns_ = 0;  // the first beat goes out
+    next_check_ns_ = 0;
     refusal_.clear();
     for (const tide::v1::TaskRef& stranger : message.welcome().strangers()) {
       core_.OnStranger(IdOf(stranger));
@@ -195,10 +218,7 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     Act();
     AcknowledgeFaults(message.welcome().faults_taken());
     log::Info("Joined", {{"Node", config_.name}, {"Term", message.term()}});
-  } else if (message.has_refused() && message.refused().message() != refusal_) {
-    refusal_ = message.refused().message();  // tried again for ever, said once
-    log::Failure("Refused by the scheduler", {{"Reason", message.refused().message()}});
-  } else if (message.has_ack() && message.ack().heartbeat() > 0) {
+  } else if (message.has_ack() && message.ack().seq() == 0) {
     core_.OnHeartbeatAnswered(message.ack().heartbeat(), Now());
     Act();
   } else if (message.has_ack()) {
@@ -208,8 +228,17 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
       AcknowledgeFaults(it->second);
       faults_in_report_.erase(it);
     }
-  } else if (message.has_command()) {
+  } else if (message.has_command() && core_.TakesOrders()) {
     Carry(message.command());
+  }
+  Act();
+}
+
+void AgentLoop::OnRefused(const tide::v1::Refused& refused) {
+  core_.OnRefused(refused.newest_hello());
+  if (refused.message() != refusal_) {
+    refusal_ = refused.message();  // tried again for ever, said once
+    log::Failure("Refused by the scheduler", {{"Reason", refused.message()}});
   }
 }
 
@@ -292,16 +321,22 @@ void AgentLoop::SendReport(tide::v1::Report report, size_t faults) {
   link_->Send(core_.stream(), std::move(message));
 }
 
-void AgentLoop::SendHeartbeat() {
-  if (!core_.welcomed()) {
-    return;
+void AgentLoop::BeatIfDue() {
+  const int64_t now = MonotonicNanos();
+  if (core_.welcomed() && now >= next_heartbeat_ns_) {
+    next_heartbeat_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
+    SendHeartbeat();
   }
+}
+
+void AgentLoop::SendHeartbeat() {
   tide::v1::AgentMessage message;
   tide::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   heartbeat->set_sent_at(SystemNow().unix_nanos());
   heartbeat->set_number(core_.OnHeartbeat(Now()));
   for (const auto& [id, task] : held_) {
-    if (core_.Find(id)->exited() || !task.pages || !task.pages->AnyAttached()) {
+    const TaskMachine* machine = core_.Find(id);  // none while it is being disowned
+    if (machine == nullptr || machine->exited() || !task.pages || !task.pages->AnyAttached()) {
       continue;
     }
     tide::v1::Progress* progress = heartbeat->add_progress();

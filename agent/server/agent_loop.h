@@ -51,7 +51,8 @@ class AgentLoop {
   void Post(std::function<void()> action);
 
   // Any thread.
-  void SignalTask(const TaskId& id);
+  // Has the task sent the suspend signal, once for each `deadline`. False: not delivered yet.
+  [[nodiscard]] bool SignalTask(const TaskId& id, int64_t deadline);
   [[nodiscard]] bool IsOver(const std::string& key);
 
   // Link callbacks, posted by their owner.
@@ -75,6 +76,7 @@ class AgentLoop {
   void Do(const SignalRanks& effect);
   void Do(const LookAtTask& effect);
   void Do(const NoteEnd& effect);
+  void Do(const NoteGivenUp& effect);
   void Do(const NoteCutOff& effect);
   void Do(const NoteCutPage& effect);
   void Do(const DisownTask& effect);
@@ -84,13 +86,17 @@ class AgentLoop {
   void Do(const DropStream& effect);
   void Do(const SaveTerm& effect);
   void Do(const SaveHelloNumber& effect);
-  void SaveNumber(const std::string& file, uint64_t number);
+  [[nodiscard]] bool SaveNumber(const std::string& file, uint64_t number);
   void Do(const SaveContact& effect);
   [[nodiscard]] Status Launch(HeldTask& task, AgentCore::Fault& fault);
 
   // --- taking up tasks (agent_adopt.cc) ---
-  [[nodiscard]] Status AdoptTask(const std::string& key, bool in_runtime);
+  void AdoptTask(const std::string& key, bool in_runtime);
+  void AdoptUnread(const std::string& key, bool in_runtime, const Error& error);
+  void AdoptPages(HeldTask& task);
+  void AdoptStatus(HeldTask& task);
   void EndStrays();
+  [[nodiscard]] bool EndStray(const std::string& key);
   void EndStraysSoon();
 
   // --- watching (agent_watch.cc) ---
@@ -105,7 +111,11 @@ class AgentLoop {
   void ReportChanges();
   void SendReport(tide::v1::Report report, size_t faults);
   void AcknowledgeFaults(size_t count);
+  void OnRefused(const tide::v1::Refused& refused);
   void SendHeartbeat();
+  // When it is time. Also between calls that may take seconds: a node that is silent for longer
+  // counts as lost.
+  void BeatIfDue();
   void SendHello();
 
   // --- the loop ---
@@ -115,6 +125,7 @@ class AgentLoop {
   // Null for a task that is not held, or was not started here.
   HeldTask* FindHeld(const TaskId& id);
   void SetAlive(const std::string& key, bool alive);
+  void ForgetSignal(const std::string& key);
 
   const AgentConfig config_;
   const rpc::ClusterToken token_;
@@ -142,16 +153,19 @@ class AgentLoop {
   uint64_t next_seq_ = 1;
   std::map<uint64_t, size_t> faults_in_report_;  // by sequence number
   size_t faults_sent_ = 0;
-  std::string refusal_;  // said already
+  std::string refusal_;     // said already
+  std::string last_stray_;  // looked at in this round
   int64_t next_stray_ns_ = 0;
   int64_t next_heartbeat_ns_ = 0;
+  int64_t next_check_ns_ = 0;  // of the lease
   int64_t next_scan_ns_ = 0;
   bool scan_now_ = false;
 
   Fd wake_;  // eventfd
   Mutex mutex_;
   std::deque<std::function<void()>> posted_ TIDE_GUARDED_BY(mutex_);
-  std::set<std::string> alive_ TIDE_GUARDED_BY(mutex_);  // may still write; for IsOver
+  std::set<std::string> alive_ TIDE_GUARDED_BY(mutex_);               // may still write; for IsOver
+  std::map<std::string, int64_t> signalled_ TIDE_GUARDED_BY(mutex_);  // by key: for SignalTask
   bool stopping_ = false;
   bool stop_tasks_ = false;
 };

@@ -39,7 +39,7 @@ void AgentLoop::Carry(const tide::v1::Command& command) {
       break;
     }
     case tide::v1::Command::kForget:
-      core_.OnForget(IdOf(command.forget()));
+      core_.OnForget(IdOf(command.forget()), Now());
       break;
     case tide::v1::Command::kValidate:
       Validate(command.validate());

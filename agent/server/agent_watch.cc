@@ -12,7 +12,6 @@ namespace {
 
 // A rank waiting at an armed step gives up after 10 s (docs/rank-protocol.md); its agent before.
 constexpr int64_t kArmedSilenceNs = 9'000'000'000;
-constexpr int64_t kLookAgainNs = 1'000'000'000;
 
 }  // namespace
 
@@ -35,7 +34,9 @@ void AgentLoop::UpdateStatus(HeldTask& task, const TaskStatus& status) {
   task.status = status;
   const auto gone = std::count_if(
       status.ranks.begin(), status.ranks.end(), [](const RankStatus& rank) { return rank.exited; });
-  task.pages->SetRanksGone(static_cast<uint32_t>(gone));
+  if (task.pages) {
+    task.pages->SetRanksGone(static_cast<uint32_t>(gone));
+  }
   if ((status.finished || status.lost) && !status.released) {
     log::Warning("Task is over but not released", {{"Task", task.key}, {"Error", status.error}});
   }
@@ -78,7 +79,6 @@ void AgentLoop::LookAgain() {
   Act();
   if (!strays_.empty() && MonotonicNanos() >= next_stray_ns_) {
     EndStrays();
-    next_stray_ns_ = MonotonicNanos() + kLookAgainNs;
   }
 }
 

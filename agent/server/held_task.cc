@@ -42,6 +42,7 @@ Status WriteHeld(const std::string& state_dir, const JournalEntry& entry) {
       {"saved_step", record.saved_step},
       {"saved_at", record.saved_at},
       {"cut_rank", record.cut_rank},
+      {"given_up", record.given_up},
   };
   if (record.exited) {
     json["exit"] = {{"reason", static_cast<int>(record.outcome.reason)},
@@ -75,6 +76,7 @@ Result<JournalEntry> ReadHeld(const std::string& state_dir, const std::string& k
     record.saved_at = json.at("saved_at");
     record.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
     record.cut_off = json.value("cut_off", false);
+    record.given_up = json.value("given_up", "");
     record.suspend_until = json.value("suspend_until", record.suspend_deadline);
     if (const auto exit = json.find("exit"); exit != json.end()) {
       record.exited = true;

@@ -18,6 +18,7 @@ struct HeldTask {
   std::string key;
   std::shared_ptr<TaskPages> pages;
   TaskStatus status;
+  bool unread = false;  // its journal could not be read, but perhaps another time: it is kept
 };
 
 // What the journal keeps of a task.

@@ -30,6 +30,7 @@ TEST_CASE("the journal gives back what was written") {
   entry.record.saved_step = 39;
   entry.record.saved_at = 7;
   entry.record.cut_rank = 3;
+  entry.record.given_up = "no pages";
   REQUIRE(WriteHeld(dir.path(), entry));
   CHECK(ListHeld(dir.path()).value() == std::vector<std::string>{"7.2.0"});
   auto read = ReadHeld(dir.path(), "7.2.0");

@@ -69,12 +69,13 @@ class PeerService final : public tide::v1::AgentPeer::Service {
       return rpc::ToGrpc({ErrorCode::kNotFound, "task " + key + " is not here"}, context);
     }
     const auto verb = static_cast<AgreeVerb>(request->verb());
-    if (verb == AgreeVerb::kSignal) {
-      options_.signal_task(IdOf(*request));
-    }
     const int64_t deadline = LocalDeadline(request->deadline(), request->remaining_ms());
     const AgreeReply reply =
         pages->Hold({verb, request->at_step(), {}, request->round()}, deadline);
+    if (verb == AgreeVerb::kSignal && reply.answered &&
+        !options_.signal_task(IdOf(*request), request->deadline())) {
+      return rpc::ToGrpc({ErrorCode::kUnavailable, "task " + key + " has no signal yet"}, context);
+    }
     response->set_min_step(reply.min_step);
     response->set_max_step(reply.max_step);
     response->set_any_attached(reply.any_attached);

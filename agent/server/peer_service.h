@@ -1,6 +1,7 @@
 #pragma once
 // What an agent serves: rounds of the agreement for its peers, logs for the API.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,8 +20,9 @@ struct PeerServiceOptions {
   TaskBook& book;
   rpc::ClusterToken token;
   std::string state_dir;
-  // Sends a task the signal that asks ranks without the SDK to leave. Any thread.
-  std::function<void(const TaskId& id)> signal_task;
+  // Sees to it that a task gets the signal that asks ranks without the SDK to leave, once for each
+  // `deadline`. False: not delivered yet, ask again. Any thread.
+  std::function<bool(const TaskId& id, int64_t deadline)> signal_task;
   // Has the task written all it ever will? Any thread.
   std::function<bool(const std::string& key)> is_over;
 };

@@ -177,6 +177,9 @@ TEST_CASE("rounds of the agreement") {
   REQUIRE(agree(tide::v1::AGREE_VERB_SIGNAL, -1, response).ok());
   CHECK(served.peer.signals == 1);
   CHECK(served.peer.signalled == "7.2.0");
+  served.peer.delivers = false;  // not answered: the leader asks again
+  CHECK(agree(tide::v1::AGREE_VERB_SIGNAL, -1, response).error_code() ==
+        grpc::StatusCode::UNAVAILABLE);
 
   CHECK(agree(0, -1, response).error_code() == grpc::StatusCode::INVALID_ARGUMENT);
   CHECK(agree(17, -1, response).error_code() == grpc::StatusCode::INVALID_ARGUMENT);

@@ -11,12 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <system_error>
 
 #include "agent/runtime/task_folder.h"
 #include "common/base/file.h"
@@ -262,6 +264,18 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
 
 std::string TaskKey(const TaskId& id) {
   return std::to_string(id.job) + "." + std::to_string(id.epoch) + "." + std::to_string(id.task);
+}
+
+Result<TaskId> ParseTaskKey(const std::string& key) {
+  TaskId id;
+  const char* end = key.data() + key.size();
+  const auto job = std::from_chars(key.data(), end, id.job);
+  const auto epoch = std::from_chars(std::min(job.ptr + 1, end), end, id.epoch);
+  const auto task = std::from_chars(std::min(epoch.ptr + 1, end), end, id.task);
+  if (task.ec != std::errc() || TaskKey(id) != key) {
+    return Fail(ErrorCode::kInvalidArgument, key + " is not of the form JOB.EPOCH.TASK");
+  }
+  return id;
 }
 
 std::string RunDir(const AgentConfig& config, const std::string& key) {

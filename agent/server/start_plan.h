@@ -11,6 +11,9 @@ namespace tide::agent {
 // "<job>.<epoch>.<task>"
 [[nodiscard]] std::string TaskKey(const TaskId& id);
 
+// Errors: kInvalidArgument for what TaskKey does not give.
+[[nodiscard]] Result<TaskId> ParseTaskKey(const std::string& key);
+
 // Of any order or request that names a task.
 template <typename Message>
 [[nodiscard]] TaskId IdOf(const Message& message) {

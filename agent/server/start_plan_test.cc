@@ -67,6 +67,17 @@ TEST_CASE("a rank's environment is complete") {
   CHECK(plan->ranks[1].env.contains("PATH"));
 }
 
+TEST_CASE("a task is found by its key, and by no other text") {
+  const TaskId id{7, 2, 4'294'967'295};
+  CHECK(ParseTaskKey(TaskKey(id)).value() == id);
+  for (const char* key :
+       {"", "7", "7.2", "7.2.", "7.2.0 ", "07.2.0", "7.2.-1", "7.2.0.1", "a.b.c", "7,2,0"}) {
+    CAPTURE(key);
+    CHECK_FALSE(ParseTaskKey(key));
+  }
+  CHECK_FALSE(ParseTaskKey("7.2.4294967296"));
+}
+
 TEST_CASE("two jobs of one number have two checkpoint folders") {
   const TestDir dir;
   const AgentConfig config = TestConfig(dir);

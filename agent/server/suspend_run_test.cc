@@ -181,6 +181,17 @@ TEST_CASE("ranks without the SDK get their signal") {
   CHECK(gang.peers[1].signals == 1);
 }
 
+TEST_CASE("a peer that has not delivered the signal is asked again") {
+  Gang gang;
+  gang.peers[1].delivers = false;
+  const auto run = gang.Suspend();
+  REQUIRE(Eventually([&] { return gang.peers[1].signals > 1; }));
+  CHECK_FALSE(gang.over);
+  gang.peers[1].delivers = true;
+  REQUIRE(Eventually([&] { return gang.over.load(); }));
+  CHECK(gang.last_phase == Phase::kSignalled);
+}
+
 TEST_CASE("after the deadline the run gives up and says so") {
   Gang gang;
   gang.peers[1].Stop();

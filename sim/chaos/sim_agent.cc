@@ -122,11 +122,12 @@ void SimAgent::Adopt() {
 void SimAgent::EndStrays() {
   std::erase_if(strays_, [this](const TaskId& id) {
     machine_.Stop(id, Duration());
-    return machine_.Remove(id);
+    if (!machine_.Remove(id)) {
+      return false;
+    }
+    core_->OnStrayGone(id);
+    return true;
   });
-  if (strays_.empty()) {
-    core_->OnStraysGone();
-  }
 }
 
 void SimAgent::Crash(std::string_view why) {
@@ -223,7 +224,12 @@ bool SimAgent::Do(const agent::Effect& effect) {
               machine_.Stop(each.id, each.grace);
             }
           },
-          [this](const agent::SignalRanks& each) { machine_.Signal(each.id); },
+          [this](const agent::SignalRanks& each) {
+            if (core_->IsSignalling(each.id)) {
+              machine_.Signal(each.id);
+              core_->OnSignalSent(each.id, true);
+            }
+          },
           [this](const agent::LookAtTask& each) {
             if (machine_.Find(each.id) != nullptr) {
               const std::vector<agent::RankView> views = machine_.ReadPages(each.id);
@@ -232,6 +238,7 @@ bool SimAgent::Do(const agent::Effect& effect) {
                             {views, machine_.Find(each.id)->committed_step},
                             Now());
             }
+            core_->OnLooked(each.id, Now());
           },
           [this](const agent::NoteEnd& each) {
             const agent::TaskOutcome& outcome = core_->Find(each.id)->record().outcome;
@@ -240,6 +247,9 @@ bool SimAgent::Do(const agent::Effect& effect) {
                            {"job", each.id.job},
                            {"epoch", each.id.epoch},
                            {"reason", static_cast<uint64_t>(outcome.reason)}});
+          },
+          [this](const agent::NoteGivenUp& each) {
+            context_.Note("agent: given up", {{"node", machine_.node()}, {"job", each.id.job}});
           },
           [this](const agent::NoteCutOff& each) {
             context_.Note("agent: cut off", {{"node", machine_.node()}, {"job", each.id.job}});

@@ -65,7 +65,8 @@ class SimAgent {
   void NextRound(const TaskId& id, uint64_t serial);
   void HoldRound(const TaskId& id, uint64_t serial);
   [[nodiscard]] std::optional<agent::AgreeReply> AnswerPeer(const TaskId& id,
-                                                            const agent::AgreeRound& round);
+                                                            const agent::AgreeRound& round,
+                                                            int64_t deadline);
   void EndRound(const std::shared_ptr<Round>& round);
   void OnAgreementOver(const TaskId& id, uint64_t serial);
 

@@ -76,7 +76,9 @@ void SimAgent::OnMessage(uint64_t stream, const ToAgent& message) {
       xids_.erase(xids_.begin(), xids_.begin() + static_cast<std::ptrdiff_t>(message.xids_taken));
       break;
     case ToAgent::Kind::kAck:
-      core_->OnHeartbeatAnswered(message.heartbeat, Now());
+      if (message.seq == 0) {
+        core_->OnHeartbeatAnswered(message.heartbeat, Now());
+      }
       if (const auto it = xids_in_report_.find(message.seq); it != xids_in_report_.end()) {
         xids_sent_ -= it->second;
         xids_.erase(xids_.begin(), xids_.begin() + static_cast<std::ptrdiff_t>(it->second));
@@ -124,7 +126,7 @@ void SimAgent::Obey(const ToAgent& message) {
       core_->OnStop(id, order.kill, order.grace, Now());
       break;
     case CommandKind::kForgetTask:
-      core_->OnForget(id);
+      core_->OnForget(id, Now());
       break;
     case CommandKind::kValidate:
       Validate(order.request_id);
@@ -211,6 +213,7 @@ void SimAgent::HoldRound(const TaskId& id, uint64_t serial) {
     return;
   }
   const agent::AgreeRound asked = lead->second.run.Next();
+  const int64_t deadline = lead->second.run.deadline();
   auto round = std::make_shared<Round>();
   round->id = id;
   round->serial = serial;
@@ -233,7 +236,7 @@ void SimAgent::HoldRound(const TaskId& id, uint64_t serial) {
     };
     network_.Carry(here, there, [=, this] {
       peer->Post([=, this] {
-        const auto reply = peer->AnswerPeer(asks, asked);
+        const auto reply = peer->AnswerPeer(asks, asked, deadline);
         if (reply) {
           network_.Carry(there, here, [=, this] { Post([=] { answered(*reply); }); });
         }
@@ -248,17 +251,19 @@ void SimAgent::HoldRound(const TaskId& id, uint64_t serial) {
 }
 
 std::optional<agent::AgreeReply> SimAgent::AnswerPeer(const TaskId& id,
-                                                      const agent::AgreeRound& round) {
+                                                      const agent::AgreeRound& round,
+                                                      int64_t deadline) {
   if (machine_.Find(id) == nullptr || !orders_.contains(id)) {
     return std::nullopt;
   }
-  if (round.verb == agent::AgreeVerb::kSignal) {
-    core_->OnSignalAsked(id);
-    if (!Act()) {
+  const agent::AgreeReply reply = machine_.Hold(id, round);
+  if (round.verb == agent::AgreeVerb::kSignal && reply.answered) {
+    core_->OnSignalAsked(id, deadline);
+    if (!Act() || !core_->IsSignalled(id, deadline)) {
       return std::nullopt;
     }
   }
-  return machine_.Hold(id, round);
+  return reply;
 }
 
 void SimAgent::EndRound(const std::shared_ptr<Round>& round) {

@@ -5,8 +5,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,21 @@ class FakeNode {
   void FailStarts(ErrorCode code) {
     const MutexLock lock(mutex_);
     start_error_ = code;
+  }
+  // Calls of this name ("signal", "query", "remove") fail until it is said otherwise.
+  void Fail(const std::string& call, bool fails = true) {
+    const MutexLock lock(mutex_);
+    fails ? (void)failing_.insert(call) : (void)failing_.erase(call);
+  }
+  // Kills do nothing any more.
+  void MakeImmortal() {
+    const MutexLock lock(mutex_);
+    immortal_ = true;
+  }
+  // Called during each Stop and Query, of which any may take long.
+  void OnSlowCall(std::function<void()> action) {
+    const MutexLock lock(mutex_);
+    on_slow_call_ = std::move(action);
   }
   [[nodiscard]] std::vector<std::string> calls() {
     const MutexLock lock(mutex_);
@@ -56,6 +73,20 @@ class FakeNode {
     }
     Wake();
   }
+  void BeSlow() {
+    std::function<void()> action;
+    {
+      const MutexLock lock(mutex_);
+      action = on_slow_call_;
+    }
+    if (action) {
+      action();
+    }
+  }
+  [[nodiscard]] Status Check(const std::string& call) TIDE_REQUIRES(mutex_) {
+    return failing_.contains(call) ? Status(tide::Fail(ErrorCode::kSystem, call + " fails"))
+                                   : Status();
+  }
   void Wake() {
     const uint64_t one = 1;
     (void)!::write(event_.get(), &one, sizeof one);
@@ -66,6 +97,9 @@ class FakeNode {
   std::map<std::string, TaskStatus> tasks_ TIDE_GUARDED_BY(mutex_);
   std::vector<TaskEvent> events_ TIDE_GUARDED_BY(mutex_);
   std::vector<std::string> calls_ TIDE_GUARDED_BY(mutex_);
+  std::set<std::string> failing_ TIDE_GUARDED_BY(mutex_);
+  bool immortal_ TIDE_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_slow_call_ TIDE_GUARDED_BY(mutex_);
   ErrorCode start_error_ TIDE_GUARDED_BY(mutex_) = ErrorCode::kInternal;  // kInternal = none
 };
 
@@ -93,9 +127,10 @@ class FakeRuntime final : public Runtime {
   Status Signal(const std::string& key, int signal) override {
     const MutexLock lock(node_.mutex_);
     node_.calls_.push_back("signal " + std::to_string(signal) + " " + key);
-    return {};
+    return node_.Check("signal");
   }
   Status Stop(const std::string& key, Duration grace) override {
+    node_.BeSlow();
     {
       const MutexLock lock(node_.mutex_);
       if (!node_.tasks_.contains(key)) {
@@ -103,13 +138,20 @@ class FakeRuntime final : public Runtime {
       }
       node_.calls_.push_back((grace.nanos() > 0 ? "stop " : "kill ") + key);
     }
-    if (grace.nanos() == 0) {
+    bool dies = grace.nanos() == 0;
+    {
+      const MutexLock lock(node_.mutex_);
+      dies = dies && !node_.immortal_;
+    }
+    if (dies) {
       node_.End(key, 0, 9);
     }
     return {};
   }
   Result<TaskStatus> Query(const std::string& key) override {
+    node_.BeSlow();
     const MutexLock lock(node_.mutex_);
+    TIDE_TRY(node_.Check("query"));
     const auto it = node_.tasks_.find(key);
     if (it == node_.tasks_.end()) {
       return Fail(ErrorCode::kNotFound, key);
@@ -133,6 +175,7 @@ class FakeRuntime final : public Runtime {
     if (!it->second.finished) {
       return Fail(ErrorCode::kConflict, key);
     }
+    TIDE_TRY(node_.Check("remove"));
     node_.tasks_.erase(it);
     node_.calls_.push_back("remove " + key);
     return {};

@@ -52,6 +52,7 @@ class FakeScheduler::Service final : public tide::v1::AgentLink::Service {
   std::vector<tide::v1::Hello> hellos TIDE_GUARDED_BY(mutex);
   std::vector<tide::v1::Report> reports TIDE_GUARDED_BY(mutex);
   std::vector<tide::v1::TaskReport> said TIDE_GUARDED_BY(mutex);
+  bool without_numbers TIDE_GUARDED_BY(mutex) = false;
   size_t heartbeats TIDE_GUARDED_BY(mutex) = 0;
 
  private:
@@ -69,7 +70,7 @@ class FakeScheduler::Service final : public tide::v1::AgentLink::Service {
       ++heartbeats;
       tide::v1::SchedulerMessage answer;
       answer.set_term(term);
-      answer.mutable_ack()->set_heartbeat(message.heartbeat().number());
+      answer.mutable_ack()->set_heartbeat(without_numbers ? 0 : message.heartbeat().number());
       stream.Write(answer);
     }
   }
@@ -133,6 +134,11 @@ void FakeScheduler::SetTerm(uint64_t term) {
 void FakeScheduler::WelcomeAll(uint64_t isolation_ms) {
   const MutexLock lock(service_->mutex);
   service_->welcome_ms = isolation_ms;
+}
+
+void FakeScheduler::AnswerWithoutNumbers() {
+  const MutexLock lock(service_->mutex);
+  service_->without_numbers = true;
 }
 
 std::vector<tide::v1::Hello> FakeScheduler::hellos() {

@@ -35,6 +35,9 @@ class FakeScheduler {
   // Hellos are answered with a welcome from now on.
   void WelcomeAll(uint64_t isolation_ms);
 
+  // Its answers to heartbeats do not say which, as those of an older release.
+  void AnswerWithoutNumbers();
+
   [[nodiscard]] std::vector<tide::v1::Hello> hellos();
   [[nodiscard]] std::vector<tide::v1::Report> reports();
   [[nodiscard]] size_t heartbeats();  // each is answered

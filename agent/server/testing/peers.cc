@@ -20,9 +20,11 @@ Peer::Peer(const TestDir& dir, const std::string& name, const rpc::ClusterToken&
   server_->service = MakePeerService({book,
                                       token,
                                       state_dir,
-                                      [this](const TaskId& id) {
+                                      [this](const TaskId& id, int64_t /*deadline*/) {
                                         signalled = TaskKey(id);
                                         ++signals;
+                                        on_signal();
+                                        return delivers.load();
                                       },
                                       [this](const std::string&) { return over.load(); }});
   Serve();

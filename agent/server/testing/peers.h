@@ -2,6 +2,7 @@
 // Agents of a gang in one process, each with its own gRPC server on a unix socket. For tests.
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,8 @@ class Peer {
   const std::string state_dir;
   TaskBook book;
   std::atomic<bool> over = false;
+  std::atomic<bool> delivers = true;
+  std::function<void()> on_signal = [] {};  // set before anyone asks
   std::atomic<int> signals = 0;
   std::string signalled;
 
