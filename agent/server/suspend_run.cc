@@ -56,6 +56,9 @@ SuspendRun::~SuspendRun() {
   {
     const MutexLock lock(mutex_);
     ending_ = true;
+    if (cancel_calls_) {
+      cancel_calls_();  // else an unreachable peer would hold up whoever ends this
+    }
   }
   changed_.NotifyAll();
   thread_.join();
@@ -161,13 +164,28 @@ std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers,
           done.NotifyAll();
         });
   }
-  std::vector<AgreeReply> replies;
+  {
+    const MutexLock lock(mutex_);
+    cancel_calls_ = [&calls] {
+      for (Call& call : calls) {
+        call.context.TryCancel();
+      }
+    };
+    if (ending_) {
+      cancel_calls_();
+    }
+  }
   {
     const MutexLock lock(mutex);
     while (left > 0) {
       done.WaitFor(mutex, -1);
     }
   }
+  {
+    const MutexLock lock(mutex_);
+    cancel_calls_ = nullptr;
+  }
+  std::vector<AgreeReply> replies;
   for (const Call& call : calls) {
     replies.push_back(call.reply);
   }

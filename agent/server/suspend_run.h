@@ -48,6 +48,7 @@ class SuspendRun {
   Condition changed_;
   bool ending_ TIDE_GUARDED_BY(mutex_) = false;
   AgreementRun run_ TIDE_GUARDED_BY(mutex_);
+  std::function<void()> cancel_calls_ TIDE_GUARDED_BY(mutex_);  // of the round being held
   std::thread thread_;
 };
 

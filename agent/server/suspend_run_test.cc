@@ -201,6 +201,22 @@ TEST_CASE("after the deadline the run gives up and says so") {
   CHECK_FALSE(run->Renew((SystemNow() + Duration::Seconds(9)).unix_nanos()));
 }
 
+TEST_CASE("dropping a run does not wait for a peer that does not answer") {
+  Gang gang;
+  std::atomic<bool> asked = false;
+  std::atomic<bool> dropped = false;
+  gang.peers[1].on_signal = [&] {
+    asked = true;
+    (void)Eventually([&] { return dropped.load(); });
+  };
+  auto run = gang.Suspend();
+  REQUIRE(Eventually([&] { return asked.load(); }));
+  const int64_t before = MonotonicNanos();
+  run.reset();
+  CHECK(MonotonicNanos() - before < 500'000'000);  // a round takes 1 s
+  dropped = true;
+}
+
 TEST_CASE("a run can be dropped at any moment") {
   Gang gang;
   gang.Train();
