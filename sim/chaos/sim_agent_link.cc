@@ -62,6 +62,10 @@ void SimAgent::ReportChanges() {
 }
 
 void SimAgent::OnMessage(uint64_t stream, const ToAgent& message) {
+  if (message.kind == ToAgent::Kind::kRefused) {
+    core_->OnRefused(message.newest_hello);
+    return;
+  }
   const bool planted = context_.mutation == Mutation::kOldTermObeyed;
   const uint64_t term = planted ? std::max(message.term, core_->highest_term()) : message.term;
   const bool obeyed = core_->Accept(stream, term, Now());
@@ -89,7 +93,7 @@ void SimAgent::OnMessage(uint64_t stream, const ToAgent& message) {
       Obey(message);
       break;
     case ToAgent::Kind::kRefused:
-      break;
+      break;  // said above: it counts whatever its term
   }
   (void)Act();
 }
