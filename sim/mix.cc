@@ -36,8 +36,8 @@ void AddPart(Trace& trace,
   }
   const double mean_s = part.duration_p50_s * std::exp(part.sigma * part.sigma / 2);
   const double gap_s = mean_gpus * mean_s / (part.load * static_cast<double>(capacity_gpus));
-  for (double at = draw.Exponential(gap_s); at < days * kSecondsPerDay;
-       at += draw.Exponential(gap_s)) {
+  double at = draw.Exponential(gap_s);
+  while (at < days * kSecondsPerDay) {
     TraceJob job;
     job.submit_s = static_cast<int64_t>(at);
     job.duration_s = std::llround(
@@ -48,6 +48,7 @@ void AddPart(Trace& trace,
     job.status = "synthetic";
     job.kind = part.kind;
     trace.jobs.push_back(std::move(job));
+    at += draw.Exponential(gap_s);
   }
 }
 

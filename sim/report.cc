@@ -1,5 +1,6 @@
 // How results are written.
 
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -38,7 +39,7 @@ double ShareOf(const Results& results, GpuUse use) {
 
 // "4s", "3m12s", "2h05m", "4d06h".
 std::string Span(double seconds) {
-  return FormatDuration(Duration::Seconds(static_cast<int64_t>(seconds + 0.5)));
+  return FormatDuration(Duration::Seconds(std::llround(seconds)));
 }
 
 std::string SpreadLine(const char* name, const Spread& spread) {
