@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "scheduler/core/apply_internal.h"
@@ -10,45 +11,61 @@
 namespace tide::apply {
 namespace {
 
-std::string Listed(const std::set<std::string>& names) {
+// The names of groups or zones.
+template <typename Parts>
+std::string Listed(const Parts& parts) {
   std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
+  for (const auto& part : parts) {
+    text += (text.empty() ? "" : ", ") + part.name;
   }
   return text;
 }
 
+// Nodes of a zone with as many GPUs as the job wants on each. Cost: O(1) where all nodes of the
+// group have them, else O(nodes of the zone).
+uint32_t CountLargeEnough(const ClusterState& state, const FabricZone& zone, const JobSpec& spec) {
+  const Fabric& fabric = state.fabric;
+  if (fabric.groups[zone.group].smallest.gpus >= spec.gpus_per_node) {
+    return zone.node_count;
+  }
+  uint32_t count = 0;
+  for (uint32_t leaf = zone.first_leaf; leaf < zone.first_leaf + zone.leaf_count; ++leaf) {
+    for (const NodeId node : fabric.leaves[leaf].nodes) {
+      count += state.nodes[node.value()].identity.capacity.gpus >= spec.gpus_per_node ? 1 : 0;
+    }
+  }
+  return count;
+}
+
 // Can the group ever hold this gang? Counts every node that has joined, whatever its state.
 Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
-  std::map<std::string, uint32_t> by_zone;
-  std::set<std::string> groups;
-  std::set<std::string> zones_of_group;
-  uint32_t with_too_few_gpus = 0;
-  for (const Node& node : state.nodes) {
-    groups.insert(node.identity.group);
-    if (node.identity.group != spec.group) {
-      continue;
-    }
-    zones_of_group.insert(node.identity.zone);
-    if (node.identity.capacity.gpus < spec.gpus_per_node) {
-      ++with_too_few_gpus;
-      continue;
-    }
-    ++by_zone[node.identity.zone];
-  }
   if (state.nodes.empty()) {
     return Fail(ErrorCode::kUnavailable, "no node has joined this cluster yet; try again shortly");
   }
-  if (!groups.contains(spec.group)) {
-    return Fail(
-        ErrorCode::kNeverFits,
-        "resources.group: there is no group \"" + spec.group + "\" here; known: " + Listed(groups));
+  const Fabric& fabric = state.fabric;
+  const int found = fabric.FindGroup(spec.group);
+  if (found < 0) {
+    return Fail(ErrorCode::kNeverFits,
+                "resources.group: there is no group \"" + spec.group +
+                    "\" here; known: " + Listed(fabric.groups));
   }
+  const FabricGroup& group = fabric.groups[static_cast<size_t>(found)];
+  const std::span<const FabricZone> group_zones(&fabric.zones[group.first_zone], group.zone_count);
   const bool named_zone = spec.zone != "single" && spec.zone != "cross-ok";
-  if (named_zone && !zones_of_group.contains(spec.zone)) {
+  if (named_zone &&
+      std::ranges::find(group_zones, spec.zone, &FabricZone::name) == group_zones.end()) {
     return Fail(ErrorCode::kNeverFits,
                 "placement.zone: there is no zone \"" + spec.zone + "\" in group " + spec.group +
-                    "; known: " + Listed(zones_of_group) + ", single, cross-ok");
+                    "; known: " + Listed(group_zones) + ", single, cross-ok");
+  }
+  uint32_t with_too_few_gpus = 0;
+  std::vector<std::pair<std::string, uint32_t>> by_zone;
+  for (const FabricZone& zone : group_zones) {
+    const uint32_t count = CountLargeEnough(state, zone, spec);
+    with_too_few_gpus += zone.node_count - count;
+    if (count > 0) {
+      by_zone.emplace_back(zone.name, count);
+    }
   }
   uint32_t most = 0;
   uint32_t second = 0;  // a gang is split over two zones at most
@@ -132,6 +149,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobSubmitted& event) {
     return Fail(ErrorCode::kInvalidArgument,
                 findings.front().pointer + ": " + findings.front().message);
   }
+  RefreshFabric(state);
   TIDE_TRY(CheckEverFits(state, event.spec));
   Job job;
   job.id = event.job;

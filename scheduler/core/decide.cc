@@ -101,7 +101,9 @@ class Planner {
       }
     }
     for (const Node& node : state_.nodes) {
-      out_of_service_[node.identity.group] += TakesWork(node) ? 0 : 1;
+      if (!TakesWork(node)) {
+        ++out_of_service_[node.identity.group];
+      }
     }
   }
 
