@@ -592,10 +592,8 @@ Decision Decide(const ClusterState& state, const Policy& policy, Instant now) {
   }
   Decision decision = Planner(state, fresh ? *fresh : state.fabric, policy, now).Run();
   decision.wake_at = std::min(decision.wake_at, due.wake_at);
-  for (const auto& [id, job] : state.jobs) {
-    if (std::holds_alternative<Held>(job.phase)) {
-      decision.explanations.push_back({id, {{.code = ReasonCode::kHeldUser}}});
-    }
+  for (const JobId id : state.held) {
+    decision.explanations.push_back({id, {{.code = ReasonCode::kHeldUser}}});
   }
   return decision;
 }

@@ -26,6 +26,7 @@ void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
   };
   set_member(state.waiting, StateOf(job) == JobState::kQueued);
   set_member(state.live, AllocationOf(job) != nullptr);
+  set_member(state.held, StateOf(job) == JobState::kHeld);
 }
 
 // Closes the attempt: every task of it is gone.

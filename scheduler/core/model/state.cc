@@ -195,6 +195,7 @@ void RebuildDerived(ClusterState& state) {
   state.job_by_key.clear();
   state.waiting.clear();
   state.live.clear();
+  state.held.clear();
   for (const Node& node : state.nodes) {
     state.node_by_name[node.identity.name] = node.id;
   }
@@ -207,6 +208,9 @@ void RebuildDerived(ClusterState& state) {
     }
     if (AllocationOf(job) != nullptr) {
       state.live.insert(id);
+    }
+    if (StateOf(job) == JobState::kHeld) {
+      state.held.insert(id);
     }
   }
   state.uses = CountUses(state);
@@ -290,7 +294,8 @@ std::optional<std::string> CheckInvariants(const ClusterState& state) {
       return "I4: attempt and phase of " + FormatJobName(id.value()) + " disagree";
     }
     const auto* queued = std::get_if<Queued>(&job.phase);
-    if ((queued != nullptr) != state.waiting.contains(id)) {
+    const bool held = std::holds_alternative<Held>(job.phase);
+    if ((queued != nullptr) != state.waiting.contains(id) || held != state.held.contains(id)) {
       return "the queue does not mirror " + FormatJobName(id.value());
     }
   }

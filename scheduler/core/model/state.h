@@ -66,6 +66,7 @@ struct ClusterState {
   std::map<std::string, JobId> job_by_key;  // idempotency key → job
   std::set<JobId> waiting;                  // Queued
   std::set<JobId> live;                     // hold an allocation
+  std::set<JobId> held;                     // by their user
   // (project, user) → what was used lately. From the attempts; to rounding the same after a load.
   std::map<std::pair<std::string, std::string>, Account> accounts;
   Duration share_half_life = Duration::Minutes(60);  // set by Step from the policy

@@ -27,7 +27,7 @@ std::string DifferenceOfRows(const ClusterState& a, const ClusterState& b) {
   if (a.node_by_name != b.node_by_name || a.job_by_key != b.job_by_key) {
     return "indexes";
   }
-  if (a.waiting != b.waiting || a.live != b.live) {
+  if (a.waiting != b.waiting || a.live != b.live || a.held != b.held) {
     return "queues";
   }
   return "";
