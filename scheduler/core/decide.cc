@@ -8,6 +8,7 @@
 
 #include "scheduler/core/policy/capacity.h"
 #include "scheduler/core/policy/order.h"
+#include "scheduler/core/policy/quota.h"
 #include "scheduler/core/policy/runners.h"
 #include "scheduler/core/policy/victims.h"
 #include "scheduler/core/timers.h"
@@ -31,13 +32,6 @@ JobId BeneficiaryOf(const Job& job) {
   return saving != nullptr ? saving->beneficiary : JobId();
 }
 
-// Can `job` count on the nodes of `other`? Not when `other` leaves for somebody else of its class
-// or a higher one only: it goes on when that one gives up.
-bool LeavesFor(const Job& job, const Job& other) {
-  return IsLeaving(other) && (!MayGoOn(other) || other.spec.priority < job.spec.priority ||
-                              BeneficiaryOf(other) == job.id);
-}
-
 // What could not be had: a job that wants as much of the same, and goes no further before, cannot
 // have it either. So the search for victims is not made for each of thousands of waiting jobs.
 struct Refusal {
@@ -45,6 +39,7 @@ struct Refusal {
   uint32_t nodes = 0;
   std::optional<Part> part;
   int64_t use = 0;
+  Standing standing = Standing::kNoRow;
   std::vector<Reason> reasons;
 };
 
@@ -58,8 +53,9 @@ class Planner {
         policy_(policy),
         now_(now),
         shares_(state, policy, now),
+        quotas_(state, fabric, policy, now),
         capacity_(state, fabric),
-        runners_(state, policy, shares_, now) {}
+        runners_(state, policy, shares_, quotas_, now) {}
 
   Decision Run() {
     ReadState();
@@ -67,7 +63,7 @@ class Planner {
     std::map<int32_t, std::vector<const Job*>, std::greater<>> classes;
     for (const JobId id : state_.waiting) {
       const Job& job = state_.jobs.at(id);
-      classes[job.spec.priority].push_back(&job);
+      classes[ClassOf(job)].push_back(&job);
     }
     for (const auto& [priority, jobs] : classes) {
       refusals_.clear();
@@ -83,6 +79,7 @@ class Planner {
       }
     }
     LetVictimsGoOn();
+    decision_.wake_at = std::min(decision_.wake_at, quotas_.NextChange());
     return std::move(decision_);
   }
 
@@ -138,12 +135,21 @@ class Planner {
 
   // --- who may use what ----------------------------------------------------------------------
 
+  [[nodiscard]] int32_t ClassOf(const Job& job) const { return quotas_.ClassOf(job); }
+  [[nodiscard]] int32_t ClassOf(JobId job) const { return ClassOf(state_.jobs.at(job)); }
+
+  // Can `job` count on the nodes of `other`? Not when `other` leaves for somebody else of its class
+  // or a higher one only: it goes on when that one gives up.
+  [[nodiscard]] bool LeavesFor(const Job& job, const Job& other) const {
+    return IsLeaving(other) &&
+           (!MayGoOn(other) || BeneficiaryOf(other) == job.id || ClassOf(other) < ClassOf(job));
+  }
+
   // Healthy, not taken in this pass, not claimed by another job of its own or a higher class.
   [[nodiscard]] bool MayUse(const Job& job, NodeId node) const {
     return TakesWork(state_.nodes[node.value()]) && !capacity_.IsTaken(node) &&
            std::ranges::none_of(ClaimantsOf(node), [&](JobId claimant) {
-             return claimant != job.id &&
-                    state_.jobs.at(claimant).spec.priority >= job.spec.priority;
+             return claimant != job.id && ClassOf(claimant) >= ClassOf(job);
            });
   }
 
@@ -175,7 +181,7 @@ class Planner {
     uint32_t crossing = cross_zone_jobs_;
     for (const auto& [claimant, claim] : claims_) {
       if (claimant != job.id && claim.nodes.size() > 1 && fabric_.Crosses(claim.nodes) &&
-          state_.jobs.at(claimant).spec.priority >= job.spec.priority) {
+          ClassOf(claimant) >= ClassOf(job)) {
         ++crossing;
       }
     }
@@ -222,15 +228,20 @@ class Planner {
       DropClaim(job.id);
     }
     const std::optional<Part> part = WantedPart(job);
+    const Standing standing = quotas_.Check(job);
+    if (standing == Standing::kOverLimit) {
+      RefuseOverQuota(job, part);
+      return false;
+    }
     if (claims_.contains(job.id) && StartOnClaim(job)) {
       return true;
     }
-    if (const Refusal* refusal = FindRefusal(job, part)) {
+    if (const Refusal* refusal = FindRefusal(job, part, standing)) {
       ExplainWaiting(job, refusal->reasons);
       return false;
     }
     const PlacementRequest request = RequestOf(job);
-    Refusal refusal{job.spec.zone, job.spec.nodes, part, shares_.UseOf(job), {}};
+    Refusal refusal{job.spec.zone, job.spec.nodes, part, shares_.UseOf(job), standing, {}};
     if (part ? StartPart(job, request) : StartWhole(job, request, refusal.reasons)) {
       return true;
     }
@@ -238,7 +249,7 @@ class Planner {
       Explain(job, {WaitsFor(own->second)});
       return true;
     }
-    if (Claim(job, part, request)) {
+    if (Claim(job, part, request, standing)) {
       return true;
     }
     if (part) {
@@ -253,7 +264,21 @@ class Planner {
     return false;
   }
 
-  [[nodiscard]] const Refusal* FindRefusal(const Job& job, const std::optional<Part>& part) const {
+  // It does not stand before others: they could start without it, and it not without its quota.
+  void RefuseOverQuota(const Job& job, const std::optional<Part>& part) {
+    if (claims_.contains(job.id)) {
+      DropClaim(job.id);  // its quota ended while its victims left
+    }
+    std::vector<Reason> reasons = quotas_.ReasonsFor(job);
+    if (const Refusal* refusal = FindRefusal(job, part, Standing::kBorrows)) {
+      reasons.insert(reasons.end(), refusal->reasons.begin(), refusal->reasons.end());
+    }
+    Explain(job, std::move(reasons));
+  }
+
+  [[nodiscard]] const Refusal* FindRefusal(const Job& job,
+                                           const std::optional<Part>& part,
+                                           Standing standing) const {
     const auto it = refusals_.find(job.spec.group);
     if (it == refusals_.end() || claims_.contains(job.id)) {
       return nullptr;
@@ -262,7 +287,7 @@ class Planner {
     const auto found = std::ranges::find_if(it->second, [&](const Refusal& refusal) {
       return refusal.zone == job.spec.zone && refusal.part.has_value() == part.has_value() &&
              (part ? Covers(*part, *refusal.part) : job.spec.nodes >= refusal.nodes) &&
-             use >= refusal.use;
+             use >= refusal.use && standing <= refusal.standing;
     });
     return found == it->second.end() ? nullptr : &*found;
   }
@@ -344,8 +369,9 @@ class Planner {
   // A runner of its class that is safe from it for a known time.
   [[nodiscard]] const Runner* SafestOfClass(const Job& job) const {
     const Runner* safest = nullptr;
+    const int32_t priority = ClassOf(job);
     for (const Runner& runner : runners_.all()) {
-      if (!runner.leaving && runner.job->spec.priority == job.spec.priority &&
+      if (!runner.leaving && runner.priority == priority &&
           runner.job->spec.group == job.spec.group && runner.job->user != job.user &&
           runner.safe_until > now_ && runner.safe_until != Instant::Never() &&
           (safest == nullptr || runner.safe_until > safest->safe_until)) {
@@ -370,6 +396,7 @@ class Planner {
       BreakClaims(job, nodes);
     }
     claims_.erase(job.id);  // starting ends it
+    quotas_.Add(job);
     const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
     JobPlaced placed{job.id, Epoch(last + 1), {nodes, 0, part}, false};
     placed.allocation.master_port = ChoosePort(job, placed.epoch, nodes.front());
@@ -410,15 +437,18 @@ class Planner {
   // --- transactions --------------------------------------------------------------------------
 
   // Claims nodes that are leaving anyway, or asks victims for them.
-  bool Claim(const Job& job, const std::optional<Part>& part, const PlacementRequest& request) {
-    const int64_t use = shares_.UseOf(job);
+  bool Claim(const Job& job,
+             const std::optional<Part>& part,
+             const PlacementRequest& request,
+             Standing standing) {
+    const Contender contender{&job, ClassOf(job), standing, shares_.UseOf(job)};
     const TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
         [&](const Runner& runner) { return LeavesFor(job, *runner.job); },
         [&](const Runner& runner) {
           // A job that keeps failing does not stop others on each retry.
           return job.failure_restarts == 0 && !asked_.contains(runner.job->id) &&
-                 runner.job->spec.group == job.spec.group && runners_.MayTake(job, use, runner);
+                 runner.job->spec.group == job.spec.group && runners_.MayTake(contender, runner);
         }};
     VictimPlan plan =
         part ? ChoosePartVictims(state_, capacity_, job, request, runners_, rules)
@@ -429,17 +459,18 @@ class Planner {
     const tide::Claim claim{plan.nodes, plan.victims, plan.part};
     BreakClaims(job, claim.nodes);
     claims_[job.id] = claim;
+    quotas_.Add(job);
     decision_.proposals.emplace_back(ClaimMade{job.id, claim});
     for (const JobId victim : claim.victims) {
       const Job& leaver = state_.jobs.at(victim);
       asked_.insert(victim);
-      decision_.proposals.emplace_back(SuspendRequested{victim,
-                                                        StopCause::kPreempted,
-                                                        job.id,
-                                                        now_ + NoticeOf(leaver),
-                                                        "gives its nodes to " +
-                                                            FormatJobName(job.id.value()) + " (" +
-                                                            PriorityName(job.spec.priority) + ")"});
+      decision_.proposals.emplace_back(
+          SuspendRequested{victim,
+                           StopCause::kPreempted,
+                           job.id,
+                           now_ + NoticeOf(leaver),
+                           "gives its nodes to " + FormatJobName(job.id.value()) + " (" +
+                               PriorityName(contender.priority) + ")"});
     }
     KeepForClaim(job.id, claim);
     Explain(job, {WaitsFor(claim)});
@@ -519,7 +550,7 @@ class Planner {
   void BreakClaims(const Job& job, const std::vector<NodeId>& nodes) {
     for (const NodeId node : nodes) {
       for (const JobId claimant : ClaimantsOf(node)) {
-        if (state_.jobs.at(claimant).spec.priority < job.spec.priority) {
+        if (ClassOf(claimant) < ClassOf(job)) {
           DropClaim(claimant);
         }
       }
@@ -530,6 +561,7 @@ class Planner {
     decision_.proposals.emplace_back(ClaimDropped{claimant});
     const tide::Claim claim = claims_.at(claimant);
     claims_.erase(claimant);
+    quotas_.Remove(state_.jobs.at(claimant));
     capacity_.Unclaim(claim);
   }
 
@@ -548,8 +580,7 @@ class Planner {
     const std::vector<NodeId>& nodes = AllocationOf(victim)->nodes;
     return std::ranges::any_of(claims_, [&](const auto& entry) {
       const auto& [claimant, claim] = entry;
-      if (claimant != BeneficiaryOf(victim) &&
-          state_.jobs.at(claimant).spec.priority <= victim.spec.priority) {
+      if (claimant != BeneficiaryOf(victim) && ClassOf(claimant) <= ClassOf(victim)) {
         return false;
       }
       return std::ranges::any_of(claim.nodes, [&](NodeId node) {
@@ -565,6 +596,7 @@ class Planner {
   const Policy& policy_;
   Instant now_;
   Shares shares_;
+  Quotas quotas_;
   Capacity capacity_;
   Runners runners_;
   Decision decision_;

@@ -3,6 +3,9 @@
 // policy/reasons.h, where somebody asks.
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -16,6 +19,8 @@ enum class ReasonCode : uint8_t {
   kBackoff,
   kPreemptYielded,     // other: the job that it gave its nodes to
   kPreemptInProgress,  // other: the first job that is leaving; count: nodes kept
+  kQuotaProject,       // quota: the row and what is used of it
+  kQuotaUser,          // the same
   kGroupUnknown,
   kCrossZoneBusy,
   kZoneCapacity,      // count: most nodes free in one zone; fits_across: two zones hold it
@@ -25,6 +30,20 @@ enum class ReasonCode : uint8_t {
   kOrderAhead,        // other: the first; count: how many
 };
 
+// A quota row that has too little left for a job. In thousandths of nodes where not said.
+struct QuotaShortage {
+  std::string name;                      // of the project or the user
+  std::string group;                     // "" = any
+  std::optional<int32_t> priority;       // nothing = any class
+  int64_t used = 0;                      // by others than the job
+  int64_t limit = 0;                     // with what may be borrowed
+  int64_t wanted = 0;                    // by the job
+  std::optional<int32_t> open_priority;  // the nearest class with enough quota left
+  uint32_t nodes_left = 0;               // whole nodes with which every row would do
+  Instant until;                         // when the row ends; not set = never
+  bool operator==(const QuotaShortage&) const = default;
+};
+
 struct Reason {
   ReasonCode code = ReasonCode::kZoneCapacity;
   JobId other = {};
@@ -32,7 +51,15 @@ struct Reason {
   uint32_t largest = 0;
   bool fits_across = false;
   Instant until = {};
-  bool operator==(const Reason&) const = default;
+  std::shared_ptr<const QuotaShortage> quota = {};  // shared: a reason stays small
+
+  bool operator==(const Reason& other_reason) const {
+    const bool same_quota =
+        quota && other_reason.quota ? *quota == *other_reason.quota : quota == other_reason.quota;
+    return same_quota && code == other_reason.code && other == other_reason.other &&
+           count == other_reason.count && largest == other_reason.largest &&
+           fits_across == other_reason.fits_across && until == other_reason.until;
+  }
 };
 
 struct Explanation {

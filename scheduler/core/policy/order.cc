@@ -3,16 +3,45 @@
 #include <algorithm>
 
 namespace tide {
+namespace {
 
-Shares::Shares(const ClusterState& state, const Policy& policy, Instant now) {
+constexpr int64_t kPathWeightMax = 1'000'000'000;
+const std::string kTop;
+
+}  // namespace
+
+Shares::Shares(const ClusterState& state, const Policy& policy, Instant now) : policy_(policy) {
   for (const auto& [owner, account] : state.accounts) {
-    const auto weight = policy.project_weights.find(owner.first);
-    const int64_t by =
-        weight == policy.project_weights.end() ? 1 : std::max<int64_t>(1, weight->second);
-    const int64_t use = account.UseAt(now, policy.share_half_life) / by;
-    users_[{owner.first, owner.second}] = use;
-    projects_[owner.first] += use;
+    const auto& [project, user] = owner;
+    const int64_t use = account.UseAt(now, policy.share_half_life);
+    users_[{project, user}] = use / PathWeightOf(project);
+    own_[project] += use;
+    const std::string* at = &project;
+    for (int depth = 0; depth < kProjectDepthMax && !at->empty(); ++depth) {
+      trees_[*at] += use;
+      at = &ParentOf(*at);
+    }
   }
+}
+
+int64_t Shares::WeightOf(const std::string& project) const {
+  const auto it = policy_.projects.find(project);
+  return it == policy_.projects.end() ? 1 : std::max<int64_t>(1, it->second.weight);
+}
+
+const std::string& Shares::ParentOf(const std::string& project) const {
+  const auto it = policy_.projects.find(project);
+  return it == policy_.projects.end() ? kTop : it->second.parent;
+}
+
+int64_t Shares::PathWeightOf(const std::string& project) const {
+  int64_t weight = 1;
+  const std::string* at = &project;
+  for (int depth = 0; depth < kProjectDepthMax && !at->empty(); ++depth) {
+    weight = std::min(kPathWeightMax, weight * std::min(kPathWeightMax, WeightOf(*at)));
+    at = &ParentOf(*at);
+  }
+  return weight;
 }
 
 int64_t Shares::UseOf(const Job& job) const {
@@ -20,60 +49,97 @@ int64_t Shares::UseOf(const Job& job) const {
   return it == users_.end() ? 0 : it->second;
 }
 
-int64_t Shares::UseOfProject(const std::string& project) const {
-  const auto it = projects_.find(project);
-  return it == projects_.end() ? 0 : it->second;
+int64_t Shares::UseOfTree(const std::string& project) const {
+  const auto it = trees_.find(project);
+  return it == trees_.end() ? 0 : it->second;
+}
+
+int64_t Shares::OwnUseOf(const std::string& project) const {
+  const auto it = own_.find(project);
+  return it == own_.end() ? 0 : it->second;
 }
 
 WaitingOrder::WaitingOrder(const std::vector<const Job*>& jobs, const Shares& shares) {
-  std::map<std::string, std::map<std::string, User>> tree;
+  std::map<std::string, std::map<std::string, std::vector<const Job*>>> owners;
   for (const Job* job : jobs) {  // ascending ids: first come first
-    User& user = tree[job->spec.project][job->user];
-    if (user.jobs.empty()) {
-      user.use = shares.UseOf(*job);
-    }
-    user.jobs.push_back(job);
+    owners[job->spec.project][job->user].push_back(job);
   }
-  for (auto& [name, users] : tree) {
-    Project& project = projects_.emplace_back();
-    project.use = shares.UseOfProject(name);
-    for (auto& [user_name, user] : users) {
-      project.order.emplace(user.use, project.users.size());
-      project.users.push_back(std::move(user));
+  shares_.emplace_back();  // the root
+  // Projects that have jobs, and all above them; by name, so that ties go to the first name.
+  std::map<std::string, size_t> projects;
+  std::set<std::string> parents;
+  for (const auto& [name, users] : owners) {
+    const std::string* at = &name;
+    while (!at->empty() && projects.emplace(*at, 0).second) {
+      at = &shares.ParentOf(*at);
+      parents.insert(*at);
     }
-    order_.emplace(project.use, projects_.size() - 1);
+  }
+  for (auto& [name, share] : projects) {
+    share = Add(shares.UseOfTree(name), shares.WeightOf(name));
+  }
+  for (const auto& [name, share] : projects) {
+    const std::string& parent = shares.ParentOf(name);
+    shares_[share].parent = parent.empty() ? 0 : projects.at(parent);
+  }
+  for (auto& [name, users] : owners) {
+    size_t home = projects.at(name);
+    if (parents.contains(name)) {
+      const size_t own = Add(shares.OwnUseOf(name), 1);
+      shares_[own].parent = home;
+      home = own;
+    }
+    for (auto& [user_name, user_jobs] : users) {
+      const size_t user = Add(shares.UseOf(*user_jobs.front()), 1);
+      shares_[user].parent = home;
+      shares_[user].jobs = std::move(user_jobs);
+    }
+  }
+  for (size_t share = 1; share < shares_.size(); ++share) {
+    Insert(share);
   }
 }
 
+size_t WaitingOrder::Add(int64_t use, int64_t weight) {
+  Share share;
+  share.weight = weight;
+  share.use = use / weight;
+  shares_.push_back(std::move(share));
+  return shares_.size() - 1;
+}
+
+void WaitingOrder::Insert(size_t share) {
+  shares_[shares_[share].parent].order.emplace(shares_[share].use, share);
+}
+
 const Job* WaitingOrder::Next() {
-  if (order_.empty()) {
+  if (shares_.front().order.empty()) {
     return nullptr;
   }
-  project_ = order_.begin()->second;
-  Project& project = projects_[project_];
-  user_ = project.order.begin()->second;
-  User& user = project.users[user_];
-  const Job* job = user.jobs[user.next++];
-  if (user.next == user.jobs.size()) {
-    project.order.erase({user.use, user_});
-    if (project.order.empty()) {
-      order_.erase({project.use, project_});
-    }
+  size_t at = 0;
+  while (shares_[at].jobs.empty()) {
+    at = shares_[at].order.begin()->second;
+  }
+  user_ = at;
+  const Job* job = shares_[at].jobs[shares_[at].next++];
+  bool done = shares_[at].next == shares_[at].jobs.size();
+  while (done && at != 0) {
+    Share& parent = shares_[shares_[at].parent];
+    parent.order.erase({shares_[at].use, at});
+    done = parent.order.empty();
+    at = shares_[at].parent;
   }
   return job;
 }
 
 void WaitingOrder::Charge(int64_t use) {
-  Project& project = projects_[project_];
-  User& user = project.users[user_];
-  if (project.order.erase({user.use, user_}) > 0) {
-    project.order.emplace(user.use + use, user_);
+  for (size_t at = user_; at != 0; at = shares_[at].parent) {
+    const bool waits = shares_[shares_[at].parent].order.erase({shares_[at].use, at}) > 0;
+    shares_[at].use += use / shares_[at].weight;
+    if (waits) {
+      Insert(at);
+    }
   }
-  user.use += use;
-  if (order_.erase({project.use, project_}) > 0) {
-    order_.emplace(project.use + use, project_);
-  }
-  project.use += use;
 }
 
 }  // namespace tide

@@ -1,12 +1,48 @@
 #pragma once
-// The numbers of scheduling policy. Durations are loop time.
+// The numbers of scheduling policy, and who may have how much. Durations are loop time.
+// docs/guide/policy.md says what they mean to people, policy_text.h reads them.
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/time.h"
 
 namespace tide {
+
+// A node of the tree of projects. Its share of what its parent has goes by weight.
+struct ProjectPolicy {
+  std::string parent;  // "" = at the top
+  int64_t weight = 1;
+  bool operator==(const ProjectPolicy&) const = default;
+};
+inline constexpr int kProjectDepthMax = 16;
+
+// How many nodes the jobs of a project (with all below it) or of a user may have at a time.
+// Of rows that differ in `until` alone, the one that ends first counts.
+struct QuotaRow {
+  enum class Subject : uint8_t {
+    kProject,
+    kUser,
+  };
+  Subject subject = Subject::kProject;
+  std::string name;                   // of the project or the user
+  std::string group;                  // "" = any
+  std::optional<int32_t> priority;    // the class that a job asks for; nothing = any
+  uint32_t nodes = 0;                 // guaranteed
+  std::optional<uint32_t> limit = 0;  // at most, with what is borrowed; nothing = no bound
+  Instant until = Instant::Never();   // from then on the row counts no more
+  bool operator==(const QuotaRow&) const = default;
+};
+
+// A job that has run for `after`, over all its attempts, goes on in the class `to`.
+struct Demotion {
+  int32_t to = 0;
+  Duration after;
+  bool operator==(const Demotion&) const = default;
+};
 
 struct Policy {
   Duration stop_grace = Duration::Seconds(10);     // SIGTERM to SIGKILL
@@ -30,7 +66,12 @@ struct Policy {
   // is about to use counted in.
   int64_t share_margin = 2;
   Duration review = Duration::Seconds(60);  // how often waiting and running are compared again
-  std::map<std::string, int64_t> project_weights;  // 1 where none is given
+
+  // Projects that are not named stand at the top with weight 1.
+  std::map<std::string, ProjectPolicy> projects;
+  std::vector<QuotaRow> quotas;
+  std::map<int32_t, Demotion> demotions = {{20, {10, Duration::Minutes(30)}}};  // by class
+  bool operator==(const Policy&) const = default;
 };
 
 }  // namespace tide

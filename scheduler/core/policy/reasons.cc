@@ -13,6 +13,38 @@ std::string Name(JobId job) {
   return FormatJobName(job.value());
 }
 
+// 2500 → "2.5".
+std::string Nodes(int64_t milli_nodes) {
+  std::string text = std::to_string(milli_nodes / 1000);
+  if (const int64_t rest = milli_nodes % 1000; rest != 0) {
+    std::string digits = std::to_string(1000 + rest).substr(1);
+    digits.erase(digits.find_last_not_of('0') + 1);
+    text += "." + digits;
+  }
+  return text;
+}
+
+ReasonText QuotaWords(const Job& job, const char* subject, const QuotaShortage& row) {
+  std::string scope = row.priority ? " in class " + PriorityName(*row.priority) : "";
+  scope += row.group.empty() ? "" : " of group " + row.group;
+  std::string remedy;
+  const auto add = [&](const std::string& way) { remedy += (remedy.empty() ? "" : "; or ") + way; };
+  if (row.open_priority) {
+    add("priority: " + PriorityName(*row.open_priority) + " has quota left");
+  }
+  if (row.nodes_left > 0 && row.nodes_left < job.spec.nodes) {
+    add("resources: {nodes: " + std::to_string(row.nodes_left) + "} would be within quota");
+  }
+  if (row.until.is_set()) {
+    add("this quota ends at " + FormatRfc3339(row.until));
+  }
+  return {"",
+          subject + (" " + row.name) + " uses " + Nodes(row.used) + " of " + Nodes(row.limit) +
+              " nodes" + scope + "; it needs " + Nodes(row.wanted) + ", short " +
+              Nodes(row.used + row.wanted - row.limit),
+          remedy};
+}
+
 ReasonText Words(const Job& job, const Reason& reason) {
   const JobSpec& spec = job.spec;
   switch (reason.code) {
@@ -31,6 +63,10 @@ ReasonText Words(const Job& job, const Reason& reason) {
                        ? std::string("starting")
                        : "waiting for " + Name(reason.other) + " to save and leave"),
               ""};
+    case ReasonCode::kQuotaProject:
+      return QuotaWords(job, "project", *reason.quota);
+    case ReasonCode::kQuotaUser:
+      return QuotaWords(job, "user", *reason.quota);
     case ReasonCode::kGroupUnknown:
       return {"", "there is no node of group " + spec.group + " now", "tide nodes"};
     case ReasonCode::kCrossZoneBusy:
@@ -88,6 +124,10 @@ std::string_view ReasonName(ReasonCode code) {
       return "preempt.yielded";
     case ReasonCode::kPreemptInProgress:
       return "preempt.in_progress";
+    case ReasonCode::kQuotaProject:
+      return "quota.project";
+    case ReasonCode::kQuotaUser:
+      return "quota.user";
     case ReasonCode::kGroupUnknown:
       return "group.unknown";
     case ReasonCode::kCrossZoneBusy:

@@ -32,7 +32,11 @@ Duration SliceOf(const Job& job, const Policy& policy) {
   return std::max(policy.minimum_run, CostOfSuspension(job, policy) * policy.preemption_tax);
 }
 
-Runners::Runners(const ClusterState& state, const Policy& policy, const Shares& shares, Instant now)
+Runners::Runners(const ClusterState& state,
+                 const Policy& policy,
+                 const Shares& shares,
+                 const Quotas& quotas,
+                 Instant now)
     : policy_(policy), now_(now) {
   for (const JobId id : state.live) {
     const Job& job = state.jobs.at(id);
@@ -40,13 +44,19 @@ Runners::Runners(const ClusterState& state, const Policy& policy, const Shares& 
     Runner runner;
     runner.job = &job;
     runner.allocation = AllocationOf(job);
+    runner.priority = quotas.ClassOf(job);
+    runner.standing = quotas.StandingOf(job);
     runner.use = shares.UseOf(job);
     runner.loss = CostOfSuspension(job, policy).millis() * ChargedGpus(job.spec);
     runner.leaving = IsLeaving(job);
     runner.safe_until = Instant::Never();
     runner.overtaken_until = Instant::Never();
+    runner.reclaimed_until = Instant::Never();
     if (attempt.running_at.is_set()) {
       runner.safe_until = attempt.running_at + SliceOf(job, policy);
+      if (runner.standing <= Standing::kBorrows) {
+        runner.reclaimed_until = attempt.running_at + policy.minimum_run;
+      }
     }
     if (attempt.opportunistic) {
       runner.overtaken_until = attempt.placed_at + policy.opportunistic_run;
@@ -56,7 +66,8 @@ Runners::Runners(const ClusterState& state, const Policy& policy, const Shares& 
   std::sort(runners_.begin(), runners_.end(), [](const Runner& a, const Runner& b) {
     const auto key = [](const Runner& runner) {
       const int64_t gpus = ChargedGpus(runner.job->spec);
-      return std::tuple(runner.job->spec.priority, runner.loss / gpus, -runner.use);
+      const Standing standing = std::min(runner.standing, Standing::kNoRow);
+      return std::tuple(runner.priority, standing, runner.loss / gpus, -runner.use);
     };
     const auto a_key = key(a);
     const auto b_key = key(b);
@@ -78,29 +89,41 @@ const Runner* Runners::Find(JobId job) const {
   return it != by_job_.end() && it->first == job ? &runners_[it->second] : nullptr;
 }
 
-bool Runners::MayTake(const Job& waiting, int64_t use, const Runner& runner) const {
+bool Runners::MayTake(const Contender& waiting, const Runner& runner) const {
   const Job& running = *runner.job;
-  if (running.spec.priority != waiting.spec.priority) {
-    return running.spec.priority < waiting.spec.priority;
+  if (runner.priority != waiting.priority) {
+    return runner.priority < waiting.priority;
   }
-  const bool own = SameOwner(waiting, running);
-  const bool overtook = waiting.state_since <= running.attempts.back().placed_at;
+  const bool own = SameOwner(*waiting.job, running);
+  const bool overtook = waiting.job->state_since <= running.attempts.back().placed_at;
   if (runner.overtaken_until <= now_ && overtook &&
-      (own ? waiting.id < running.id : use <= runner.use)) {
+      (own ? waiting.job->id < running.id : waiting.use <= runner.use)) {
     return true;
   }
-  if (own || runner.safe_until > now_) {
+  if (own) {
     return false;
   }
-  const int64_t slice = policy_.minimum_run.millis() * ChargedGpus(waiting.spec);
-  return (use + slice) * policy_.share_margin <= runner.use;
+  if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now_) {
+    return true;
+  }
+  // What is guaranteed is not lent out again.
+  const bool guaranteed =
+      waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
+  if (runner.safe_until > now_ || guaranteed) {
+    return false;
+  }
+  const int64_t slice = policy_.minimum_run.millis() * ChargedGpus(waiting.job->spec);
+  return (waiting.use + slice) * policy_.share_margin <= runner.use;
 }
 
 Instant Runners::NextChange(int32_t priority) const {
   Instant next = Instant::Never();
   for (const Runner& runner : runners_) {
-    if (runner.leaving || runner.job->spec.priority != priority) {
+    if (runner.leaving || runner.priority != priority) {
       continue;
+    }
+    if (runner.reclaimed_until > now_) {
+      next = std::min(next, runner.reclaimed_until);
     }
     for (const Instant when : {runner.safe_until, runner.overtaken_until}) {
       if (when > now_) {

@@ -4,17 +4,29 @@
 #include <vector>
 
 #include "scheduler/core/policy/order.h"
+#include "scheduler/core/policy/quota.h"
 
 namespace tide {
 
 struct Runner {
   const Job* job = nullptr;
   const Allocation* allocation = nullptr;
+  int32_t priority = 0;  // the class it stands in now
+  Standing standing = Standing::kNoRow;
   int64_t use = 0;          // of its owner, lately
   int64_t loss = 0;         // GPU-milliseconds lost when it leaves now
   Instant safe_until;       // from other owners of its class
   Instant overtaken_until;  // from a job of its class that it overtook; Never = it overtook none
+  Instant reclaimed_until;  // from a job of its class within its quota; Never = it borrows nothing
   bool leaving = false;     // saves or stops already
+};
+
+// A waiting job as runners see it.
+struct Contender {
+  const Job* job = nullptr;
+  int32_t priority = 0;  // the class it stands in now
+  Standing standing = Standing::kNoRow;
+  int64_t use = 0;  // of its owner, lately
 };
 
 // How long a suspension of the job takes it from its work: measured if it was suspended before.
@@ -26,15 +38,20 @@ struct Runner {
 class Runners {
  public:
   // Cost: O(live log live).
-  Runners(const ClusterState& state, const Policy& policy, const Shares& shares, Instant now);
+  Runners(const ClusterState& state,
+          const Policy& policy,
+          const Shares& shares,
+          const Quotas& quotas,
+          Instant now);
 
-  // Cheapest victims first: lowest class, least lost for a GPU, owner that used most, latest start.
+  // Cheapest victims first: lowest class, over its quota, borrowing, least lost for a GPU, owner
+  // that used most, latest start.
   [[nodiscard]] const std::vector<Runner>& all() const { return runners_; }
   // Pointers rise in the same order. nullptr: it does not run.
   [[nodiscard]] const Runner* Find(JobId job) const;
 
-  // May `waiting`, whose owner used `use`, have the nodes of `runner`?
-  [[nodiscard]] bool MayTake(const Job& waiting, int64_t use, const Runner& runner) const;
+  // May `waiting` have the nodes of `runner`?
+  [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const;
   // When time alone next changes an answer of MayTake for a job of this class.
   [[nodiscard]] Instant NextChange(int32_t priority) const;
 

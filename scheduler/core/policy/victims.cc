@@ -170,8 +170,10 @@ void Give(Part& room, const Part& part) {
   room.devices |= part.devices;
 }
 
-// Lower is better: class of the dearest victim, GPU-time lost, number of victims, node.
-using PartPrice = std::tuple<int32_t, int64_t, size_t, NodeId>;
+// The dearest victim: its class, and how it stands to its quota in it.
+using Rank = std::pair<int32_t, Standing>;
+// Lower is better: the dearest victim, GPU-time lost, number of victims, node.
+using PartPrice = std::tuple<Rank, int64_t, size_t, NodeId>;
 
 struct PartOffer {
   VictimPlan plan;  // no nodes: this node cannot be had
@@ -196,7 +198,7 @@ PartOffer OfferOf(const ClusterState& state,
   std::sort(order.begin(), order.end());
   Part room = capacity.Room(node, job.id).value_or(Part{});
   size_t left = state.uses[node.value()].tasks.size();
-  PartOffer offer{{}, {INT32_MIN, 0, 0, node}};
+  PartOffer offer{{}, {{INT32_MIN, Standing::kOverLimit}, 0, 0, node}};
   const auto suffices = [&] { return wanted ? Covers(room, *wanted) : left == 0; };
   for (const auto& [asked, runner] : order) {
     if (suffices()) {
@@ -209,7 +211,7 @@ PartOffer OfferOf(const ClusterState& state,
     Give(room, runner->allocation->part.value_or(FullPart(has)));
     if (asked) {
       auto& [dearest, loss, count, where] = offer.price;
-      dearest = std::max(dearest, runner->job->spec.priority);
+      dearest = std::max(dearest, {runner->priority, std::min(runner->standing, Standing::kNoRow)});
       loss += runner->loss;
       ++count;
       offer.plan.victims.push_back(runner->job->id);

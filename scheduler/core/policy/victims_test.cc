@@ -39,10 +39,12 @@ VictimPlan Choose(const World& world, const PlacementRequest& request) {
   waiting.spec = AJob().Nodes(request.nodes).Zone(request.zone).Priority(50).Spec();
   const Shares shares(world.state, world.policy, world.now);
   const Capacity capacity(world.state, world.state.fabric);
-  const Runners runners(world.state, world.policy, shares, world.now);
-  const TakeRules rules{[](NodeId) { return true; },
-                        [](const Runner&) { return false; },
-                        [&](const Runner& runner) { return runners.MayTake(waiting, 0, runner); }};
+  const Quotas quotas(world.state, world.state.fabric, world.policy, world.now);
+  const Runners runners(world.state, world.policy, shares, quotas, world.now);
+  const TakeRules rules{
+      [](NodeId) { return true; },
+      [](const Runner&) { return false; },
+      [&](const Runner& runner) { return runners.MayTake({&waiting, 50}, runner); }};
   return ChooseVictims(world.state, capacity, waiting, request, capacity.idle(), runners, rules);
 }
 

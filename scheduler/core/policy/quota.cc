@@ -1,0 +1,323 @@
+#include "scheduler/core/policy/quota.h"
+
+#include <algorithm>
+
+namespace tide {
+namespace {
+
+std::vector<const Job*> InOrderOfStart(const ClusterState& state) {
+  std::vector<const Job*> live;
+  live.reserve(state.live.size());
+  for (const JobId id : state.live) {
+    live.push_back(&state.jobs.at(id));
+  }
+  std::sort(live.begin(), live.end(), [](const Job* a, const Job* b) {
+    return std::pair(a->attempts.back().placed_at, a->id) <
+           std::pair(b->attempts.back().placed_at, b->id);
+  });
+  return live;
+}
+
+bool HoldsClaim(const Job& job) {
+  return std::get<Queued>(job.phase).claim.has_value();
+}
+
+bool SameKey(const QuotaRow& a, const QuotaRow& b) {
+  return a.subject == b.subject && a.name == b.name && a.group == b.group &&
+         a.priority == b.priority;
+}
+
+bool IsAuto(const Job& job) {
+  return job.spec.priority == kAutoPriority;
+}
+
+int64_t LimitOf(const QuotaRow& row) {
+  return row.limit ? int64_t{*row.limit} * kMilliNodes : INT64_MAX;
+}
+
+int64_t GuaranteeOf(const QuotaRow& row) {
+  return int64_t{row.nodes} * kMilliNodes;
+}
+
+}  // namespace
+
+int64_t MilliNodesOf(const JobSpec& spec, const NodeCapacity& largest) {
+  if (!PartOf(spec, largest)) {
+    return int64_t{spec.nodes} * kMilliNodes;
+  }
+  const bool by_gpus = spec.gpus_per_node > 0;
+  const int64_t share = by_gpus ? spec.gpus_per_node : spec.cpus_per_node;
+  const int64_t of = std::max<int64_t>(1, by_gpus ? largest.gpus : largest.cpus);
+  // Rounded down: the parts of a full node never count for more than the node.
+  return std::clamp(share * kMilliNodes / of, int64_t{1}, kMilliNodes);
+}
+
+Quotas::Quotas(const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now)
+    : state_(state), fabric_(fabric), policy_(policy), now_(now) {
+  if (!policy.quotas.empty()) {
+    CollectRows();
+    CountState();
+  }
+  for (const JobId id : state.live) {
+    const Job& job = state.jobs.at(id);
+    next_change_ = std::min(next_change_, NextDemotion(ClassOf(job), job, policy, now));
+  }
+}
+
+void Quotas::CollectRows() {
+  for (const auto subject : {QuotaRow::Subject::kProject, QuotaRow::Subject::kUser}) {
+    for (const QuotaRow& row : policy_.quotas) {
+      if (row.subject != subject || row.until <= now_) {
+        continue;
+      }
+      next_change_ = std::min(next_change_, row.until);
+      const auto same =
+          std::ranges::find_if(rows_, [&](const Row& other) { return SameKey(*other.row, row); });
+      if (same == rows_.end()) {
+        rows_.push_back({&row});
+      } else if (row.until < same->row->until) {
+        same->row = &row;
+      }
+    }
+  }
+}
+
+void Quotas::CountState() {
+  const std::vector<const Job*> live = InOrderOfStart(state_);
+  for (const Job* job : live) {
+    if (!IsAuto(*job)) {
+      Add(*job);
+      standing_[job->id] = StandingWith(*job);
+    }
+  }
+  for (const JobId id : state_.waiting) {
+    const Job& job = state_.jobs.at(id);
+    if (!IsAuto(job) && HoldsClaim(job)) {
+      Add(job);
+    }
+  }
+  CountAuto(live);
+}
+
+// What has started comes before what is about to, and that before what waits.
+void Quotas::CountAuto(const std::vector<const Job*>& live) {
+  for (const Job* job : live) {
+    if (IsAuto(*job)) {
+      ChooseAutoClass(*job);
+      Add(*job);
+      standing_[job->id] = StandingWith(*job);
+    }
+  }
+  for (const bool claims : {true, false}) {
+    for (const JobId id : state_.waiting) {
+      const Job& job = state_.jobs.at(id);
+      if (IsAuto(job) && HoldsClaim(job) == claims) {
+        ChooseAutoClass(job);
+        if (claims) {
+          Add(job);
+        }
+      }
+    }
+  }
+}
+
+// The highest class that a row names and that leaves enough nodes of what it guarantees.
+void Quotas::ChooseAutoClass(const Job& job) {
+  std::optional<int32_t> best;
+  for (const size_t index : RowsOf(job)) {
+    const std::optional<int32_t>& priority = rows_[index].row->priority;
+    if (priority && (!best || *priority > *best) && FitsAs(job, *priority, true)) {
+      best = priority;
+    }
+  }
+  if (best) {
+    auto_class_[job.id] = *best;
+  }
+}
+
+bool Quotas::FitsAs(const Job& job, int32_t priority, bool guaranteed) {
+  const int64_t charge = ChargeOf(job);
+  return std::ranges::all_of(RowsOf(job), [&](size_t index) {
+    const Row& row = rows_[index];
+    if (row.row->priority && row.row->priority != priority) {
+      return true;
+    }
+    if (guaranteed) {
+      return !row.row->priority || UsedByOthers(row, job) + charge <= GuaranteeOf(*row.row);
+    }
+    return charge <= LimitOf(*row.row) - UsedByOthers(row, job);
+  });
+}
+
+int32_t Quotas::ClassOf(const Job& job) const {
+  int32_t priority = job.spec.priority;
+  if (IsAuto(job) && !policy_.quotas.empty()) {
+    const auto chosen = auto_class_.find(job.id);
+    priority = chosen == auto_class_.end() ? kLowPriority : chosen->second;
+  }
+  return Demote(priority, job, policy_, now_);
+}
+
+Standing Quotas::StandingOf(const Job& job) const {
+  const auto it = standing_.find(job.id);
+  return it == standing_.end() ? Standing::kNoRow : it->second;
+}
+
+Standing Quotas::Check(const Job& job) {
+  return rows_.empty() ? Standing::kNoRow : StandingWith(job);
+}
+
+// As if it ran, beside all others that are counted.
+Standing Quotas::StandingWith(const Job& job) {
+  const int64_t charge = ChargeOf(job);
+  bool counted = false;
+  bool borrows = false;
+  for (const size_t index : RowsOf(job)) {
+    const Row& row = rows_[index];
+    if (!Counts(row, job)) {
+      continue;
+    }
+    const int64_t used = UsedByOthers(row, job) + charge;
+    if (used > LimitOf(*row.row)) {
+      return Standing::kOverLimit;
+    }
+    counted = true;
+    borrows = borrows || used > GuaranteeOf(*row.row);
+  }
+  return borrows ? Standing::kBorrows : counted ? Standing::kWithin : Standing::kNoRow;
+}
+
+std::vector<Reason> Quotas::ReasonsFor(const Job& job) {
+  std::vector<Reason> reasons;
+  std::vector<QuotaShortage> shortages;
+  const int64_t charge = ChargeOf(job);
+  int64_t left = INT64_MAX;
+  for (const size_t index : RowsOf(job)) {
+    const Row& row = rows_[index];
+    const int64_t used = UsedByOthers(row, job);
+    if (!Counts(row, job) || charge <= LimitOf(*row.row) - used) {
+      continue;
+    }
+    left = std::min(left, LimitOf(*row.row) - used);
+    const Instant until = row.row->until == Instant::Never() ? Instant() : row.row->until;
+    shortages.push_back({row.row->name,
+                         row.row->group,
+                         row.row->priority,
+                         used,
+                         LimitOf(*row.row),
+                         charge,
+                         std::nullopt,
+                         0,
+                         until});
+    reasons.push_back({.code = row.row->subject == QuotaRow::Subject::kProject
+                                   ? ReasonCode::kQuotaProject
+                                   : ReasonCode::kQuotaUser});
+  }
+  const std::optional<int32_t> open_priority = NearestClass(job);
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    shortages[i].open_priority = open_priority;
+    shortages[i].nodes_left = static_cast<uint32_t>(std::max<int64_t>(0, left) / kMilliNodes);
+    reasons[i].quota = std::make_shared<const QuotaShortage>(std::move(shortages[i]));
+  }
+  return reasons;
+}
+
+// The highest below its own, else the lowest above it.
+std::optional<int32_t> Quotas::NearestClass(const Job& job) {
+  std::optional<int32_t> above;
+  if (IsAuto(job)) {
+    return above;
+  }
+  for (const PriorityClass& each : kPriorityClasses) {  // falling
+    if (each.value == kAutoPriority || each.value == job.spec.priority ||
+        !FitsAs(job, each.value, false)) {
+      continue;
+    }
+    if (each.value < job.spec.priority) {
+      return each.value;
+    }
+    above = each.value;
+  }
+  return above;
+}
+
+void Quotas::Add(const Job& job) {
+  if (!rows_.empty() && !charged_.contains(job.id)) {
+    const int64_t charge = ChargeOf(job);
+    Charge(job, charge);
+    charged_[job.id] = charge;
+  }
+}
+
+void Quotas::Remove(const Job& job) {
+  if (const auto it = charged_.find(job.id); it != charged_.end()) {
+    Charge(job, -it->second);
+    charged_.erase(it);
+  }
+}
+
+void Quotas::Charge(const Job& job, int64_t milli_nodes) {
+  for (const size_t index : RowsOf(job)) {
+    Row& row = rows_[index];
+    if (Counts(row, job)) {
+      row.all += milli_nodes;
+      row.named += IsAuto(job) ? 0 : milli_nodes;
+    }
+  }
+}
+
+bool Quotas::Counts(const Row& row, const Job& job) const {
+  if (!row.row->priority) {
+    return true;
+  }
+  if (!IsAuto(job)) {
+    return row.row->priority == job.spec.priority;
+  }
+  const auto chosen = auto_class_.find(job.id);
+  return chosen != auto_class_.end() && row.row->priority == chosen->second;
+}
+
+// In a row of a class `auto` jobs make room for those that name it: they go on in a lower one.
+int64_t Quotas::UsedByOthers(const Row& row, const Job& job) const {
+  const int64_t used = row.row->priority && !IsAuto(job) ? row.named : row.all;
+  const auto own = charged_.find(job.id);
+  return own != charged_.end() && Counts(row, job) ? used - own->second : used;
+}
+
+int64_t Quotas::ChargeOf(const Job& job) const {
+  const int group = fabric_.FindGroup(job.spec.group);
+  return group < 0 ? int64_t{job.spec.nodes} * kMilliNodes
+                   : MilliNodesOf(job.spec, fabric_.groups[static_cast<size_t>(group)].largest);
+}
+
+const Quotas::RowIndexes& Quotas::RowsOf(const Job& job) {
+  const auto [it, fresh] = rows_of_.try_emplace(Owner(job.spec.project, job.user, job.spec.group));
+  if (fresh) {
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (Owns(*rows_[i].row, job)) {
+        it->second.push_back(i);
+      }
+    }
+  }
+  return it->second;
+}
+
+bool Quotas::Owns(const QuotaRow& row, const Job& job) const {
+  if (!row.group.empty() && row.group != job.spec.group) {
+    return false;
+  }
+  if (row.subject == QuotaRow::Subject::kUser) {
+    return row.name == job.user;
+  }
+  std::string project = job.spec.project;
+  for (int depth = 0; depth < kProjectDepthMax && !project.empty(); ++depth) {
+    if (project == row.name) {
+      return true;
+    }
+    const auto known = policy_.projects.find(project);
+    project = known == policy_.projects.end() ? "" : known->second.parent;
+  }
+  return false;
+}
+
+}  // namespace tide
