@@ -10,9 +10,11 @@
 #include <string>
 
 #include "common/base/exit_codes.h"
+#include "common/base/file.h"
 #include "common/cluster/cluster_text.h"
 #include "common/log/log.h"
 #include "common/rpc/rpc.h"
+#include "scheduler/core/policy/policy_text.h"
 #include "scheduler/server/admission.h"
 #include "scheduler/server/loop.h"
 #include "scheduler/server/scheduler_service.h"
@@ -30,6 +32,7 @@ struct Options {
   int64_t isolation_timeout_ms = 600'000;
   int64_t heartbeat_ms = 1000;
   std::string cluster;  // file; "" = none
+  std::string policy;   // file; "" = none
   std::string admit;    // "" = listed with a cluster file, any without
 };
 
@@ -61,6 +64,29 @@ Result<std::unique_ptr<Store>> OpenStore(const std::string& address) {
   }
   TIDE_ASSIGN(auto database, OpenSqlite(address.substr(kSqlite.size())));
   return Store::Open(std::move(database), "pid " + std::to_string(::getpid()), SystemNow());
+}
+
+// Reads the policy file over `policy`.
+// Errors: those of reading; kInvalidArgument with the first mistake of the file in one line.
+Status ReadPolicy(const std::string& path, Policy& policy) {
+  if (path.empty()) {
+    return {};
+  }
+  TIDE_ASSIGN(const std::string text, ReadFile(path, (kPolicyMebibytesMax << 20U) + 1));
+  ParsedPolicy parsed = ParsePolicyFile(text, policy);
+  if (!parsed.findings.empty()) {
+    const size_t more = parsed.findings.size() - 1;
+    return Fail(ErrorCode::kInvalidArgument,
+                FormatFinding(parsed.findings.front(), path) +
+                    (more > 0 ? "; and " + std::to_string(more) + " more" : ""));
+  }
+  policy = std::move(parsed.policy);
+  log::Info("Policy",
+            {{"File", path},
+             {"Projects", policy.projects.size()},
+             {"Quotas", policy.quotas.size()},
+             {"Demotions", policy.demotions.size()}});
+  return {};
 }
 
 // Who may join; the file's limits go into `policy`.
@@ -109,6 +135,9 @@ int Serve(const Options& options) {
   }
   Policy policy;
   policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
+  if (const Status read = ReadPolicy(options.policy, policy); !read) {
+    return Complain(read.error().message, kExitUsage);
+  }
   const auto admission = ReadCluster(options, policy);
   if (!admission) {
     return Complain(admission.error().message, kExitUsage);
@@ -121,6 +150,10 @@ int Serve(const Options& options) {
   auto state = (*store)->Load();
   if (!state) {
     return Complain(state.error().message, kExitStore);
+  }
+  if (state->share_half_life != policy.share_half_life) {
+    state->share_half_life = policy.share_half_life;
+    RebuildDerived(*state);  // what owners used lately, by the policy's half-life
   }
   LivenessPolicy liveness;
   liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
@@ -173,6 +206,7 @@ int main(int argc, char** argv) {
                  "agents that are cut off stop their tasks after this");
   app.add_option("--heartbeat-ms", options.heartbeat_ms, "interval of agents' heartbeats");
   app.add_option("--cluster", options.cluster, "cluster file: groups, zones, leaves, nodes");
+  app.add_option("--policy", options.policy, "policy file: projects, quotas, demotions, sharing");
   app.add_option("--admit", options.admit, "who may join: listed (in the cluster file) or any")
       ->check(CLI::IsMember({"listed", "any"}));
   app.add_option("--log-format", options.log_format, "text or json")

@@ -3,7 +3,9 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace tide {
 
@@ -62,6 +64,10 @@ class Instant {
 
 // "2026-01-31T12:00:00.123Z", or "" when not set.
 [[nodiscard]] std::string FormatRfc3339(Instant at);
+
+// "2026-01-31", "2026-01-31T12:00:00Z" or with a fraction of up to nine digits: UTC, the years 1970
+// to 2261. Nothing for any other text.
+[[nodiscard]] std::optional<Instant> ParseRfc3339(std::string_view text);
 
 // "4s", "3m12s", "2h05m", "4d06h": for tables.
 [[nodiscard]] std::string FormatDuration(Duration span);

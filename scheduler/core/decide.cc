@@ -79,7 +79,8 @@ class Planner {
       }
     }
     LetVictimsGoOn();
-    decision_.wake_at = std::min(decision_.wake_at, quotas_.NextChange());
+    decision_.wake_at =
+        std::min({decision_.wake_at, quotas_.NextChange(), runners_.NextDemotion()});
     return std::move(decision_);
   }
 

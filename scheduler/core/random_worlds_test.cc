@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "common/base/prng.h"
+#include "scheduler/core/policy/job_class.h"
 #include "scheduler/core/testing/compare.h"
 #include "scheduler/core/testing/world.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr uint64_t kSeeds = 300;
 constexpr int kEvents = 300;
 constexpr size_t kUnfinishedMax = 10;
+constexpr uint32_t kNodesMax = 5;  // of a job
 
 Cluster RandomCluster(Prng& prng) {
   Cluster cluster;
@@ -28,7 +30,13 @@ Cluster RandomCluster(Prng& prng) {
 
 class RandomWorld : public World {
  public:
-  explicit RandomWorld(Prng& prng) : World(RandomCluster(prng)), prng_(prng) {}
+  size_t over_quota = 0;  // decisions in which a job waited for its quota
+
+  explicit RandomWorld(Prng& prng) : World(RandomCluster(prng)), prng_(prng) {
+    if (prng_.Below(2) == 0) {
+      LimitRandomly();
+    }
+  }
 
   void Act() {
     switch (prng_.Below(24)) {
@@ -121,6 +129,44 @@ class RandomWorld : public World {
   JobId AnyJob() { return JobId(1 + prng_.Below(state.next_job_id)); }
   NodeId AnyNode() { return NodeId(static_cast<uint32_t>(prng_.Below(state.nodes.size()))); }
 
+  // No row is below the largest job, so that every job finishes.
+  void LimitRandomly() {
+    policy.projects = {{"llm", {"", 2}}, {"chat", {"llm", 1}}};
+    const auto add = [&](QuotaRow::Subject subject, const char* name) {
+      QuotaRow row;
+      row.subject = subject;
+      row.name = name;
+      row.nodes = static_cast<uint32_t>(prng_.Below(8));
+      row.limit = std::max(row.nodes, kNodesMax) + static_cast<uint32_t>(prng_.Below(2));
+      if (prng_.Below(2) == 0) {
+        row.priority = prng_.Below(2) == 0 ? 10 : 30;
+      }
+      policy.quotas.push_back(row);
+    };
+    add(QuotaRow::Subject::kProject, "llm");
+    add(QuotaRow::Subject::kProject, "default");
+    add(QuotaRow::Subject::kUser, "ada");
+  }
+
+  // What runs is within the limits: they are never lowered here.
+  void CheckQuotas() {
+    for (const QuotaRow& row : policy.quotas) {
+      int64_t used = 0;
+      for (const JobId id : state.live) {
+        const Job& job = At(id);
+        const bool owns =
+            row.subject == QuotaRow::Subject::kUser
+                ? job.user == row.name
+                : job.spec.project == row.name || (row.name == "llm" && job.spec.project == "chat");
+        if (owns && (!row.priority || row.priority == job.spec.priority)) {
+          const uint32_t gpus = job.spec.gpus_per_node;
+          used += gpus == 0 || gpus == 8 ? job.spec.nodes * 1000 : gpus * 125;
+        }
+      }
+      REQUIRE(used <= int64_t{*row.limit} * 1000);
+    }
+  }
+
   void Checked(const std::vector<EventBody>& bodies) {
     const ClusterState before = state;
     Turn(bodies);
@@ -135,17 +181,26 @@ class RandomWorld : public World {
       }
     }
     CheckExplained();
+    CheckQuotas();
   }
 
   // A lower class at once; one's own only when it overtook, or has had its time.
   void CheckMayBeAsked(const Job& victim, const Job& beneficiary) {
-    REQUIRE(victim.spec.priority <= beneficiary.spec.priority);
-    if (victim.spec.priority == beneficiary.spec.priority) {
+    if (!policy.quotas.empty() &&
+        (victim.spec.priority == kAutoPriority || beneficiary.spec.priority == kAutoPriority)) {
+      return;  // its class depends on what all the others use
+    }
+    const int32_t asked = Demote(victim.spec.priority, victim, policy, now);
+    const int32_t asking = Demote(beneficiary.spec.priority, beneficiary, policy, now);
+    REQUIRE(asked <= asking);
+    if (asked == asking) {
       const Attempt& attempt = victim.attempts.back();
       const bool overtook =
           attempt.opportunistic && attempt.placed_at + policy.opportunistic_run <= now;
-      const bool had_its_time = attempt.running_at.is_set() && victim.user != beneficiary.user &&
-                                attempt.running_at + policy.minimum_run <= now;
+      const bool others = std::tie(victim.user, victim.spec.project) !=
+                          std::tie(beneficiary.user, beneficiary.spec.project);
+      const bool had_its_time =
+          attempt.running_at.is_set() && others && attempt.running_at + policy.minimum_run <= now;
       REQUIRE((overtook || had_its_time));
     }
   }
@@ -170,6 +225,7 @@ class RandomWorld : public World {
     for (const Explanation& explanation : last.explanations) {
       REQUIRE_FALSE(explanation.reasons.empty());
       REQUIRE(explained.insert(explanation.job).second);
+      over_quota += explanation.reasons.front().quota ? 1 : 0;
     }
     for (const auto& [id, job] : state.jobs) {
       const bool waits = StateOf(job) == JobState::kQueued || StateOf(job) == JobState::kHeld;
@@ -185,10 +241,12 @@ class RandomWorld : public World {
     if (unfinished >= kUnfinishedMax) {
       return;
     }
-    constexpr int32_t kClasses[] = {-1, 0, 10, 30, 50};
+    constexpr int32_t kClasses[] = {-1, 0, 10, 20, 30};
+    constexpr const char* kProjects[] = {"default", "llm", "chat"};
     constexpr const char* kUsers[] = {"ada", "bob", "eve"};
     AJob job;
-    job.Nodes(static_cast<uint32_t>(1 + prng_.Below(5))).Priority(kClasses[prng_.Below(5)]);
+    job.Nodes(static_cast<uint32_t>(1 + prng_.Below(kNodesMax))).Priority(kClasses[prng_.Below(5)]);
+    job.Project(kProjects[policy.quotas.empty() ? 0 : prng_.Below(3)]);
     job.Zone(prng_.Below(3) == 0 ? "cross-ok" : (prng_.Below(4) == 0 ? "B" : "single"));
     if (prng_.Below(3) == 0) {
       job.Nodes(1).Gpus(static_cast<uint32_t>(1 + prng_.Below(8)));
@@ -332,6 +390,7 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   size_t jobs = 0;
   size_t claims = 0;
   size_t withdrawals = 0;
+  size_t over_quota = 0;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     Prng prng(seed);
     RandomWorld world(prng);
@@ -349,6 +408,7 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
     CheckReplay(world);
     REQUIRE(world.AllFinished());
     jobs += world.state.jobs.size();
+    over_quota += world.over_quota;
     for (const Event& each : world.log) {
       claims += std::holds_alternative<ClaimMade>(each.body) ? 1 : 0;
       withdrawals += std::holds_alternative<SuspendWithdrawn>(each.body) ? 1 : 0;
@@ -358,6 +418,7 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   CHECK(jobs > seeds * 5);
   CHECK(claims > seeds);
   CHECK(withdrawals > 0);
+  CHECK(over_quota > seeds);
 }
 
 }  // namespace tide::testing

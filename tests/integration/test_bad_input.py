@@ -207,6 +207,16 @@ class Daemons(unittest.TestCase):
         self.assertFalse(os.path.exists(store))
         self.refuses(self.scheduler("sqlite:" + store, "--admit", "listed"), USAGE, "--cluster")
 
+    def test_policy_file(self):
+        store, path = self.folder + "/tide.db", self.folder + "/policy.yaml"
+        with open(path, "w", encoding="ascii") as file:
+            file.write("version: 1\nprojects: {llm: {}}\nquotas:\n  - {project: lm, nodes: 4}\nsharin: {}\n")
+        done = self.scheduler("sqlite:" + store, "--policy", path)
+        self.refuses(done, USAGE, "%s:4:15: " % path, "did you mean `llm`?", "and 1 more")
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.refuses(self.scheduler("sqlite:" + store, "--policy", path + ".no"), USAGE, path + ".no")
+        self.assertFalse(os.path.exists(store))
+
     def test_store_folder_is_missing(self):
         path = self.folder + "/nowhere/tide.db"
         self.refuses(self.scheduler("sqlite:" + path), STORE, path, "folder")

@@ -58,10 +58,6 @@ Quotas::Quotas(const ClusterState& state, const Fabric& fabric, const Policy& po
     CollectRows();
     CountState();
   }
-  for (const JobId id : state.live) {
-    const Job& job = state.jobs.at(id);
-    next_change_ = std::min(next_change_, NextDemotion(ClassOf(job), job, policy, now));
-  }
 }
 
 void Quotas::CollectRows() {

@@ -52,7 +52,7 @@ class Quotas {
   void Add(const Job& job);
   void Remove(const Job& job);
 
-  // When time alone next changes a row or the class of a job.
+  // When time alone next changes a row.
   [[nodiscard]] Instant NextChange() const { return next_change_; }
 
  private:

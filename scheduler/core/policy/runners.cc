@@ -61,6 +61,8 @@ Runners::Runners(const ClusterState& state,
     if (attempt.opportunistic) {
       runner.overtaken_until = attempt.placed_at + policy.opportunistic_run;
     }
+    next_demotion_ =
+        std::min(next_demotion_, tide::NextDemotion(runner.priority, job, policy, now));
     runners_.push_back(runner);
   }
   std::sort(runners_.begin(), runners_.end(), [](const Runner& a, const Runner& b) {

@@ -54,10 +54,13 @@ class Runners {
   [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const;
   // When time alone next changes an answer of MayTake for a job of this class.
   [[nodiscard]] Instant NextChange(int32_t priority) const;
+  // When time alone next changes the class of a runner.
+  [[nodiscard]] Instant NextDemotion() const { return next_demotion_; }
 
  private:
   const Policy& policy_;
   Instant now_;
+  Instant next_demotion_ = Instant::Never();
   std::vector<Runner> runners_;
   std::vector<std::pair<JobId, size_t>> by_job_;  // ascending
 };

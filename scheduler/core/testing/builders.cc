@@ -60,6 +60,11 @@ AJob& AJob::Group(const std::string& group) {
   return *this;
 }
 
+AJob& AJob::Project(const std::string& project) {
+  spec_.project = project;
+  return *this;
+}
+
 AJob& AJob::Gpus(uint32_t per_node) {
   spec_.gpus_per_node = per_node;
   return *this;

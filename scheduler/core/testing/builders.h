@@ -34,6 +34,7 @@ class AJob {
   AJob& Priority(int32_t priority);
   AJob& Zone(const std::string& zone);
   AJob& Group(const std::string& group);
+  AJob& Project(const std::string& project);
   AJob& Gpus(uint32_t per_node);
   AJob& RetryFailure(uint32_t most, Duration backoff = Duration::Seconds(5));
   AJob& RetryHardware(uint32_t most);

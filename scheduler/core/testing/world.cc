@@ -21,9 +21,9 @@ World::World(const Cluster& cluster) {
   Turn(joins);
 }
 
-JobId World::Submit(const AJob& job) {
+JobId World::Submit(const AJob& job, const std::string& user) {
   const JobId id(state.next_job_id);
-  const Result<Applied> result = Do(JobSubmitted{id, job.Spec(), "ada", ""});
+  const Result<Applied> result = Do(JobSubmitted{id, job.Spec(), user, ""});
   if (!result) {
     throw std::logic_error("not accepted: " + result.error().message);
   }

@@ -23,7 +23,7 @@ class World {
   explicit World(const Cluster& cluster);
 
   // Submits and lets the agents work until nothing moves any more.
-  JobId Submit(const AJob& job);
+  JobId Submit(const AJob& job, const std::string& user = "ada");
   // Applies one event, without letting the agents work.
   Result<Applied> Apply(EventBody body);
   // Applies one event and lets the agents work.
