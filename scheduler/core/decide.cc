@@ -256,7 +256,7 @@ class Planner {
     if (part) {
       refusal.reasons.push_back(Fragmentation(job));
     }
-    AddGroupReasons(job, refusal.reasons);
+    AddGroupReasons(job, standing, refusal.reasons);
     ExplainWaiting(job, refusal.reasons);
     ahead_[job.spec.group].push_back(job.id);
     if (job.failure_restarts == 0) {
@@ -271,7 +271,7 @@ class Planner {
       DropClaim(job.id);  // its quota ended while its victims left
     }
     std::vector<Reason> reasons = quotas_.ReasonsFor(job);
-    if (const Refusal* refusal = FindRefusal(job, part, Standing::kBorrows)) {
+    if (const Refusal* refusal = FindRefusal(job, part, Standing::kOverLimit)) {
       reasons.insert(reasons.end(), refusal->reasons.begin(), refusal->reasons.end());
     }
     Explain(job, std::move(reasons));
@@ -288,7 +288,8 @@ class Planner {
     const auto found = std::ranges::find_if(it->second, [&](const Refusal& refusal) {
       return refusal.zone == job.spec.zone && refusal.part.has_value() == part.has_value() &&
              (part ? Covers(*part, *refusal.part) : job.spec.nodes >= refusal.nodes) &&
-             use >= refusal.use && standing <= refusal.standing;
+             use >= refusal.use &&
+             (standing == Standing::kOverLimit || standing == refusal.standing);
     });
     return found == it->second.end() ? nullptr : &*found;
   }
@@ -353,29 +354,36 @@ class Planner {
     return reason;
   }
 
-  void AddGroupReasons(const Job& job, std::vector<Reason>& reasons) {
+  void AddGroupReasons(const Job& job, Standing standing, std::vector<Reason>& reasons) {
     if (fabric_.FindGroup(job.spec.group) < 0) {
       reasons.push_back({.code = ReasonCode::kGroupUnknown});
     }
-    if (const Runner* safe = SafestOfClass(job)) {
+    if (const Runner* safe = SafestOfClass(job, standing)) {
       reasons.push_back({.code = ReasonCode::kPreemptProtected,
                          .other = safe->job->id,
-                         .until = safe->safe_until});
+                         .until = SafeUntil(*safe, standing)});
     }
     if (const uint32_t count = out_of_service_[job.spec.group]; count > 0) {
       reasons.push_back({.code = ReasonCode::kNodesUnhealthy, .count = count});
     }
   }
 
+  // From waiting jobs of its class that stand so to their quotas.
+  [[nodiscard]] static Instant SafeUntil(const Runner& runner, Standing standing) {
+    return standing == Standing::kWithin ? std::min(runner.safe_until, runner.reclaimed_until)
+                                         : runner.safe_until;
+  }
+
   // A runner of its class that is safe from it for a known time.
-  [[nodiscard]] const Runner* SafestOfClass(const Job& job) const {
+  [[nodiscard]] const Runner* SafestOfClass(const Job& job, Standing standing) const {
     const Runner* safest = nullptr;
     const int32_t priority = ClassOf(job);
     for (const Runner& runner : runners_.all()) {
+      const Instant until = SafeUntil(runner, standing);
       if (!runner.leaving && runner.priority == priority &&
           runner.job->spec.group == job.spec.group && runner.job->user != job.user &&
-          runner.safe_until > now_ && runner.safe_until != Instant::Never() &&
-          (safest == nullptr || runner.safe_until > safest->safe_until)) {
+          until > now_ && until != Instant::Never() &&
+          (safest == nullptr || until > SafeUntil(*safest, standing))) {
         safest = &runner;
       }
     }

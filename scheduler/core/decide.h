@@ -18,8 +18,9 @@ struct Decision {
   Instant wake_at = Instant::Never();     // when time alone would change the decision
 };
 
-// Order: higher class first, then first come. A waiting job takes free nodes; else nodes of lower
-// classes, as a transaction: its nodes are claimed and the victims asked in one step.
+// Order: higher class first, then down the tree of projects who used least, then first come. Who is
+// over its quota is passed over. A waiting job takes free nodes; else nodes that policy/runners.h
+// lets it have, as a transaction: its nodes are claimed and the victims asked in one step.
 //   Cost: O(waiting × nodes) here; bounded by counts, never by elapsed time.
 //   Source: design scheduling.md sections 2 and 3.
 [[nodiscard]] Decision Decide(const ClusterState& state, const Policy& policy, Instant now);

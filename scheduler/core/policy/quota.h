@@ -10,6 +10,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -62,7 +63,8 @@ class Quotas {
     int64_t all = 0;    // the same with `auto` jobs
   };
   using RowIndexes = std::vector<size_t>;
-  using Owner = std::tuple<std::string, std::string, std::string>;  // project, user, group
+  // Project, user and group, as the state holds them while the pass lasts.
+  using Owner = std::tuple<std::string_view, std::string_view, std::string_view>;
 
   void CollectRows();
   void CountState();

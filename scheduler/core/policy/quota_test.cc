@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "scheduler/core/policy/reasons.h"
+#include "scheduler/core/policy/runners.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -212,6 +213,20 @@ TEST_CASE("unused share is borrowed up to the limit and taken back after the min
   CHECK(world.Runs(guaranteed));
   CHECK(world.Runs(own));
   CHECK(world.Is(borrowed) == JobState::kQueued);
+}
+
+TEST_CASE("who wants its quota back is told when the borrower has had its minimum run") {
+  for (const bool within : {true, false}) {
+    QuotaWorld world(Cluster().Leaf(2),
+                     {ARow("llm", 0).Limit(kUnbounded), ARow("vision", within ? 1 : 0).Limit(1)});
+    const JobId borrower = world.Submit(AJob().Project("llm").Nodes(2));
+    const JobId job = world.Submit(AJob().Project("vision"), "bob");
+    CHECK(world.Why(job) == Codes{"placement.zone_capacity", "preempt.protected"});
+    const Reason& reason = world.last.explanations.back().reasons.back();
+    CHECK(reason.other == borrower);
+    CHECK(reason.until == world.now + (within ? world.policy.minimum_run
+                                              : SliceOf(world.At(borrower), world.policy)));
+  }
 }
 
 TEST_CASE("only who is within its quota takes borrowed nodes back, and only in its class") {
