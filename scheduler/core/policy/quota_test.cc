@@ -104,6 +104,17 @@ TEST_CASE("a job over quota says what is used, what is short and what would do")
   CHECK(world.Why(both) == Codes{"quota.project", "quota.user"});
 }
 
+TEST_CASE("jobs of one turn share what is left") {
+  QuotaWorld world(Cluster().Leaf(4), {ARow("default", 2)});
+  std::vector<EventBody> both;
+  for (const uint64_t id : {1U, 2U}) {
+    both.emplace_back(JobSubmitted{JobId(id), AJob().Nodes(2).Spec(), "ada", ""});
+  }
+  world.Turn(both);
+  CHECK(world.Is(JobId(1)) == JobState::kStarting);
+  CHECK(world.Why(JobId(2)) == Codes{"quota.project"});
+}
+
 TEST_CASE("rows count their class, their group, and everything below their project") {
   struct Case {
     ARow row;
