@@ -48,6 +48,7 @@ Runners::Runners(const ClusterState& state,
     runner.standing = quotas.StandingOf(job);
     runner.use = shares.UseOf(job);
     runner.loss = CostOfSuspension(job, policy).millis() * ChargedGpus(job.spec);
+    runner.loss_per_gpu = runner.loss / ChargedGpus(job.spec);
     runner.leaving = IsLeaving(job);
     runner.safe_until = Instant::Never();
     runner.overtaken_until = Instant::Never();
@@ -67,9 +68,8 @@ Runners::Runners(const ClusterState& state,
   }
   std::sort(runners_.begin(), runners_.end(), [](const Runner& a, const Runner& b) {
     const auto key = [](const Runner& runner) {
-      const int64_t gpus = ChargedGpus(runner.job->spec);
       const Standing standing = std::min(runner.standing, Standing::kNoRow);
-      return std::tuple(runner.priority, standing, runner.loss / gpus, -runner.use);
+      return std::tuple(runner.priority, standing, runner.loss_per_gpu, -runner.use);
     };
     const auto a_key = key(a);
     const auto b_key = key(b);

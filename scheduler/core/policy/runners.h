@@ -13,8 +13,9 @@ struct Runner {
   const Allocation* allocation = nullptr;
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
-  int64_t use = 0;          // of its owner, lately
-  int64_t loss = 0;         // GPU-milliseconds lost when it leaves now
+  int64_t use = 0;   // of its owner, lately
+  int64_t loss = 0;  // GPU-milliseconds lost when it leaves now
+  int64_t loss_per_gpu = 0;
   Instant safe_until;       // from other owners of its class
   Instant overtaken_until;  // from a job of its class that it overtook; Never = it overtook none
   Instant reclaimed_until;  // from a job of its class within its quota; Never = it borrows nothing
