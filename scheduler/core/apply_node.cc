@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/commands.h"
 #include "scheduler/core/policy/fault_policy.h"
@@ -137,9 +138,20 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
   state.changed.nodes.insert(node.id);
 }
 
+namespace {
+
+// For an event that the node's state allows, as the caller has seen.
+void MoveNode(ClusterState& state, Node& node, NodeEvent event, Instant at) {
+  const auto next = NextNodeState(node.state, event);
+  TIDE_CHECK(next.has_value(), "a node moves by the table of its states");
+  SetNodeState(state, node, *next, at);
+}
+
+}  // namespace
+
 void SettleNode(ClusterState& state, Node& node, Instant at) {
   if (node.state == NodeState::kDraining && state.uses[node.id.value()].idle()) {
-    SetNodeState(state, node, *NextNodeState(node.state, NodeEvent::kEmptied), at);
+    MoveNode(state, node, NodeEvent::kEmptied, at);
   }
 }
 
@@ -417,7 +429,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
                     failed != event.verdicts.end()
                         ? "validator " + failed->validator + " failed: " + failed->evidence
                         : "no validator could run");
-    SetNodeState(state, *node, *NextNodeState(node->state, NodeEvent::kValidationFailed), at);
+    MoveNode(state, *node, NodeEvent::kValidationFailed, at);
     return Applied::kChanged;
   }
   node->failed_starts = 0;
@@ -427,7 +439,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
   } else if (node->after_validation == NodeState::kDrained) {
     passed = NodeEvent::kValidationPassedWhileHeld;
   }
-  SetNodeState(state, *node, *NextNodeState(node->state, passed), at);
+  MoveNode(state, *node, passed, at);
   if (TakesWork(*node)) {
     node->reason.clear();
     node->actor.clear();
