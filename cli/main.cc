@@ -28,6 +28,7 @@ void AddGlobalOptions(CLI::App& app, Context& context) {
 void AddVerbs(CLI::App& app, Context& context) {
   AddRunVerb(app, context);
   AddSubmitVerb(app, context);
+  AddPlanVerb(app, context);
   AddPsVerb(app, context);
   AddShowVerb(app, context);
   AddWhyVerb(app, context);

@@ -1,6 +1,9 @@
 #include "cli/submission.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,11 +11,42 @@
 
 #include "cli/follow.h"
 #include "cli/interrupt.h"
+#include "common/base/file.h"
+#include "common/spec/spec_text.h"
 
 namespace tide::cli {
 namespace {
 
 constexpr size_t kNameMax = 63;
+constexpr size_t kSpecMax = 2U << 20U;  // longer than any spec: the reader says what is too long
+
+Answer<std::string> ReadInput() {
+  std::string text;
+  std::array<char, 65536> piece{};
+  while (text.size() <= kSpecMax) {
+    const ssize_t got = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (got < 0) {
+      return Refuse(kExitUsage, "cannot read the spec from standard input");
+    }
+    if (got == 0) {
+      break;
+    }
+    text.append(piece.data(), static_cast<size_t>(got));
+  }
+  return text;
+}
+
+Answer<std::string> ReadText(const std::string& file) {
+  if (file == "-") {
+    return ReadInput();
+  }
+  auto text = ReadFile(file, kSpecMax);
+  if (!text) {
+    return Refuse(text.error().code == ErrorCode::kNotFound ? kExitNotFound : kExitUsage,
+                  text.error().message);
+  }
+  return *text;
+}
 
 std::string FileName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
@@ -25,6 +59,17 @@ void SayWhatNext(const Context& context, const std::string& id) {
 }
 
 }  // namespace
+
+Answer<std::string> ReadSpec(const std::string& file) {
+  auto text = ReadText(file);
+  if (text) {
+    ParsedSpec parsed = ParseJobSpec(*text);
+    if (!parsed.findings.empty()) {
+      return std::unexpected(Failure{kExitUsage, "", std::move(parsed.findings), false});
+    }
+  }
+  return text;
+}
 
 int OwnFailure(const SubmitOptions& options, int exit_code) {
   return options.wait && exit_code != kExitOk ? kExitOwnFailure : exit_code;

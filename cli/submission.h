@@ -1,5 +1,5 @@
 #pragma once
-// Sending a spec: shared by `run` and `submit`.
+// Reading and sending a spec: shared by `run`, `submit` and `plan`.
 
 #include <optional>
 #include <string>
@@ -15,6 +15,9 @@ struct SubmitOptions {
   bool follow = false;
   bool wait = false;  // return the job's own exit code
 };
+
+// The text of a job spec in `file`, - = standard input. Mistakes in it are a failure with findings.
+[[nodiscard]] Answer<std::string> ReadSpec(const std::string& file);
 
 // Sends the text, prints the id on stdout once the server has the job, then follows or waits as
 // asked. `file` names the text in messages. Returns the exit code.

@@ -12,6 +12,7 @@ class Context;
 
 void AddRunVerb(CLI::App& app, Context& context);
 void AddSubmitVerb(CLI::App& app, Context& context);
+void AddPlanVerb(CLI::App& app, Context& context);
 void AddPsVerb(CLI::App& app, Context& context);
 void AddShowVerb(CLI::App& app, Context& context);
 void AddWhyVerb(CLI::App& app, Context& context);

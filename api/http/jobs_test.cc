@@ -56,6 +56,57 @@ TEST_CASE("what the scheduler refuses keeps its code and message", "[api][jobs]"
   CHECK_THAT(refused.body, Catch::Contains("the largest zone has 8"));
 }
 
+TEST_CASE("a plan is answered as the scheduler sees it, and nothing is submitted", "[api][jobs]") {
+  Harness api;
+  v1::PlanJobResponse plan;
+  plan.set_verdict(v1::PLAN_VERDICT_PREEMPTS);
+  plan.set_plan_hash("00000000000000ff");
+  v1::PlannedLeaf& leaf = *plan.add_layout();
+  leaf.set_zone("A");
+  leaf.set_leaf("a-l1");
+  leaf.add_nodes("a-l1-n1");
+  v1::PlannedVictim& victim = *plan.add_victims();
+  victim.set_job_id(7);
+  victim.set_user("bob");
+  victim.set_priority(0);
+  victim.set_nodes(1);
+  victim.set_notice_ms(60'000);
+  v1::Reason& reason = *plan.add_reasons();
+  reason.set_code("preempt.in_progress");
+  api.upstream.scheduler.AnswerPlans(plan);
+  const Answer answer = api.Post("/v1/plan", kSpec);
+  REQUIRE(answer.status == 200);
+  const json body = json::parse(answer.body);
+  CHECK(body["verdict"] == "preempts");
+  CHECK(body["plan_hash"] == "00000000000000ff");
+  CHECK(body["layout"] == json{{{"zone", "A"}, {"leaf", "a-l1"}, {"nodes", {"a-l1-n1"}}}});
+  CHECK(body["victims"][0]["job"] == "j-7");
+  CHECK(body["victims"][0]["priority"] == "low");
+  CHECK(body["victims"][0]["notice_s"] == 60);
+  CHECK(body["reasons"][0]["code"] == "preempt.in_progress");
+  CHECK(body["part"].is_null());
+  CHECK(body["cross_zone_pairs"].is_null());
+  REQUIRE(api.upstream.scheduler.plans().size() == 1);
+  CHECK(api.upstream.scheduler.plans()[0].user() == "alice");
+  CHECK(api.upstream.scheduler.plans()[0].spec().name() == "train");
+  CHECK(api.upstream.scheduler.submits().empty());
+}
+
+TEST_CASE("a plan refuses what a submission refuses", "[api][jobs]") {
+  Harness api;
+  const Answer wrong = api.Post("/v1/plan", "{}");
+  CHECK(wrong.status == 422);
+  CHECK(json::parse(wrong.body)["errors"] ==
+        json::parse(api.Post("/v1/jobs", "{}").body)["errors"]);
+  CHECK(api.Post("/v1/plan", std::string((1U << 20U) + 1, ' ')).status == 413);
+  CHECK(api.Post("/v1/plan", kSpec, {{"Content-Type", "text/html"}}).status == 415);
+  CHECK(api.upstream.scheduler.plans().empty());
+  api.upstream.scheduler.FailNext(105, "wants 99 nodes, the largest zone has 8");
+  const Answer never = api.Post("/v1/plan", kSpec);
+  CHECK(never.status == 422);
+  CHECK(json::parse(never.body)["code"] == "never_fits");
+}
+
 TEST_CASE("lists are newest first, in pages, filtered, and unchanged ones cost nothing",
           "[api][jobs]") {
   Harness api;

@@ -1,4 +1,4 @@
-// Jobs: submit, list, show, explain, suspend, resume, cancel.
+// Jobs: submit, plan, list, show, explain, suspend, resume, cancel.
 
 #include <algorithm>
 #include <array>
@@ -34,7 +34,8 @@ std::string JobOrId(const App& app, uint64_t id) {
   return "{\"id\":\"" + FormatJobName(id) + "\"}";
 }
 
-Outcome Submit(App& app, const Call& call) {
+// The job spec in the body: what submitting and planning refuse alike.
+std::expected<JobSpec, Problem> ReadSpec(const Call& call) {
   if (!IsSpecType(call.Header("content-type"))) {
     return RefuseStatus(415,
                         "unsupported_media_type",
@@ -44,16 +45,24 @@ Outcome Submit(App& app, const Call& call) {
   if (call.body.size() > kMaxSpecBytes) {
     return RefuseStatus(413, "too_large", "a job spec may have up to 1 MiB");
   }
-  const std::string key = call.Header("idempotency-key");
-  if (key.size() > kMaxKeyLength) {
-    return Refuse(ErrorCode::kInvalidArgument, "Idempotency-Key may have up to 256 characters");
-  }
   ParsedSpec parsed = ParseJobSpec(call.body);
   if (!parsed.findings.empty()) {
     return RefuseSpec(std::move(parsed.findings));
   }
+  return std::move(parsed.spec);
+}
+
+Outcome Submit(App& app, const Call& call) {
+  const auto spec = ReadSpec(call);
+  if (!spec) {
+    return std::unexpected(spec.error());
+  }
+  const std::string key = call.Header("idempotency-key");
+  if (key.size() > kMaxKeyLength) {
+    return Refuse(ErrorCode::kInvalidArgument, "Idempotency-Key may have up to 256 characters");
+  }
   v1::SubmitJobRequest request;
-  *request.mutable_spec() = wire::ToProto(parsed.spec);
+  *request.mutable_spec() = wire::ToProto(*spec);
   request.set_user(call.who.user);
   request.set_idempotency_key(key);
   const auto response = app.scheduler.Submit(request);
@@ -65,6 +74,23 @@ Outcome Submit(App& app, const Call& call) {
   reply.status = response->existed() ? 200 : 201;
   reply.body = JobOrId(app, response->job_id());
   reply.headers.emplace_back("Location", "/v1/jobs/" + FormatJobName(response->job_id()));
+  return reply;
+}
+
+Outcome Plan(const App& app, const Call& call) {
+  const auto spec = ReadSpec(call);
+  if (!spec) {
+    return std::unexpected(spec.error());
+  }
+  v1::PlanJobRequest request;
+  *request.mutable_spec() = wire::ToProto(*spec);
+  request.set_user(call.who.user);
+  const auto plan = app.scheduler.Plan(request);
+  if (!plan) {
+    return std::unexpected(ToProblem(plan.error()));
+  }
+  Reply reply;
+  reply.body = PlanJson(*plan);
   return reply;
 }
 
@@ -201,6 +227,7 @@ Routes JobRoutes(App& app) {
   };
   return {
       {"POST", "/v1/jobs", Access::kUser, [&app](const Call& call) { return Submit(app, call); }},
+      {"POST", "/v1/plan", Access::kUser, [&app](const Call& call) { return Plan(app, call); }},
       {"GET", "/v1/jobs", Access::kViewer, [&app](const Call& call) { return List(app, call); }},
       {"GET",
        "/v1/jobs/{ref}",

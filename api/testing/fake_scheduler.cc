@@ -24,8 +24,10 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   uint64_t Remove(uint64_t job_id);
   void BreakStreams(bool refuse);
   void FailNext(int error_number, const std::string& message);
+  void AnswerPlans(const v1::PlanJobResponse& plan);
 
   [[nodiscard]] std::vector<v1::SubmitJobRequest> submits() const;
+  [[nodiscard]] std::vector<v1::PlanJobRequest> plans() const;
   [[nodiscard]] std::vector<v1::ControlJobRequest> job_controls() const;
   [[nodiscard]] std::vector<v1::ControlNodeRequest> node_controls() const;
   [[nodiscard]] std::string last_cluster_token() const;
@@ -33,6 +35,9 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   grpc::Status SubmitJob(grpc::ServerContext* context,
                          const v1::SubmitJobRequest* request,
                          v1::SubmitJobResponse* response) override;
+  grpc::Status PlanJob(grpc::ServerContext* context,
+                       const v1::PlanJobRequest* request,
+                       v1::PlanJobResponse* response) override;
   grpc::Status ControlJob(grpc::ServerContext* context,
                           const v1::ControlJobRequest* request,
                           v1::MutationResponse* response) override;
@@ -59,6 +64,8 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   std::map<std::string, uint64_t> keys_;
   std::optional<std::pair<int, std::string>> failure_;
   std::vector<v1::SubmitJobRequest> submits_;
+  v1::PlanJobResponse plan_;
+  std::vector<v1::PlanJobRequest> plans_;
   std::vector<v1::ControlJobRequest> job_controls_;
   std::vector<v1::ControlNodeRequest> node_controls_;
   std::string last_token_;
@@ -110,6 +117,15 @@ void FakeScheduler::Service::FailNext(int error_number, const std::string& messa
   failure_ = {error_number, message};
 }
 
+void FakeScheduler::Service::AnswerPlans(const v1::PlanJobResponse& plan) {
+  const std::scoped_lock lock(mutex_);
+  plan_ = plan;
+}
+
+std::vector<v1::PlanJobRequest> FakeScheduler::Service::plans() const {
+  const std::scoped_lock lock(mutex_);
+  return plans_;
+}
 std::vector<v1::SubmitJobRequest> FakeScheduler::Service::submits() const {
   const std::scoped_lock lock(mutex_);
   return submits_;
@@ -169,6 +185,18 @@ grpc::Status FakeScheduler::Service::SubmitJob(grpc::ServerContext* context,
   job.set_total_steps(-1);
   response->set_job_id(job.id());
   response->set_rev(Publish({job}));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeScheduler::Service::PlanJob(grpc::ServerContext* context,
+                                             const v1::PlanJobRequest* request,
+                                             v1::PlanJobResponse* response) {
+  if (const auto failure = TakeFailure(context)) {
+    return *failure;
+  }
+  const std::scoped_lock lock(mutex_);
+  plans_.push_back(*request);
+  *response = plan_;
   return grpc::Status::OK;
 }
 
@@ -273,6 +301,12 @@ void FakeScheduler::BreakStreams(bool refuse) {
 }
 void FakeScheduler::FailNext(int error_number, const std::string& message) {
   service_->FailNext(error_number, message);
+}
+void FakeScheduler::AnswerPlans(const v1::PlanJobResponse& plan) {
+  service_->AnswerPlans(plan);
+}
+std::vector<v1::PlanJobRequest> FakeScheduler::plans() const {
+  return service_->plans();
 }
 std::vector<v1::SubmitJobRequest> FakeScheduler::submits() const {
   return service_->submits();

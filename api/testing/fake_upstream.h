@@ -31,10 +31,13 @@ class FakeScheduler {
   uint64_t Remove(uint64_t job_id);
   // Ends the open streams; with `refuse` new ones fail too.
   void BreakStreams(bool refuse);
-  // The next call that changes something fails with this.
+  // What every plan is answered with from now on.
+  void AnswerPlans(const v1::PlanJobResponse& plan);
+  // The next plan, or call that changes something, fails with this.
   void FailNext(int error_number, const std::string& message);
 
   [[nodiscard]] std::vector<v1::SubmitJobRequest> submits() const;
+  [[nodiscard]] std::vector<v1::PlanJobRequest> plans() const;
   [[nodiscard]] std::vector<v1::ControlJobRequest> job_controls() const;
   [[nodiscard]] std::vector<v1::ControlNodeRequest> node_controls() const;
   [[nodiscard]] std::string last_cluster_token() const;

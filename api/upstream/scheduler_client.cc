@@ -33,6 +33,11 @@ class GrpcScheduler final : public Scheduler {
     TIDE_TRY(Call(&v1::Scheduler::Stub::SubmitJob, request, response));
     return response;
   }
+  Result<v1::PlanJobResponse> Plan(const v1::PlanJobRequest& request) override {
+    v1::PlanJobResponse response;
+    TIDE_TRY(Call(&v1::Scheduler::Stub::PlanJob, request, response));
+    return response;
+  }
   Result<uint64_t> Control(const v1::ControlJobRequest& request) override {
     v1::MutationResponse response;
     TIDE_TRY(Call(&v1::Scheduler::Stub::ControlJob, request, response));

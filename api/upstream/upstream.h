@@ -18,6 +18,8 @@ class Scheduler {
   virtual ~Scheduler() = default;
   // Errors: what the scheduler says, or kUnavailable when it does not answer.
   virtual Result<tide::v1::SubmitJobResponse> Submit(const tide::v1::SubmitJobRequest& request) = 0;
+  // What Submit would do now; changes nothing.
+  virtual Result<tide::v1::PlanJobResponse> Plan(const tide::v1::PlanJobRequest& request) = 0;
   // Both return the revision that shows the change.
   virtual Result<uint64_t> Control(const tide::v1::ControlJobRequest& request) = 0;
   virtual Result<uint64_t> Control(const tide::v1::ControlNodeRequest& request) = 0;

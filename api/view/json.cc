@@ -72,11 +72,13 @@ json TaskObject(const v1::Task& task) {
           {"exited_at", TimeOrNull(task.exited_at())}};
 }
 
-json PairsOrNull(const v1::Attempt& attempt) {
-  if (!attempt.has_cross_zone_pairs()) {
+// Of an attempt, or of a plan.
+template <typename Placed>
+json PairsOrNull(const Placed& placed) {
+  if (!placed.has_cross_zone_pairs()) {
     return nullptr;
   }
-  const v1::CrossZonePairs& pairs = attempt.cross_zone_pairs();
+  const v1::CrossZonePairs& pairs = placed.cross_zone_pairs();
   return {{"plan", pairs.plan()}, {"ring", pairs.ring()}, {"nccl_tree", pairs.nccl_tree()}};
 }
 
@@ -112,14 +114,36 @@ json CheckpointObject(const v1::Job& job) {
           {"epoch", checkpoint.epoch()}};
 }
 
-json ReasonList(const v1::Job& job) {
+// Of a job, or of a plan.
+template <typename Waiting>
+json ReasonList(const Waiting& waiting) {
   auto reasons = json::array();
-  for (const v1::Reason& reason : job.reasons()) {
+  for (const v1::Reason& reason : waiting.reasons()) {
     reasons.push_back({{"code", reason.code()},
                        {"message", reason.message()},
                        {"remedy", TextOrNull(reason.remedy())}});
   }
   return reasons;
+}
+
+json PartOrNull(const v1::PlanJobResponse& plan) {
+  if (!plan.has_part()) {
+    return nullptr;
+  }
+  const v1::PlannedPart& part = plan.part();
+  return {{"gpus", part.gpus()},
+          {"cpus", part.cpus()},
+          {"memory_bytes", part.memory_bytes()},
+          {"devices", std::vector<uint32_t>(part.devices().begin(), part.devices().end())}};
+}
+
+json VictimObject(const v1::PlannedVictim& victim) {
+  return {{"job", FormatJobName(victim.job_id())},
+          {"name", TextOrNull(victim.name())},
+          {"user", victim.user()},
+          {"priority", PriorityName(victim.priority())},
+          {"nodes", victim.nodes()},
+          {"notice_s", victim.notice_ms() / 1000}};
 }
 
 json VerdictList(const v1::Node& node) {
@@ -249,6 +273,28 @@ std::string WhyJson(const v1::Job& job, uint64_t rev) {
                {"summary", Summary(job)},
                {"reasons", ReasonList(job)},
                {"rev", rev}});
+}
+
+std::string PlanJson(const v1::PlanJobResponse& plan) {
+  auto layout = json::array();
+  for (const v1::PlannedLeaf& leaf : plan.layout()) {
+    layout.push_back(
+        {{"zone", leaf.zone()},
+         {"leaf", leaf.leaf()},
+         {"nodes", std::vector<std::string>(leaf.nodes().begin(), leaf.nodes().end())}});
+  }
+  auto victims = json::array();
+  for (const v1::PlannedVictim& victim : plan.victims()) {
+    victims.push_back(VictimObject(victim));
+  }
+  return Dump({{"verdict", TextOrNull(Word(v1::PlanVerdict_Name(plan.verdict()), "PLAN_VERDICT_"))},
+               {"plan_hash", plan.plan_hash()},
+               {"layout", std::move(layout)},
+               {"part", PartOrNull(plan)},
+               {"opportunistic", plan.opportunistic()},
+               {"cross_zone_pairs", PairsOrNull(plan)},
+               {"victims", std::move(victims)},
+               {"reasons", ReasonList(plan)}});
 }
 
 }  // namespace tide::api

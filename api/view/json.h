@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "tide/v1/scheduler.pb.h"
 #include "tide/v1/types.pb.h"
 
 namespace tide::api {
@@ -14,6 +15,8 @@ namespace tide::api {
 [[nodiscard]] std::string IncidentJson(const tide::v1::Incident& incident);
 // {job, state, outcome, summary, reasons, rev}
 [[nodiscard]] std::string WhyJson(const tide::v1::Job& job, uint64_t rev);
+// {verdict, plan_hash, layout, part, opportunistic, cross_zone_pairs, victims, reasons}
+[[nodiscard]] std::string PlanJson(const tide::v1::PlanJobResponse& plan);
 
 // "running", "link_down"; "" for the unspecified value.
 [[nodiscard]] std::string StateWord(tide::v1::JobState state);

@@ -13,6 +13,7 @@ enum ExitCode : int {
   kExitUnreachable = 6,  // server unreachable, port in use
   kExitNeverFits = 7,
   kExitWaitTimedOut = 8,
+  kExitWouldQueue = 10,    // `tide plan`: it would not start now
   kExitStore = 70,         // the store cannot be opened
   kExitCommitFailed = 71,  // a commit failed: disk full, lease lost
   kExitInterrupted = 130,

@@ -113,4 +113,57 @@ Result<std::vector<std::string>> ExpandNodes(const std::vector<std::string>& wor
   return all;
 }
 
+namespace {
+
+constexpr size_t kNumberDigitsMax = 18;
+
+// A name around its last number: a-l07-n, 03, "".
+struct NumberedName {
+  std::string_view before;
+  std::string_view number;  // "" = it has none, or one that is too long to count with
+  std::string_view after;
+};
+
+NumberedName SplitName(std::string_view name) {
+  const size_t last = name.find_last_of("0123456789");
+  if (last == std::string_view::npos) {
+    return {name, "", ""};
+  }
+  const size_t end = last + 1;
+  size_t begin = last;
+  while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') {
+    --begin;
+  }
+  if (end - begin > kNumberDigitsMax) {
+    return {name, "", ""};
+  }
+  return {name.substr(0, begin), name.substr(begin, end - begin), name.substr(end)};
+}
+
+bool Follows(const NumberedName& name, const NumberedName& last) {
+  return !name.number.empty() && !last.number.empty() && name.before == last.before &&
+         name.after == last.after && name.number.size() == last.number.size() &&
+         std::stoull(std::string(name.number)) == std::stoull(std::string(last.number)) + 1;
+}
+
+}  // namespace
+
+std::vector<std::string> ShortenNodes(const std::vector<std::string>& names) {
+  std::vector<std::string> words;
+  for (size_t first = 0; first < names.size();) {
+    const NumberedName from = SplitName(names[first]);
+    NumberedName to = from;
+    size_t next = first + 1;
+    for (; next < names.size() && Follows(SplitName(names[next]), to); ++next) {
+      to = SplitName(names[next]);
+    }
+    words.push_back(next == first + 1
+                        ? names[first]
+                        : std::string(from.before) + "[" + std::string(from.number) + "-" +
+                              std::string(to.number) + "]" + std::string(from.after));
+    first = next;
+  }
+  return words;
+}
+
 }  // namespace tide

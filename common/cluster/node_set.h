@@ -20,4 +20,8 @@ inline constexpr size_t kNodesNamedMax = 10'000;  // by one command
 [[nodiscard]] Result<std::vector<std::string>> ExpandNodes(const std::vector<std::string>& words,
                                                            size_t most = kNodesNamedMax);
 
+// The names in short, in their order; ExpandNodes gives them again. Neighbours whose names differ
+// by their last number alone, rising by one, share a bracket. Cost: O(letters of `names`).
+[[nodiscard]] std::vector<std::string> ShortenNodes(const std::vector<std::string>& names);
+
 }  // namespace tide

@@ -46,3 +46,19 @@ TEST_CASE("sets are bounded, and so is the work for them") {
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message.size() < 200);
 }
+
+TEST_CASE("names that count up share a bracket, and nothing else does") {
+  CHECK(ShortenNodes({"l1-n08", "l1-n09", "l1-n10"}) == Names{"l1-n[08-10]"});
+  CHECK(ShortenNodes({"n1", "n3", "n4", "m5"}) == Names{"n1", "n[3-4]", "m5"});
+  CHECK(ShortenNodes({"n9", "n10", "n08", "n09x"}) == Names{"n9", "n10", "n08", "n09x"});
+  CHECK(ShortenNodes({"n2", "n1", "n1"}) == Names{"n2", "n1", "n1"});
+  CHECK(ShortenNodes({"r1.rack", "r2.rack"}) == Names{"r[1-2].rack"});
+  CHECK(ShortenNodes({"alpha", "n99999999999999999999"}) ==
+        Names{"alpha", "n99999999999999999999"});
+  CHECK(ShortenNodes({}) == Names{});
+}
+
+TEST_CASE("shortened names expand to themselves") {
+  const Names names = {"a-l1-n01", "a-l1-n02", "a-l1-n04", "a-l2-n01", "b", "a-l2-n02", "a-l2-n03"};
+  CHECK(ExpandNodes(ShortenNodes(names)) == names);
+}

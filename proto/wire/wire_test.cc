@@ -1,3 +1,4 @@
+#include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
 
 #include <catch2/catch.hpp>
@@ -7,6 +8,7 @@
 #include "common/base/prng.h"
 #include "proto/wire/commands.h"
 #include "proto/wire/convert.h"
+#include "proto/wire/plan.h"
 #include "proto/wire/state.h"
 #include "scheduler/core/testing/world.h"
 
@@ -296,6 +298,32 @@ TEST_CASE("every command is filled") {
   check_key(convert(CommandKind::kForgetTask).forget());
   CHECK(convert(CommandKind::kValidate).validate().request_id() == "v1-1");
   CHECK(convert(CommandKind::kValidate).validate().suite() == "quick");
+}
+
+TEST_CASE("every field of a plan is filled") {
+  JobPlan plan;
+  plan.verdict = PlanVerdict::kPreempts;
+  plan.layout = {{"A", "l1", {"n1", "n2"}}};
+  plan.part = Part{2, 16, 64, 0b1010};
+  plan.opportunistic = true;
+  plan.cross_zone_pairs = CrossZonePairs{1, 2, 3};
+  plan.victims = {{JobId(7), "train", "bob", 10, 4, Duration::Seconds(90)}};
+  plan.reasons = {{"order.ahead", "j-3 comes first", "tide why j-3"}};
+  plan.hash = 255;
+  tide::v1::PlanJobResponse expected;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(
+      R"(verdict: PLAN_VERDICT_PREEMPTS
+         layout { zone: "A" leaf: "l1" nodes: "n1" nodes: "n2" }
+         part { gpus: 2 cpus: 16 memory_bytes: 64 devices: 1 devices: 3 }
+         opportunistic: true
+         cross_zone_pairs { plan: 1 ring: 2 nccl_tree: 3 }
+         victims { job_id: 7 name: "train" user: "bob" priority: 10 nodes: 4 notice_ms: 90000 }
+         reasons { code: "order.ahead" message: "j-3 comes first" remedy: "tide why j-3" }
+         plan_hash: "00000000000000ff")",
+      &expected));
+  CHECK(ToProto(plan).DebugString() == expected.DebugString());
+  CHECK_FALSE(ToProto(JobPlan{}).has_part());
+  CHECK_FALSE(ToProto(JobPlan{}).has_cross_zone_pairs());
 }
 
 }  // namespace

@@ -147,6 +147,49 @@ class Edge {
   std::unique_ptr<tide::v1::Scheduler::Stub> stub_;
 };
 
+TEST_CASE("a plan says what a submission does, and changes nothing") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  const auto plan = [&](const AJob& job, tide::v1::PlanJobResponse& response) {
+    grpc::ClientContext context;
+    Token().Attach(context);
+    tide::v1::PlanJobRequest request;
+    *request.mutable_spec() = wire::ToProto(job.Spec());
+    request.set_user("ann");
+    const grpc::Status status = edge.stub().PlanJob(&context, request, &response);
+    return status.ok() ? ErrorCode{} : rpc::FromGrpc(status, context).code;
+  };
+  tide::v1::PlanJobResponse starts;
+  REQUIRE(plan(AJob(), starts) == ErrorCode{});
+  CHECK(starts.verdict() == tide::v1::PLAN_VERDICT_STARTS);
+  REQUIRE(starts.layout_size() == 1);
+  CHECK(starts.layout(0).nodes(0) == "n1");
+  CHECK(starts.plan_hash().size() == 16);
+  tide::v1::PlanJobResponse never;
+  CHECK(plan(AJob().Nodes(2), never) == ErrorCode::kNeverFits);
+  CHECK(edge.world.view().Since(0).jobs_size() == 0);
+
+  // The first thing the agent hears of is the job that was submitted, not one that was planned.
+  CHECK(edge.Submit(AJob()).job_id() == 1);
+  const auto command = agent.Next();
+  REQUIRE(command.command().has_start());
+  CHECK(command.command().start().job_id() == 1);
+  tide::v1::PlanJobResponse waits;
+  REQUIRE(plan(AJob(), waits) == ErrorCode{});
+  CHECK(waits.verdict() == tide::v1::PLAN_VERDICT_QUEUES);
+  CHECK(waits.reasons_size() > 0);
+}
+
+TEST_CASE("a plan needs the cluster's token") {
+  Edge edge;
+  grpc::ClientContext context;
+  tide::v1::PlanJobResponse response;
+  const grpc::Status status = edge.stub().PlanJob(&context, {}, &response);
+  CHECK(status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
+}
+
 TEST_CASE("an agent says hello, gets a command, reports, and is acknowledged after the commit") {
   Edge edge;
   Stream agent(edge.address());

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "proto/wire/convert.h"
+#include "proto/wire/plan.h"
 #include "scheduler/core/requests.h"
+#include "scheduler/server/plan_worker.h"
 #include "tide/v1/scheduler.grpc.pb.h"
 
 namespace tide {
@@ -110,7 +112,7 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
 class SchedulerService final : public tide::v1::Scheduler::CallbackService {
  public:
   SchedulerService(Loop& loop, ViewHub& view, rpc::ClusterToken token)
-      : loop_(loop), view_(view), token_(std::move(token)) {}
+      : loop_(loop), view_(view), token_(std::move(token)), planner_(loop) {}
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const tide::v1::SubmitJobRequest* request,
@@ -129,6 +131,32 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
           response->set_existed(reply.existed);
           response->set_rev(reply.rev);
         });
+  }
+
+  grpc::ServerUnaryReactor* PlanJob(grpc::CallbackServerContext* context,
+                                    const tide::v1::PlanJobRequest* request,
+                                    tide::v1::PlanJobResponse* response) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (!token_.Matches(*context)) {
+      reactor->Finish(rpc::Unauthenticated());
+      return reactor;
+    }
+    PlanWorker::Question question;
+    question.spec = wire::FromProto(request->spec());
+    question.user = request->user();
+    question.answer = [context, reactor, response](const Result<JobPlan>& plan) {
+      if (plan) {
+        *response = wire::ToProto(*plan);
+        reactor->Finish(grpc::Status::OK);
+      } else {
+        reactor->Finish(rpc::ToGrpc(plan.error(), context));
+      }
+    };
+    if (!planner_.Ask(std::move(question))) {
+      reactor->Finish(rpc::ToGrpc(
+          {ErrorCode::kExhausted, "too many plans are asked for; try again in a second"}, context));
+    }
+    return reactor;
   }
 
   grpc::ServerUnaryReactor* ControlJob(grpc::CallbackServerContext* context,
@@ -230,6 +258,7 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
   ViewHub& view_;
   const rpc::ClusterToken token_;
   std::atomic<uint64_t> next_validation_ = 1;
+  PlanWorker planner_;
 };
 
 }  // namespace

@@ -1,0 +1,233 @@
+// tide plan FILE|-: what a job would do if it were submitted now.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/context.h"
+#include "cli/submission.h"
+#include "cli/verbs.h"
+#include "common/cluster/node_set.h"
+
+namespace tide::cli {
+namespace {
+
+constexpr size_t kLabelWidth = 11;
+
+struct PlanOptions {
+  std::string file;
+  bool why_not = false;
+};
+
+std::string Count(int64_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+// "A 8, B 4" in rank order.
+std::string ZoneCounts(const json& plan) {
+  std::string text;
+  std::string zone;
+  size_t nodes = 0;
+  const auto end_zone = [&] {
+    if (nodes > 0) {
+      text += (text.empty() ? "" : ", ") + zone + " " + std::to_string(nodes);
+    }
+    nodes = 0;
+  };
+  for (const json& leaf : Items(plan, "layout")) {
+    if (Text(leaf, "zone") != zone) {
+      end_zone();
+      zone = Text(leaf, "zone");
+    }
+    nodes += Items(leaf, "nodes").size();
+  }
+  end_zone();
+  return text;
+}
+
+// A label and a text that goes on below itself where the line is too narrow; words stay whole.
+std::string Labelled(const Style& style, Tone tone, const std::string& label, std::string text) {
+  text = Printable(text);
+  if (style.accessible) {
+    return label + ": " + text + "\n";
+  }
+  std::string out = style.Paint(tone, label) + std::string(kLabelWidth - label.size(), ' ');
+  const size_t room = style.width > 2 * kLabelWidth ? style.width - kLabelWidth : 0;
+  size_t used = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const size_t wide = DisplayWidth(word);
+    if (used > 0 && room > 0 && used + 1 + wide > room) {
+      out += "\n" + std::string(kLabelWidth, ' ');
+      used = 0;
+    }
+    out += (used > 0 ? " " : "") + word;
+    used += (used > 0 ? 1 : 0) + wide;
+    at = end + 1;
+  }
+  return out + "\n";
+}
+
+std::string Headline(const json& plan, const Style& style) {
+  const std::string verdict = Text(plan, "verdict");
+  if (verdict == "starts") {
+    return Labelled(style, Tone::kGood, "STARTS", "now, nodes by zone: " + ZoneCounts(plan));
+  }
+  if (verdict == "preempts") {
+    const auto leave = static_cast<int64_t>(Items(plan, "victims").size());
+    return Labelled(style,
+                    Tone::kWarn,
+                    "QUEUES",
+                    "until " +
+                        (leave == 0 ? "jobs that are leaving already have left"
+                                    : Count(leave, "job") + " asked to save and leave " +
+                                          (leave == 1 ? "has" : "have") + " left") +
+                        "; nodes kept by zone: " + ZoneCounts(plan));
+  }
+  return Labelled(style, Tone::kWarn, "QUEUES", "it would wait; nothing is kept for it yet");
+}
+
+std::string PartLine(const json& plan, const Style& style) {
+  const json& part = Member(plan, "part");
+  if (!part.is_object()) {
+    return "";
+  }
+  std::string text = "of the node: " + Count(Number(part, "gpus", 0), "GPU");
+  std::string devices;
+  for (const json& device : Items(part, "devices")) {
+    devices += (devices.empty() ? "" : ",") + device.dump();
+  }
+  text += devices.empty() ? "" : " (" + devices + ")";
+  text += ", " + Count(Number(part, "cpus", 0), "CPU") + ", " +
+          std::to_string(Number(part, "memory_bytes", 0) >> 30) + " GiB";
+  return Labelled(style, Tone::kPlain, "PART", text);
+}
+
+std::string CrossingLine(const json& plan, const Style& style) {
+  const json& pairs = Member(plan, "cross_zone_pairs");
+  if (!pairs.is_object()) {
+    return "";
+  }
+  return Labelled(style,
+                  Tone::kWarn,
+                  "CROSSES",
+                  "zones, on " + Count(Number(pairs, "plan", 0), "pair") +
+                      " of nodes in the plan, " + std::to_string(Number(pairs, "ring", 0)) +
+                      " in a ring, " + std::to_string(Number(pairs, "nccl_tree", 0)) +
+                      " in NCCL's trees");
+}
+
+std::string LayoutTable(const json& plan, const Style& style) {
+  Table table({{.title = "ZONE"},
+               {.title = "LEAF", .min_width = 8},
+               {.title = "NODES", .right = true},
+               {.title = "NAMES", .min_width = 12}});
+  for (const json& leaf : Items(plan, "layout")) {
+    std::vector<std::string> names;
+    for (const json& name : Items(leaf, "nodes")) {
+      names.push_back(name.is_string() ? name.get<std::string>() : "?");
+    }
+    const std::string count = std::to_string(names.size());
+    std::string shown;
+    for (const std::string& word : ShortenNodes(names)) {
+      shown += (shown.empty() ? "" : " ") + word;
+    }
+    table.Add({{Text(leaf, "zone")}, {Text(leaf, "leaf")}, {count}, {shown}});
+  }
+  return table.empty() ? "" : table.Render(style);
+}
+
+std::string VictimTable(const json& plan, const Style& style) {
+  Table table({{.title = "PRE-EMPTS"},
+               {.title = "NAME", .min_width = 8},
+               {.title = "USER", .min_width = 6},
+               {.title = "PRIORITY"},
+               {.title = "NODES", .right = true},
+               {.title = "NOTICE", .right = true}});
+  for (const json& victim : Items(plan, "victims")) {
+    const int64_t notice = Number(victim, "notice_s", 0);
+    table.Add({{Text(victim, "job")},
+               {Text(victim, "name")},
+               {Text(victim, "user")},
+               {Text(victim, "priority")},
+               {std::to_string(Number(victim, "nodes", 0))},
+               {notice == 0 ? "none" : FormatDuration(Duration::Seconds(notice))}});
+  }
+  return table.empty() ? "" : table.Render(style);
+}
+
+// The first reason; with `all` each one, and what would help.
+std::string Reasons(const json& plan, bool all, const Style& style) {
+  std::string out;
+  std::string remedies;
+  for (const json& reason : Items(plan, "reasons")) {
+    const std::string code = Text(reason, "code");
+    out += Labelled(
+        style, Tone::kWarn, "BECAUSE", Text(reason, "message") + (all ? "  [" + code + "]" : ""));
+    if (!all) {
+      break;
+    }
+    const std::string remedy = Text(reason, "remedy");
+    if (!remedy.empty()) {
+      remedies += Labelled(style, Tone::kGood, "YOU COULD", remedy);
+    }
+  }
+  return out + remedies;
+}
+
+std::string Show(const json& plan, bool why_not, const Style& style) {
+  std::string out = Headline(plan, style) + PartLine(plan, style) + CrossingLine(plan, style);
+  if (Flag(plan, "opportunistic")) {
+    out += Labelled(style,
+                    Tone::kWarn,
+                    "BUT",
+                    "jobs before it wait for these nodes and may take them at any time");
+  }
+  out += Reasons(plan, why_not, style);
+  out += Labelled(style, Tone::kDim, "HASH", Text(plan, "plan_hash"));
+  for (const std::string& table : {LayoutTable(plan, style), VictimTable(plan, style)}) {
+    out += table.empty() ? "" : "\n" + table;
+  }
+  return out;
+}
+
+int Plan(Context& context, const PlanOptions& options) {
+  const auto text = ReadSpec(options.file);
+  if (!text) {
+    return context.Report(text.error(), options.file);
+  }
+  // The key changes nothing on the server; it says that asking again is safe.
+  const auto plan = context.Post("/v1/plan", {*text, "application/yaml", NewIdempotencyKey()});
+  if (!plan) {
+    return context.Report(plan.error(), options.file);
+  }
+  switch (context.format()) {
+    case Format::kJson:
+    case Format::kJsonl:
+      context.PrintJson(*plan);
+      break;
+    case Format::kName:
+      context.Print(Printable(Text(*plan, "verdict")) + "\n");
+      break;
+    case Format::kTable:
+      context.Print(Show(*plan, options.why_not, context.OutStyle()));
+      if (!options.why_not && Items(*plan, "reasons").size() > 0) {
+        context.Hint("tide plan --why-not says every reason, and what would start it.");
+      }
+      break;
+  }
+  return Text(*plan, "verdict") == "starts" ? kExitOk : kExitWouldQueue;
+}
+
+}  // namespace
+
+void AddPlanVerb(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<PlanOptions>();
+  CLI::App* verb = app.add_subcommand("plan", "Say what a job would do if it were submitted now");
+  verb->add_option("file", options->file, "Spec file, - = standard input")->required();
+  verb->add_flag("--why-not", options->why_not, "Every reason not to start now, and what would");
+  verb->callback([options, &context] { context.exit_code = Plan(context, *options); });
+}
+
+}  // namespace tide::cli

@@ -1,0 +1,278 @@
+#include "scheduler/core/whatif.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "common/base/check.h"
+#include "scheduler/core/policy/reasons.h"
+#include "scheduler/core/step.h"
+
+namespace tide {
+namespace {
+
+// The structured bindings below name every field, so that a new one does not compile until somebody
+// has said whether decisions read it.
+
+Attempt WithoutTasks(const Attempt& attempt) {
+  [[maybe_unused]] const auto& [epoch,
+                                tasks,
+                                placed_at,
+                                running_at,
+                                notice_at,
+                                parked_at,
+                                saved_at,
+                                released_at,
+                                stop_step,
+                                withdrawn,
+                                opportunistic,
+                                start_reason,
+                                end_cause,
+                                end_detail,
+                                master_port] = attempt;
+  return {epoch,
+          {},
+          placed_at,
+          running_at,
+          notice_at,
+          parked_at,
+          saved_at,
+          released_at,
+          stop_step,
+          withdrawn,
+          opportunistic,
+          start_reason,
+          end_cause,
+          "",
+          master_port};
+}
+
+// Only the last attempt's tasks say where a job is, or was.
+Job CopyJob(const Job& job) {
+  [[maybe_unused]] const auto& [id,
+                                spec,
+                                user,
+                                idempotency_key,
+                                submitted_at,
+                                state_since,
+                                phase,
+                                attempts,
+                                checkpoint,
+                                suspensions,
+                                hardware_restarts,
+                                failure_restarts,
+                                run_time,
+                                detail,
+                                avoid] = job;
+  std::vector<Attempt> lean;
+  lean.reserve(attempts.size());
+  for (const Attempt& attempt : attempts) {
+    lean.push_back(&attempt == &attempts.back() ? attempt : WithoutTasks(attempt));
+  }
+  return {id,
+          spec,
+          user,
+          "",
+          submitted_at,
+          state_since,
+          phase,
+          std::move(lean),
+          checkpoint,
+          suspensions,
+          hardware_restarts,
+          failure_restarts,
+          run_time,
+          detail,
+          avoid};
+}
+
+Node CopyNode(const Node& node) {
+  [[maybe_unused]] const auto& [id,
+                                identity,
+                                state,
+                                state_since,
+                                reason,
+                                actor,
+                                validation_id,
+                                after_validation,
+                                verdicts,
+                                faults,
+                                lost_at,
+                                probation_since,
+                                failed_starts,
+                                leftovers] = node;
+  return {id,
+          identity,
+          state,
+          state_since,
+          reason,
+          actor,
+          validation_id,
+          after_validation,
+          {},
+          faults,
+          lost_at,
+          probation_since,
+          failed_starts,
+          leftovers};
+}
+
+void FillLayout(const ClusterState& state, const std::vector<NodeId>& nodes, JobPlan& plan) {
+  std::vector<uint32_t> zones;
+  for (const NodeId id : nodes) {
+    const NodeIdentity& node = state.nodes[id.value()].identity;
+    if (plan.layout.empty() || plan.layout.back().zone != node.zone ||
+        plan.layout.back().leaf != node.leaf) {
+      plan.layout.push_back({node.zone, node.leaf, {}});
+    }
+    plan.layout.back().nodes.push_back(node.name);
+    zones.push_back(state.fabric.ZoneIndexOf(id));
+  }
+  if (state.fabric.Crosses(nodes)) {
+    plan.cross_zone_pairs = CountCrossZonePairs(zones);
+  }
+}
+
+PlannedVictim DescribeVictim(const Job& job, Instant now) {
+  PlannedVictim victim{job.id, job.spec.name, job.user, job.spec.priority, job.spec.nodes, {}};
+  if (const auto* saving = std::get_if<Saving>(&job.phase)) {
+    victim.notice = saving->deadline - now;
+  }
+  return victim;
+}
+
+void FillReasons(const StepResult& step, const Job& job, JobPlan& plan) {
+  for (const Explanation& explanation : step.explanations) {
+    if (explanation.job != job.id) {
+      continue;
+    }
+    for (const Reason& reason : explanation.reasons) {
+      const ReasonText text = DescribeReason(job, reason);
+      plan.reasons.push_back({text.code, text.message, text.remedy});
+    }
+  }
+}
+
+class Fnv1a {
+ public:
+  // Each with its end: "ab" + "c" is not "a" + "bc".
+  void Add(std::string_view text) {
+    for (const char c : text) {
+      AddByte(static_cast<uint8_t>(c));
+    }
+    AddByte(0);
+  }
+  void Add(uint64_t number) { Add(std::to_string(number)); }
+  [[nodiscard]] uint64_t value() const { return value_; }
+
+ private:
+  void AddByte(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001b3U; }
+  uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+// Without what time alone changes.
+uint64_t HashOf(const JobPlan& plan) {
+  Fnv1a hash;
+  hash.Add(static_cast<uint64_t>(plan.verdict));
+  hash.Add(plan.opportunistic ? 1U : 0U);
+  for (const PlannedLeaf& leaf : plan.layout) {
+    hash.Add(leaf.zone);
+    hash.Add(leaf.leaf);
+    for (const std::string& node : leaf.nodes) {
+      hash.Add(node);
+    }
+  }
+  if (plan.part) {
+    hash.Add(plan.part->gpus);
+    hash.Add(plan.part->cpus);
+    hash.Add(plan.part->memory_bytes);
+    hash.Add(plan.part->devices);
+  }
+  for (const PlannedVictim& victim : plan.victims) {
+    hash.Add(victim.job.value());
+  }
+  for (const PlannedReason& reason : plan.reasons) {
+    hash.Add(reason.code);
+  }
+  return hash.value();
+}
+
+}  // namespace
+
+ClusterState CopyForPlan(const ClusterState& from) {
+  [[maybe_unused]] const auto& [jobs,
+                                nodes,
+                                incidents,
+                                next_job_id,
+                                next_incident_id,
+                                uses,
+                                node_by_name,
+                                job_by_key,
+                                waiting,
+                                live,
+                                accounts,
+                                share_half_life,
+                                fabric,
+                                fabric_stale,
+                                led_since,
+                                changed] = from;
+  ClusterState copy;
+  auto next = live.begin();
+  for (const JobId id : waiting) {  // ascending, as the map: each goes to its end
+    for (; next != live.end() && *next < id; ++next) {
+      copy.jobs.emplace_hint(copy.jobs.end(), *next, CopyJob(jobs.at(*next)));
+    }
+    copy.jobs.emplace_hint(copy.jobs.end(), id, CopyJob(jobs.at(id)));
+  }
+  for (; next != live.end(); ++next) {
+    copy.jobs.emplace_hint(copy.jobs.end(), *next, CopyJob(jobs.at(*next)));
+  }
+  copy.nodes.reserve(nodes.size());
+  std::ranges::transform(nodes, std::back_inserter(copy.nodes), CopyNode);
+  copy.next_job_id = next_job_id;
+  copy.next_incident_id = next_incident_id;
+  copy.uses = uses;
+  copy.waiting = waiting;
+  copy.live = live;
+  copy.accounts = accounts;
+  copy.share_half_life = share_half_life;
+  copy.fabric = fabric;
+  copy.fabric_stale = fabric_stale;
+  copy.led_since = led_since;
+  return copy;
+}
+
+Result<JobPlan> PlanJob(ClusterState copy,
+                        const Policy& policy,
+                        const JobSpec& spec,
+                        const std::string& user,
+                        Instant now) {
+  const JobId id(copy.next_job_id);
+  const Event submitted{now, JobSubmitted{id, spec, user, ""}};
+  const StepResult step = Step(copy, {&submitted, 1}, policy, now);
+  TIDE_TRY(step.results.front());
+  const Job& job = copy.jobs.at(id);
+  JobPlan plan;
+  if (const Allocation* allocation = AllocationOf(job)) {
+    plan.verdict = PlanVerdict::kStarts;
+    plan.part = allocation->part;
+    plan.opportunistic = job.attempts.back().opportunistic;
+    FillLayout(copy, allocation->nodes, plan);
+  } else {
+    const auto* queued = std::get_if<Queued>(&job.phase);
+    TIDE_CHECK(queued != nullptr, "a job that was submitted this moment waits or starts");
+    if (queued->claim) {
+      plan.verdict = PlanVerdict::kPreempts;
+      plan.part = queued->claim->part;
+      FillLayout(copy, queued->claim->nodes, plan);
+      for (const JobId victim : queued->claim->victims) {
+        plan.victims.push_back(DescribeVictim(copy.jobs.at(victim), now));
+      }
+    }
+    FillReasons(step, job, plan);
+  }
+  plan.hash = HashOf(plan);
+  return plan;
+}
+
+}  // namespace tide

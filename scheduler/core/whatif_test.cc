@@ -1,0 +1,175 @@
+// What the plan of a job says, and that a submission then does just that.
+
+#include "scheduler/core/whatif.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/base/prng.h"
+#include "scheduler/core/testing/world.h"
+
+using namespace tide;
+using namespace tide::testing;
+
+namespace {
+
+Result<JobPlan> Ask(const World& world, const AJob& job) {
+  return PlanJob(CopyForPlan(world.state), world.policy, job.Spec(), "ada", world.now);
+}
+
+std::vector<std::string> Codes(const JobPlan& plan) {
+  std::vector<std::string> codes;
+  for (const PlannedReason& reason : plan.reasons) {
+    codes.push_back(reason.code);
+  }
+  return codes;
+}
+
+std::vector<std::string> NodesOf(const JobPlan& plan) {
+  std::vector<std::string> nodes;
+  for (const PlannedLeaf& leaf : plan.layout) {
+    nodes.insert(nodes.end(), leaf.nodes.begin(), leaf.nodes.end());
+  }
+  return nodes;
+}
+
+}  // namespace
+
+TEST_CASE("a plan shows the nodes of a job that starts, leaf by leaf") {
+  World world(Cluster().Zone("A").Leaf(2).Leaf(2));
+  const auto plan = Ask(world, AJob().Nodes(3));
+  REQUIRE(plan);
+  CHECK(plan->verdict == PlanVerdict::kStarts);
+  CHECK(plan->layout == std::vector<PlannedLeaf>{{"A", "A-l1", {"A-l1-n1", "A-l1-n2"}},
+                                                 {"A", "A-l2", {"A-l2-n1"}}});
+  CHECK_FALSE(plan->part);
+  CHECK_FALSE(plan->opportunistic);
+  CHECK_FALSE(plan->cross_zone_pairs);
+  CHECK(plan->victims.empty());
+  CHECK(plan->reasons.empty());
+}
+
+TEST_CASE("a plan counts what crosses zones") {
+  World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2));
+  const auto plan = Ask(world, AJob().Nodes(3).Zone("cross-ok"));
+  REQUIRE(plan);
+  CHECK(plan->verdict == PlanVerdict::kStarts);
+  REQUIRE(plan->cross_zone_pairs);
+  CHECK(plan->cross_zone_pairs->plan == 1);
+}
+
+TEST_CASE("a plan shows the part of a node") {
+  World world(Cluster().Leaf(1));
+  world.Submit(AJob().Gpus(2));
+  const auto plan = Ask(world, AJob().Gpus(4));
+  REQUIRE(plan);
+  CHECK(plan->verdict == PlanVerdict::kStarts);
+  REQUIRE(plan->part);
+  CHECK(plan->part->gpus == 4);
+  CHECK(plan->part->devices == 0b0011'1100);
+}
+
+TEST_CASE("a plan names those that would be asked to leave, and their notice") {
+  World world(Cluster().Leaf(2));
+  const JobId low = world.Submit(AJob().Nodes(2).Priority(0).Notice(Duration::Seconds(40)));
+  const auto plan = Ask(world, AJob().Nodes(2).Priority(30));
+  REQUIRE(plan);
+  CHECK(plan->verdict == PlanVerdict::kPreempts);
+  CHECK(plan->layout.size() == 1);
+  CHECK(plan->victims == std::vector<PlannedVictim>{
+                             {low, world.At(low).spec.name, "ada", 0, 2, Duration::Seconds(40)}});
+  CHECK(Codes(*plan) == std::vector<std::string>{"preempt.in_progress"});
+  CHECK(world.Is(low) == JobState::kRunning);  // nobody was asked
+}
+
+TEST_CASE("a plan gives every reason of a job that would wait, as if it waited") {
+  World world(Cluster().Leaf(2));
+  world.Submit(AJob().Nodes(2).Priority(30));
+  world.Submit(AJob().Nodes(2).Priority(10));
+  const auto plan = Ask(world, AJob().Nodes(2).Priority(10));
+  REQUIRE(plan);
+  CHECK(plan->verdict == PlanVerdict::kQueues);
+  CHECK(plan->layout.empty());
+  const JobId job = world.Submit(AJob().Nodes(2).Priority(10));
+  CHECK(Codes(*plan) == world.Why(job));
+  CHECK(Codes(*plan).back() == "order.ahead");
+}
+
+TEST_CASE("what can never run is refused as a submission would be") {
+  World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2));
+  const std::vector<AJob> jobs = {
+      AJob().Nodes(3), AJob().Nodes(5).Zone("cross-ok"), AJob().Group("h100"), AJob().Gpus(9)};
+  for (const AJob& job : jobs) {
+    const auto plan = Ask(world, job);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == ErrorCode::kNeverFits);
+    const auto submitted =
+        world.Apply(JobSubmitted{JobId(world.state.next_job_id), job.Spec(), "ada", ""});
+    CHECK(plan.error() == submitted.error());
+  }
+  CHECK(Ask(World(Cluster()), AJob()).error().code == ErrorCode::kUnavailable);
+}
+
+TEST_CASE("the hash of a plan changes with the answer, not with the time") {
+  World world(Cluster().Leaf(3));
+  const auto first = Ask(world, AJob().Nodes(2));
+  world.Pass(Duration::Minutes(5));
+  const auto later = Ask(world, AJob().Nodes(2));
+  CHECK(first->hash == later->hash);
+  world.Drain(0);
+  CHECK(Ask(world, AJob().Nodes(2))->hash != first->hash);
+}
+
+TEST_CASE("in random worlds a submission does what its plan said") {
+  Prng prng(20260711);
+  int starts = 0;
+  int preempts = 0;
+  int queues = 0;
+  for (int round = 0; round < 60; ++round) {
+    World world(Cluster().Zone("A").Leaf(3).Leaf(2).Zone("B").Leaf(4));
+    for (int step = 0; step < 25; ++step) {
+      AJob job;
+      job.Nodes(static_cast<uint32_t>(1 + prng.Below(4)));
+      job.Priority(prng.Below(2) == 0 ? 10 : 30);
+      job.Zone(prng.Below(3) == 0 ? "cross-ok" : "single");
+      job.Gpus(static_cast<uint32_t>(prng.Below(2) == 0 ? 8 : 2));
+      const auto plan = Ask(world, job);
+      REQUIRE(plan);
+      CHECK(Ask(world, job) == plan);
+      const JobId id(world.state.next_job_id);
+      REQUIRE(world.Apply(JobSubmitted{id, job.Spec(), "ada", ""}));
+      const Allocation* allocation = AllocationOf(world.At(id));
+      const Claim* claim = allocation == nullptr ? world.ClaimOf(id) : nullptr;
+      const std::vector<NodeId> nodes =
+          allocation != nullptr ? allocation->nodes
+                                : (claim != nullptr ? claim->nodes : std::vector<NodeId>{});
+      std::vector<std::string> names;
+      for (const NodeId node : nodes) {
+        names.push_back(world.state.nodes[node.value()].identity.name);
+      }
+      CHECK(NodesOf(*plan) == names);
+      CHECK((plan->verdict == PlanVerdict::kStarts) == (allocation != nullptr));
+      CHECK((plan->verdict == PlanVerdict::kPreempts) == (claim != nullptr));
+      if (allocation == nullptr) {
+        CHECK(Codes(*plan) == world.Why(id));
+      }
+      starts += plan->verdict == PlanVerdict::kStarts ? 1 : 0;
+      preempts += plan->verdict == PlanVerdict::kPreempts ? 1 : 0;
+      queues += plan->verdict == PlanVerdict::kQueues ? 1 : 0;
+      if (prng.Below(3) != 0) {
+        world.Run();
+      }
+      if (prng.Below(2) == 0 && !world.state.live.empty()) {
+        const auto any = std::next(world.state.live.begin(),
+                                   static_cast<int64_t>(prng.Below(world.state.live.size())));
+        world.Cancel(*any);
+      }
+      if (prng.Below(6) == 0) {
+        world.Pass(Duration::Minutes(static_cast<int64_t>(1 + prng.Below(30))));
+      }
+    }
+  }
+  // Each answer was given often.
+  CHECK(starts > 100);
+  CHECK(preempts > 50);
+  CHECK(queues > 100);
+}
