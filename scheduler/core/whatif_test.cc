@@ -3,6 +3,8 @@
 #include "scheduler/core/whatif.h"
 
 #include <catch2/catch.hpp>
+#include <iterator>
+#include <map>
 
 #include "common/base/prng.h"
 #include "scheduler/core/testing/world.h"
@@ -119,57 +121,101 @@ TEST_CASE("the hash of a plan changes with the answer, not with the time") {
   CHECK(Ask(world, AJob().Nodes(2))->hash != first->hash);
 }
 
+namespace {
+
+AJob RandomJob(Prng& prng) {
+  AJob job;
+  job.Nodes(static_cast<uint32_t>(1 + prng.Below(4)));
+  job.Priority(prng.Below(2) == 0 ? 10 : 30);
+  job.Zone(prng.Below(3) == 0 ? "cross-ok" : "single");
+  job.Gpus(static_cast<uint32_t>(prng.Below(2) == 0 ? 8 : 2));
+  return job;
+}
+
+// Jobs end, are held and go on, nodes leave and come back, time passes.
+void Disturb(World& world, Prng& prng) {
+  if (prng.Below(3) != 0) {
+    world.Run();
+  }
+  if (prng.Below(2) == 0 && !world.state.live.empty()) {
+    const auto chosen = static_cast<int64_t>(prng.Below(world.state.live.size()));
+    const JobId job = *std::next(world.state.live.begin(), chosen);
+    prng.Below(2) == 0 ? world.Cancel(job) : world.Hold(job);
+  }
+  const auto node = static_cast<uint32_t>(prng.Below(world.state.nodes.size()));
+  if (prng.Below(8) == 0) {
+    world.Drain(node);
+  } else if (world.NodeIs(node) == NodeState::kDrained) {
+    world.Undrain(node);
+  }
+  const auto minutes = Duration::Minutes(static_cast<int64_t>(1 + prng.Below(30)));
+  if (prng.Below(6) == 0) {
+    world.Pass(minutes);
+  } else if (prng.Below(4) == 0) {
+    world.now = world.now + minutes;  // what is due is due in the turn of the submission
+  }
+}
+
+// The nodes that it has, or that are kept for it.
+std::vector<std::string> NodesGiven(const World& world, JobId job) {
+  const Allocation* allocation = AllocationOf(world.At(job));
+  std::vector<NodeId> nodes;
+  if (allocation != nullptr) {
+    nodes = allocation->nodes;
+  } else if (const Claim* claim = world.ClaimOf(job)) {
+    nodes = claim->nodes;
+  }
+  std::vector<std::string> names;
+  for (const NodeId node : nodes) {
+    names.push_back(world.state.nodes[node.value()].identity.name);
+  }
+  return names;
+}
+
+}  // namespace
+
 TEST_CASE("in random worlds a submission does what its plan said") {
   Prng prng(20260711);
-  int starts = 0;
-  int preempts = 0;
-  int queues = 0;
+  std::map<PlanVerdict, int> given;
   for (int round = 0; round < 60; ++round) {
     World world(Cluster().Zone("A").Leaf(3).Leaf(2).Zone("B").Leaf(4));
     for (int step = 0; step < 25; ++step) {
-      AJob job;
-      job.Nodes(static_cast<uint32_t>(1 + prng.Below(4)));
-      job.Priority(prng.Below(2) == 0 ? 10 : 30);
-      job.Zone(prng.Below(3) == 0 ? "cross-ok" : "single");
-      job.Gpus(static_cast<uint32_t>(prng.Below(2) == 0 ? 8 : 2));
+      const AJob job = RandomJob(prng);
       const auto plan = Ask(world, job);
       REQUIRE(plan);
       CHECK(Ask(world, job) == plan);
       const JobId id(world.state.next_job_id);
       REQUIRE(world.Apply(JobSubmitted{id, job.Spec(), "ada", ""}));
-      const Allocation* allocation = AllocationOf(world.At(id));
-      const Claim* claim = allocation == nullptr ? world.ClaimOf(id) : nullptr;
-      const std::vector<NodeId> nodes =
-          allocation != nullptr ? allocation->nodes
-                                : (claim != nullptr ? claim->nodes : std::vector<NodeId>{});
-      std::vector<std::string> names;
-      for (const NodeId node : nodes) {
-        names.push_back(world.state.nodes[node.value()].identity.name);
-      }
-      CHECK(NodesOf(*plan) == names);
-      CHECK((plan->verdict == PlanVerdict::kStarts) == (allocation != nullptr));
-      CHECK((plan->verdict == PlanVerdict::kPreempts) == (claim != nullptr));
-      if (allocation == nullptr) {
-        CHECK(Codes(*plan) == world.Why(id));
-      }
-      starts += plan->verdict == PlanVerdict::kStarts ? 1 : 0;
-      preempts += plan->verdict == PlanVerdict::kPreempts ? 1 : 0;
-      queues += plan->verdict == PlanVerdict::kQueues ? 1 : 0;
-      if (prng.Below(3) != 0) {
-        world.Run();
-      }
-      if (prng.Below(2) == 0 && !world.state.live.empty()) {
-        const auto any = std::next(world.state.live.begin(),
-                                   static_cast<int64_t>(prng.Below(world.state.live.size())));
-        world.Cancel(*any);
-      }
-      if (prng.Below(6) == 0) {
-        world.Pass(Duration::Minutes(static_cast<int64_t>(1 + prng.Below(30))));
-      }
+      const bool starts = AllocationOf(world.At(id)) != nullptr;
+      const bool claims = !starts && world.ClaimOf(id) != nullptr;
+      CHECK((plan->verdict == PlanVerdict::kStarts) == starts);
+      CHECK((plan->verdict == PlanVerdict::kPreempts) == claims);
+      CHECK(NodesOf(*plan) == NodesGiven(world, id));
+      CHECK(Codes(*plan) == world.Why(id));
+      CHECK(plan->victims.size() == (claims ? world.ClaimOf(id)->victims.size() : 0));
+      ++given[plan->verdict];
+      Disturb(world, prng);
     }
   }
   // Each answer was given often.
-  CHECK(starts > 100);
-  CHECK(preempts > 50);
-  CHECK(queues > 100);
+  CHECK(given[PlanVerdict::kStarts] > 100);
+  CHECK(given[PlanVerdict::kPreempts] > 50);
+  CHECK(given[PlanVerdict::kQueues] > 100);
+}
+
+TEST_CASE("the copy for a plan leaves a cluster's history out") {
+  World world(Cluster().Leaf(2));
+  const JobId done = world.Submit(AJob());
+  world.Finish(done);
+  const JobId low = world.Submit(AJob().Nodes(2).Priority(0));
+  const JobId high = world.Submit(AJob().Nodes(2).Priority(30));
+  world.Finish(high);
+  world.Run();
+  REQUIRE(world.At(low).attempts.size() == 2);
+  const ClusterState copy = CopyForPlan(world.state);
+  CHECK(copy.FindJob(done) == nullptr);
+  CHECK(copy.FindJob(high) == nullptr);
+  CHECK(copy.jobs.at(low).attempts.front().tasks.empty());
+  CHECK(copy.jobs.at(low).attempts.back() == world.At(low).attempts.back());
+  CHECK_FALSE(CheckInvariants(copy));
 }

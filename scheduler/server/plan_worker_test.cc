@@ -39,6 +39,7 @@ TEST_CASE("plans are answered and leave nothing in the state or the log") {
   }
   REQUIRE(Eventually([&] { return answers.plans == 5; }));
   CHECK(world.Submit(AJob().Spec()).job == JobId(1));
+  REQUIRE(Eventually([&] { return !session->kinds().empty(); }));
   CHECK(session->kinds() == std::vector<CommandKind>{CommandKind::kStartTask});
 }
 
