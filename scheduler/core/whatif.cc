@@ -1,6 +1,5 @@
 #include "scheduler/core/whatif.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -10,112 +9,6 @@
 
 namespace tide {
 namespace {
-
-// The structured bindings below name every field, so that a new one does not compile until somebody
-// has said whether decisions read it.
-
-Attempt WithoutTasks(const Attempt& attempt) {
-  [[maybe_unused]] const auto& [epoch,
-                                tasks,
-                                placed_at,
-                                running_at,
-                                notice_at,
-                                parked_at,
-                                saved_at,
-                                released_at,
-                                stop_step,
-                                withdrawn,
-                                opportunistic,
-                                start_reason,
-                                end_cause,
-                                end_detail,
-                                master_port] = attempt;
-  return {epoch,
-          {},
-          placed_at,
-          running_at,
-          notice_at,
-          parked_at,
-          saved_at,
-          released_at,
-          stop_step,
-          withdrawn,
-          opportunistic,
-          start_reason,
-          end_cause,
-          "",
-          master_port};
-}
-
-// Only the last attempt's tasks say where a job is, or was.
-Job CopyJob(const Job& job) {
-  [[maybe_unused]] const auto& [id,
-                                spec,
-                                user,
-                                idempotency_key,
-                                submitted_at,
-                                state_since,
-                                phase,
-                                attempts,
-                                checkpoint,
-                                suspensions,
-                                hardware_restarts,
-                                failure_restarts,
-                                run_time,
-                                detail,
-                                avoid] = job;
-  std::vector<Attempt> lean;
-  lean.reserve(attempts.size());
-  for (const Attempt& attempt : attempts) {
-    lean.push_back(&attempt == &attempts.back() ? attempt : WithoutTasks(attempt));
-  }
-  return {id,
-          spec,
-          user,
-          "",
-          submitted_at,
-          state_since,
-          phase,
-          std::move(lean),
-          checkpoint,
-          suspensions,
-          hardware_restarts,
-          failure_restarts,
-          run_time,
-          detail,
-          avoid};
-}
-
-Node CopyNode(const Node& node) {
-  [[maybe_unused]] const auto& [id,
-                                identity,
-                                state,
-                                state_since,
-                                reason,
-                                actor,
-                                validation_id,
-                                after_validation,
-                                verdicts,
-                                faults,
-                                lost_at,
-                                probation_since,
-                                failed_starts,
-                                leftovers] = node;
-  return {id,
-          identity,
-          state,
-          state_since,
-          reason,
-          actor,
-          validation_id,
-          after_validation,
-          {},
-          faults,
-          lost_at,
-          probation_since,
-          failed_starts,
-          leftovers};
-}
 
 void FillLayout(const ClusterState& state, const std::vector<NodeId>& nodes, JobPlan& plan) {
   std::vector<uint32_t> zones;
@@ -198,49 +91,6 @@ uint64_t HashOf(const JobPlan& plan) {
 }
 
 }  // namespace
-
-ClusterState CopyForPlan(const ClusterState& from) {
-  [[maybe_unused]] const auto& [jobs,
-                                nodes,
-                                incidents,
-                                next_job_id,
-                                next_incident_id,
-                                uses,
-                                node_by_name,
-                                job_by_key,
-                                waiting,
-                                live,
-                                accounts,
-                                share_half_life,
-                                fabric,
-                                fabric_stale,
-                                led_since,
-                                changed] = from;
-  ClusterState copy;
-  auto next = live.begin();
-  for (const JobId id : waiting) {  // ascending, as the map: each goes to its end
-    for (; next != live.end() && *next < id; ++next) {
-      copy.jobs.emplace_hint(copy.jobs.end(), *next, CopyJob(jobs.at(*next)));
-    }
-    copy.jobs.emplace_hint(copy.jobs.end(), id, CopyJob(jobs.at(id)));
-  }
-  for (; next != live.end(); ++next) {
-    copy.jobs.emplace_hint(copy.jobs.end(), *next, CopyJob(jobs.at(*next)));
-  }
-  copy.nodes.reserve(nodes.size());
-  std::ranges::transform(nodes, std::back_inserter(copy.nodes), CopyNode);
-  copy.next_job_id = next_job_id;
-  copy.next_incident_id = next_incident_id;
-  copy.uses = uses;
-  copy.waiting = waiting;
-  copy.live = live;
-  copy.accounts = accounts;
-  copy.share_half_life = share_half_life;
-  copy.fabric = fabric;
-  copy.fabric_stale = fabric_stale;
-  copy.led_since = led_since;
-  return copy;
-}
 
 Result<JobPlan> PlanJob(ClusterState copy,
                         const Policy& policy,

@@ -11,11 +11,12 @@
 
 namespace tide {
 
-// What decisions read of the state. Left out is what they never look at, so that the copy does not
-// grow with a cluster's history: jobs that are held or have finished, tasks of former attempts,
-// incidents, verdicts of validators, the indexes by name and by key.
-//   Cost: O(waiting jobs + live tasks + nodes), no more than the decision that follows; 4 ms for
-//   10,000 nodes and 10,000 waiting gangs (bench `whatif/copy`).
+// What decisions read of the state. Left out is what they never look at, so that the copy grows
+// neither with a cluster's history nor with what jobs carry: jobs that are held or have finished,
+// tasks of former attempts, commands and environments, incidents, verdicts of validators, what
+// agents say of themselves, the indexes by name and by key.
+//   Cost: O(waiting jobs + live tasks + nodes): less than one decision on the same state (bench
+//   `whatif/copy` beside `decide-full`).
 [[nodiscard]] ClusterState CopyForPlan(const ClusterState& state);
 
 // Submits the job to `copy`, which is used up, and says what the scheduler then does.
