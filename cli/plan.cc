@@ -184,6 +184,12 @@ std::string Show(const json& plan, bool why_not, const Style& style) {
                     "BUT",
                     "jobs before it wait for these nodes and may take them at any time");
   }
+  if (Flag(plan, "borrows")) {
+    out += Labelled(style,
+                    Tone::kWarn,
+                    "BORROWS",
+                    "beyond what its quota guarantees; those who own the nodes may take them back");
+  }
   out += Reasons(plan, why_not, style);
   out += Labelled(style, Tone::kDim, "HASH", Text(plan, "plan_hash"));
   for (const std::string& table : {LayoutTable(plan, style), VictimTable(plan, style)}) {

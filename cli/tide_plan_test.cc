@@ -21,6 +21,7 @@ json Starts() {
             {{"zone", "B"}, {"leaf", "b-l07"}, {"nodes", {"b-l07-n16"}}}}},
           {"part", nullptr},
           {"opportunistic", true},
+          {"borrows", true},
           {"cross_zone_pairs", {{"plan", 1}, {"ring", 2}, {"nccl_tree", 2}}},
           {"victims", json::array()},
           {"reasons", json::array()}};
@@ -30,6 +31,7 @@ json Preempts() {
   json plan = Starts();
   plan["verdict"] = "preempts";
   plan["opportunistic"] = false;
+  plan["borrows"] = false;
   plan["cross_zone_pairs"] = nullptr;
   plan["victims"] = {{{"job", "j-7"},
                       {"name", "a-very-long-name-of-a-job-that-somebody-has-thought-up-for-a-test"},
@@ -47,6 +49,7 @@ json Queues() {
   json plan = Starts();
   plan["verdict"] = "queues";
   plan["opportunistic"] = false;
+  plan["borrows"] = false;
   plan["cross_zone_pairs"] = nullptr;
   plan["layout"] = json::array();
   plan["reasons"] = {
@@ -91,6 +94,7 @@ TEST_CASE("plan of a job that starts: its nodes by zone and leaf, exit code 0") 
   CHECK(Has(plan.out, "STARTS     now, nodes by zone: A 2, B 1\n"));
   CHECK(Has(plan.out, "CROSSES    zones, on 1 pair of nodes in the plan, 2 in a ring"));
   CHECK(Has(plan.out, "BUT        jobs before it wait for these nodes"));
+  CHECK(Has(plan.out, "BORROWS    beyond what its quota guarantees"));
   CHECK(Has(plan.out, "HASH       00000000000000ff\n"));
   CHECK(Has(plan.out, "A     a-l01      2  a-l01-n[01-02]\n"));
   CHECK(Has(plan.out, "B     b-l07      1  b-l07-n16\n"));

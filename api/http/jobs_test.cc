@@ -85,6 +85,7 @@ TEST_CASE("a plan is answered as the scheduler sees it, and nothing is submitted
   CHECK(body["victims"][0]["notice_s"] == 60);
   CHECK(body["reasons"][0]["code"] == "preempt.in_progress");
   CHECK(body["part"].is_null());
+  CHECK(body["borrows"] == false);
   CHECK(body["cross_zone_pairs"].is_null());
   REQUIRE(api.upstream.scheduler.plans().size() == 1);
   CHECK(api.upstream.scheduler.plans()[0].user() == "alice");

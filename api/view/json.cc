@@ -292,6 +292,7 @@ std::string PlanJson(const v1::PlanJobResponse& plan) {
                {"layout", std::move(layout)},
                {"part", PartOrNull(plan)},
                {"opportunistic", plan.opportunistic()},
+               {"borrows", plan.borrows()},
                {"cross_zone_pairs", PairsOrNull(plan)},
                {"victims", std::move(victims)},
                {"reasons", ReasonList(plan)}});

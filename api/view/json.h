@@ -15,7 +15,7 @@ namespace tide::api {
 [[nodiscard]] std::string IncidentJson(const tide::v1::Incident& incident);
 // {job, state, outcome, summary, reasons, rev}
 [[nodiscard]] std::string WhyJson(const tide::v1::Job& job, uint64_t rev);
-// {verdict, plan_hash, layout, part, opportunistic, cross_zone_pairs, victims, reasons}
+// {verdict, plan_hash, layout, part, opportunistic, borrows, cross_zone_pairs, victims, reasons}
 [[nodiscard]] std::string PlanJson(const tide::v1::PlanJobResponse& plan);
 
 // "running", "link_down"; "" for the unspecified value.

@@ -53,6 +53,7 @@ tide::v1::PlanJobResponse ToProto(const JobPlan& plan) {
     FillPart(*plan.part, *message.mutable_part());
   }
   message.set_opportunistic(plan.opportunistic);
+  message.set_borrows(plan.borrows);
   if (plan.cross_zone_pairs) {
     message.mutable_cross_zone_pairs()->set_plan(plan.cross_zone_pairs->plan);
     message.mutable_cross_zone_pairs()->set_ring(plan.cross_zone_pairs->ring);

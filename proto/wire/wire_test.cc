@@ -306,6 +306,7 @@ TEST_CASE("every field of a plan is filled") {
   plan.layout = {{"A", "l1", {"n1", "n2"}}};
   plan.part = Part{2, 16, 64, 0b1010};
   plan.opportunistic = true;
+  plan.borrows = true;
   plan.cross_zone_pairs = CrossZonePairs{1, 2, 3};
   plan.victims = {{JobId(7), "train", "bob", 10, 4, Duration::Seconds(90)}};
   plan.reasons = {{"order.ahead", "j-3 comes first", "tide why j-3"}};
@@ -316,6 +317,7 @@ TEST_CASE("every field of a plan is filled") {
          layout { zone: "A" leaf: "l1" nodes: "n1" nodes: "n2" }
          part { gpus: 2 cpus: 16 memory_bytes: 64 devices: 1 devices: 3 }
          opportunistic: true
+         borrows: true
          cross_zone_pairs { plan: 1 ring: 2 nccl_tree: 3 }
          victims { job_id: 7 name: "train" user: "bob" priority: 10 nodes: 4 notice_ms: 90000 }
          reasons { code: "order.ahead" message: "j-3 comes first" remedy: "tide why j-3" }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "scheduler/core/policy/quota.h"
 #include "scheduler/core/policy/reasons.h"
 #include "scheduler/core/step.h"
 
@@ -68,6 +69,7 @@ uint64_t HashOf(const JobPlan& plan) {
   Fnv1a hash;
   hash.Add(static_cast<uint64_t>(plan.verdict));
   hash.Add(plan.opportunistic ? 1U : 0U);
+  hash.Add(plan.borrows ? 1U : 0U);
   for (const PlannedLeaf& leaf : plan.layout) {
     hash.Add(leaf.zone);
     hash.Add(leaf.leaf);
@@ -102,11 +104,13 @@ Result<JobPlan> PlanJob(ClusterState copy,
   const StepResult step = Step(copy, {&submitted, 1}, policy, now);
   TIDE_TRY(step.results.front());
   const Job& job = copy.jobs.at(id);
+  Quotas quotas(copy, copy.fabric, policy, now);
   JobPlan plan;
   if (const Allocation* allocation = AllocationOf(job)) {
     plan.verdict = PlanVerdict::kStarts;
     plan.part = allocation->part;
     plan.opportunistic = job.attempts.back().opportunistic;
+    plan.borrows = quotas.StandingOf(job) == Standing::kBorrows;
     FillLayout(copy, allocation->nodes, plan);
   } else {
     const auto* queued = std::get_if<Queued>(&job.phase);
@@ -114,6 +118,7 @@ Result<JobPlan> PlanJob(ClusterState copy,
     if (queued->claim) {
       plan.verdict = PlanVerdict::kPreempts;
       plan.part = queued->claim->part;
+      plan.borrows = quotas.Check(job) == Standing::kBorrows;
       FillLayout(copy, queued->claim->nodes, plan);
       for (const JobId victim : queued->claim->victims) {
         plan.victims.push_back(DescribeVictim(copy.jobs.at(victim), now));

@@ -191,6 +191,7 @@ ClusterState CopyForPlan(const ClusterState& from) {
                                 job_by_key,
                                 waiting,
                                 live,
+                                held,
                                 accounts,
                                 share_half_life,
                                 fabric,

@@ -96,6 +96,23 @@ TEST_CASE("a plan gives every reason of a job that would wait, as if it waited")
   CHECK(Codes(*plan).back() == "order.ahead");
 }
 
+TEST_CASE("a plan knows of quotas: what is borrowed, and what cannot be had") {
+  World world(Cluster().Leaf(4));
+  QuotaRow row;
+  row.name = "default";
+  row.nodes = 1;
+  row.limit = 2;
+  world.policy.quotas = {row};
+  CHECK_FALSE(Ask(world, AJob())->borrows);
+  const auto more = Ask(world, AJob().Nodes(2));
+  CHECK(more->verdict == PlanVerdict::kStarts);
+  CHECK(more->borrows);
+  const auto most = Ask(world, AJob().Nodes(3));
+  CHECK(most->verdict == PlanVerdict::kQueues);
+  REQUIRE(Codes(*most) == std::vector<std::string>{"quota.project"});
+  CHECK_FALSE(most->reasons.front().message.empty());
+}
+
 TEST_CASE("what can never run is refused as a submission would be") {
   World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2));
   const std::vector<AJob> jobs = {

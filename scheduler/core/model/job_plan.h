@@ -52,10 +52,11 @@ struct JobPlan {
   std::optional<Part> part;         // nothing: whole nodes
   // Jobs that come before it wait for the same nodes: they may take them at any time.
   bool opportunistic = false;
+  bool borrows = false;  // beyond what its quota guarantees: the owners may take it back
   std::optional<CrossZonePairs> cross_zone_pairs;  // nothing: it lies in one zone
   std::vector<PlannedVictim> victims;  // ascending by job; empty when others leave anyway
   std::vector<PlannedReason> reasons;  // why it does not start now
-  // The same for the same answer: verdict, nodes, part, victims, codes of reasons. FNV-1a, 64 bits.
+  // The same for the same answer: all but notices and words. FNV-1a, 64 bits.
   uint64_t hash = 0;
   bool operator==(const JobPlan&) const = default;
 };
