@@ -14,8 +14,8 @@ using namespace tide::testing;
 
 namespace {
 
-Result<JobPlan> Ask(const World& world, const AJob& job) {
-  return PlanJob(CopyForPlan(world.state), world.policy, job.Spec(), "ada", world.now);
+Result<JobPlan> Ask(const World& world, const AJob& job, const std::string& user = "ada") {
+  return PlanJob(CopyForPlan(world.state), world.policy, job.Spec(), user, world.now);
 }
 
 std::vector<std::string> Codes(const JobPlan& plan) {
@@ -196,13 +196,22 @@ TEST_CASE("in random worlds a submission does what its plan said") {
   std::map<PlanVerdict, int> given;
   for (int round = 0; round < 60; ++round) {
     World world(Cluster().Zone("A").Leaf(3).Leaf(2).Zone("B").Leaf(4));
+    if (round % 3 == 0) {
+      QuotaRow row;
+      row.subject = QuotaRow::Subject::kUser;
+      row.name = "bob";
+      row.nodes = 2;
+      row.limit = 4;
+      world.policy.quotas = {row};
+    }
     for (int step = 0; step < 25; ++step) {
       const AJob job = RandomJob(prng);
-      const auto plan = Ask(world, job);
+      const std::string user = prng.Below(3) == 0 ? "bob" : "ada";
+      const auto plan = Ask(world, job, user);
       REQUIRE(plan);
-      CHECK(Ask(world, job) == plan);
+      CHECK(Ask(world, job, user) == plan);
       const JobId id(world.state.next_job_id);
-      REQUIRE(world.Apply(JobSubmitted{id, job.Spec(), "ada", ""}));
+      REQUIRE(world.Apply(JobSubmitted{id, job.Spec(), user, ""}));
       const bool starts = AllocationOf(world.At(id)) != nullptr;
       const bool claims = !starts && world.ClaimOf(id) != nullptr;
       CHECK((plan->verdict == PlanVerdict::kStarts) == starts);
