@@ -38,35 +38,7 @@ bool Flag(const json& object, std::string_view key) {
 }
 
 Instant Time(const json& object, std::string_view key) {
-  return ParseRfc3339(Text(object, key));
-}
-
-Instant ParseRfc3339(const std::string& text) {
-  tm utc{};
-  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &utc);
-  if (rest == nullptr) {
-    return {};
-  }
-  int64_t nanos = 0;
-  if (*rest == '.') {
-    int64_t unit = 100'000'000;
-    for (++rest; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10) {
-      nanos += unit * (*rest - '0');
-    }
-  }
-  int64_t offset_s = 0;
-  if (*rest == '+' || *rest == '-') {
-    int hours = 0;
-    int minutes = 0;
-    if (std::sscanf(rest + 1, "%2d:%2d", &hours, &minutes) != 2) {
-      return {};
-    }
-    offset_s = (*rest == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
-  } else if (*rest != 'Z' && *rest != 'z') {
-    return {};
-  }
-  const int64_t seconds = ::timegm(&utc) - offset_s;
-  return Instant::FromUnixNanos(seconds * 1'000'000'000 + nanos);
+  return ParseRfc3339(Text(object, key)).value_or(Instant());
 }
 
 std::string ShortNumber(int64_t number) {

@@ -19,11 +19,8 @@ using nlohmann::json;
 [[nodiscard]] std::string Text(const json& object, std::string_view key);
 [[nodiscard]] int64_t Number(const json& object, std::string_view key, int64_t fallback);
 [[nodiscard]] bool Flag(const json& object, std::string_view key);
-// An RFC 3339 time; not set if absent.
+// An RFC 3339 time in UTC; not set if absent.
 [[nodiscard]] Instant Time(const json& object, std::string_view key);
-
-// "2026-01-31T12:00:00.123Z" or with an offset; not set if it is no such time.
-[[nodiscard]] Instant ParseRfc3339(const std::string& text);
 
 // 950, 18.4k, 2.1M.
 [[nodiscard]] std::string ShortNumber(int64_t number);

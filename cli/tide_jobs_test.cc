@@ -68,10 +68,6 @@ json List(const json& items) {
   return {{"items", items}, {"next_cursor", nullptr}, {"rev", 7}, {"total_estimate", items.size()}};
 }
 
-RunOptions Using(const FakeServer& server) {
-  return {.env = {{"TIDE_SERVER", server.url()}, {"TIDE_TOKEN", "tide_secret"}}};
-}
-
 const std::string kSpec = "version: 1\nname: a\ncommand: [run]\n";
 
 }  // namespace

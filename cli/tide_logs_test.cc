@@ -33,10 +33,6 @@ json Job(int attempts, bool finished, int exit_code = 0) {
   return job;
 }
 
-RunOptions Using(const FakeServer& server) {
-  return {.env = {{"TIDE_SERVER", server.url()}}};
-}
-
 FakeReply Lines(const std::string& text, bool break_off = false) {
   FakeReply reply{.type = "text/plain"};
   reply.stream = [text](const FakeReply::Write& write) { write(text); };

@@ -39,10 +39,6 @@ json Verdict(const std::string& validator, const std::string& verdict) {
           {"at", "2026-01-31T12:05:00.000Z"}};
 }
 
-RunOptions Using(const FakeServer& server) {
-  return {.env = {{"TIDE_SERVER", server.url()}}};
-}
-
 }  // namespace
 
 TEST_CASE("nodes are listed and filtered") {

@@ -23,8 +23,7 @@ function(tide_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_catch_main tide_options)
   target_compile_options(${name} PRIVATE -O1)  # what is tested keeps its own level
   set_target_properties(${name} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
-    UNITY_BUILD OFF)
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_precompile_headers(${name} REUSE_FROM tide_catch_pch)
   add_test(NAME ${name} COMMAND ${name})
   set(labels unit)

@@ -114,6 +114,10 @@ RunOutcome TideProcess::Wait() {
   return outcome;
 }
 
+RunOptions Using(const FakeServer& server) {
+  return {.env = {{"TIDE_SERVER", server.url()}, {"TIDE_TOKEN", "tide_secret"}}};
+}
+
 RunOutcome RunTide(const std::vector<std::string>& args, const RunOptions& options) {
   return TideProcess(args, options).Wait();
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/testing/fake_server.h"
+
 namespace tide::cli::testing {
 
 struct RunOptions {
@@ -39,6 +41,9 @@ class TideProcess {
   bool terminal_ = false;
   bool keeps_out_ = true;
 };
+
+// Asks this server, as a user whose token is "tide_secret".
+[[nodiscard]] RunOptions Using(const FakeServer& server);
 
 [[nodiscard]] RunOutcome RunTide(const std::vector<std::string>& args,
                                  const RunOptions& options = {});

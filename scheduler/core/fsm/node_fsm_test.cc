@@ -11,8 +11,8 @@ namespace {
 //   PassedAfterFault, PassedWhileHeld, Failed, ProbationOver, HeardOnProbation.
 // J joining, V validating, R ready, S suspect, L lost, D draining, X drained, Q quarantined,
 // P probation, . illegal.
-constexpr std::string_view kLetters = "JVRSLDXQP";
-constexpr std::array<std::string_view, kNodeStateCount> kExpected = {
+constexpr std::string_view kNodeLetters = "JVRSLDXQP";
+constexpr std::array<std::string_view, kNodeStateCount> kNodeExpected = {
     "R......QV......",  // joining
     "...Q...Q.RPXQ..",  // validating
     "..S.D..QV......",  // ready
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, kNodeStateCount> kExpected = {
 
 TEST_CASE("every node state and event pair leads where the design says") {
   for (int from = 0; from < kNodeStateCount; ++from) {
-    const std::string_view row = kExpected.at(static_cast<size_t>(from));
+    const std::string_view row = kNodeExpected.at(static_cast<size_t>(from));
     REQUIRE(row.size() == kNodeEventCount);
     for (int event = 0; event < kNodeEventCount; ++event) {
       const char letter = row[static_cast<size_t>(event)];
@@ -36,7 +36,7 @@ TEST_CASE("every node state and event pair leads where the design says") {
       const auto next = NextNodeState(static_cast<NodeState>(from), static_cast<NodeEvent>(event));
       REQUIRE(next.has_value() == (letter != '.'));
       if (next) {
-        CHECK(kLetters[static_cast<size_t>(*next)] == letter);
+        CHECK(kNodeLetters[static_cast<size_t>(*next)] == letter);
       }
     }
   }
