@@ -93,9 +93,10 @@ class Leftovers(unittest.TestCase):
         """As a power failure of all of Tide, but not of the tasks: nobody was asked to end them."""
         job = self.run_job()
         daemons = self.cluster.children()
-        self.cluster.dev.kill()
-        for process in daemons:
-            os.kill(process.pid, signal.SIGKILL)
+        # Stopped first: the end of `tide dev` asks them to end their tasks and go.
+        for sign in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in (self.cluster.dev.pid, *(process.pid for process in daemons)):
+                os.kill(pid, sign)
         self.cluster.dev.wait(10)
         until(10, "daemons to go", lambda: not any(p.alive() for p in daemons))
         self.assertTrue(self.cluster.ranks(), "the tasks outlive their agents")

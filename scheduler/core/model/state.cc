@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace tide {
 namespace {
 
@@ -82,6 +84,12 @@ void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim) {
   }
 }
 
+const Claim& ClaimOf(const ClusterState& state, JobId job) {
+  const auto& claim = std::get<Queued>(state.jobs.at(job).phase).claim;
+  TIDE_CHECK(claim.has_value(), "who is named as a claimant has a claim");
+  return *claim;
+}
+
 std::optional<Part> RoomOn(const ClusterState& state, NodeId node, JobId job) {
   const NodeUse& use = state.uses[node.value()];
   if (use.whole) {
@@ -93,11 +101,11 @@ std::optional<Part> RoomOn(const ClusterState& state, NodeId node, JobId job) {
     if (claimant == job) {
       continue;
     }
-    const auto& claim = std::get<Queued>(state.jobs.at(claimant).phase).claim;
-    if (!claim->part) {
+    const Claim& claim = ClaimOf(state, claimant);
+    if (!claim.part) {
       return std::nullopt;
     }
-    Subtract(room, *claim->part);
+    Subtract(room, *claim.part);
   }
   return room;
 }
@@ -273,8 +281,7 @@ std::optional<std::string> CheckUse(const ClusterState& state, NodeId node) {
     return "I1: uses do not mirror the parts on " + name;
   }
   for (const JobId claimant : use.claimants) {
-    const auto& claim = std::get<Queued>(state.jobs.at(claimant).phase).claim;
-    if (!claim->part && use.claimants.size() != 1) {
+    if (!ClaimOf(state, claimant).part && use.claimants.size() != 1) {
       return "I3: " + name + " is claimed twice";
     }
   }

@@ -93,6 +93,8 @@ void Occupy(NodeUses& uses, const Job& job, uint32_t task, const Allocation& all
 void Vacate(NodeUses& uses, const Job& job, uint32_t task, const Allocation& allocation);
 void AddClaim(NodeUses& uses, JobId job, const Claim& claim);
 void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim);
+// Of a job that waits and claims nodes, as those in NodeUse::claimants do.
+[[nodiscard]] const Claim& ClaimOf(const ClusterState& state, JobId job);
 
 // What parts may still take of a node beside its tasks and the claims of others than `job`;
 // nothing when it is taken or claimed whole. `devices`: the free ones.

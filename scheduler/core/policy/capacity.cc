@@ -14,10 +14,6 @@ uint64_t ChooseDevices(uint64_t free, uint32_t count) {
   return chosen;
 }
 
-const std::optional<Claim>& ClaimOf(const ClusterState& state, JobId job) {
-  return std::get<Queued>(state.jobs.at(job).phase).claim;
-}
-
 }  // namespace
 
 void NodeRoom::Take(const Part& part) {
@@ -74,11 +70,11 @@ std::optional<NodeRoom> Capacity::RoomBesideClaims(NodeId node) const {
   NodeRoom room = FullRoom(node);
   room.Take(use.taken);
   for (const JobId claimant : use.claimants) {
-    const std::optional<Claim>& claim = ClaimOf(state_, claimant);
-    if (!claim->part) {
+    const Claim& claim = ClaimOf(state_, claimant);
+    if (!claim.part) {
       return std::nullopt;
     }
-    room.Take(*claim->part);
+    room.Take(*claim.part);
   }
   return room;
 }
@@ -142,12 +138,12 @@ std::optional<Part> Capacity::Room(NodeId node, JobId job) const {
   const NodeUse& use = state_.uses[node.value()];
   if (std::ranges::find(use.claimants, job) != use.claimants.end()) {
     // What it claims itself is kept for it.
-    const std::optional<Claim>& claim = ClaimOf(state_, job);
-    if (!claim->part) {
+    const Claim& claim = ClaimOf(state_, job);
+    if (!claim.part) {
       return use.idle() ? std::optional(FullRoom(node).Left()) : std::nullopt;
     }
     if (room) {
-      room->GiveBack(*claim->part);
+      room->GiveBack(*claim.part);
     }
   }
   return room ? std::optional(room->Left()) : std::nullopt;
@@ -173,12 +169,13 @@ std::optional<Capacity::PartPlacement> Capacity::FindRoom(const Job& job,
     std::optional<PartPlacement> found;
     for (const NodeId node : rooms_by_gpus_[gpus]) {
       const bool is_former = std::ranges::find(request.former, node) != request.former.end();
-      if ((found && !is_former) || !ZoneSuits(request, node) ||
+      const std::optional<NodeRoom>& free = rooms_[node.value()];
+      if (!free || (found && !is_former) || !ZoneSuits(request, node) ||
           std::ranges::find(avoid, node) != avoid.end()) {
         continue;
       }
       auto part = PartOf(job.spec, state_.nodes[node.value()].identity.capacity);
-      const Part room = rooms_[node.value()]->Left();
+      const Part room = free->Left();
       if (part && Covers(room, *part)) {
         part->devices = ChooseDevices(room.devices, part->gpus);
         found = {node, part};
