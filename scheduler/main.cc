@@ -117,21 +117,26 @@ void WaitForSignal() {
   sigwait(&signals, &received);
 }
 
+// No token is needed where only this machine's users reach the socket.
+Result<rpc::ClusterToken> ReadToken(const Options& options) {
+  if (!options.cluster_token_file.empty()) {
+    return rpc::ClusterToken::FromFile(options.cluster_token_file);
+  }
+  if (!options.listen.starts_with("unix:")) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "listening on TCP needs --cluster-token-file: anybody who reaches " +
+                    options.listen + " could run programs");
+  }
+  return rpc::ClusterToken();
+}
+
 int Serve(const Options& options) {
   if (const Status sound = CheckOptions(options); !sound) {
     return Complain(sound.error().message, kExitUsage);
   }
-  rpc::ClusterToken token;
-  if (!options.cluster_token_file.empty()) {
-    auto read = rpc::ClusterToken::FromFile(options.cluster_token_file);
-    if (!read) {
-      return Complain(read.error().message, kExitUsage);
-    }
-    token = *read;
-  } else if (!options.listen.starts_with("unix:")) {
-    return Complain("listening on TCP needs --cluster-token-file: anybody who reaches " +
-                        options.listen + " could run programs",
-                    kExitUsage);
+  const auto token = ReadToken(options);
+  if (!token) {
+    return Complain(token.error().message, kExitUsage);
   }
   Policy policy;
   policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
@@ -166,9 +171,9 @@ int Serve(const Options& options) {
             view,
             sessions);
   loop.Start();
-  const auto scheduler_service = MakeSchedulerService(loop, view, token);
+  const auto scheduler_service = MakeSchedulerService(loop, view, *token);
   const auto agent_service =
-      MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat, *admission);
+      MakeAgentLinkService(loop, view, sessions, *token, liveness.heartbeat, *admission);
 
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());

@@ -460,8 +460,8 @@ class Planner {
                  runner.job->spec.group == job.spec.group && runners_.MayTake(contender, runner);
         }};
     VictimPlan plan =
-        part ? ChoosePartVictims(state_, capacity_, job, request, runners_, rules)
-             : ChooseVictims(state_, capacity_, job, request, IdleFor(job), runners_, rules);
+        part ? ChoosePartVictims(state_, capacity_, {job, request}, runners_, rules)
+             : ChooseVictims(state_, capacity_, {job, request}, IdleFor(job), runners_, rules);
     if (plan.nodes.empty()) {
       return false;
     }

@@ -81,7 +81,7 @@ NodeId BatchContext::NodeFor(const std::string& name) {
 Result<Instant> RunTurn(ClusterState& state,
                         const Policy& policy,
                         Instant now,
-                        std::deque<Request> batch,
+                        const std::deque<Request>& batch,
                         TurnHost& host) {
   Inputs inputs = MakeEvents(state, now, batch);
   const std::set<NodeId> joined = FindJoined(inputs.events);

@@ -79,7 +79,7 @@ class TurnHost {
 [[nodiscard]] Result<Instant> RunTurn(ClusterState& state,
                                       const Policy& policy,
                                       Instant now,
-                                      std::deque<Request> batch,
+                                      const std::deque<Request>& batch,
                                       TurnHost& host);
 
 }  // namespace tide

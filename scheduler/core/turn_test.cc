@@ -59,7 +59,7 @@ struct OneTurn {
   Result<Instant> Turn(EventBody body) {
     std::deque<Request> batch;
     batch.push_back(Ask(std::move(body)));
-    return RunTurn(world.state, Policy(), world.now, std::move(batch), host);
+    return RunTurn(world.state, Policy(), world.now, batch, host);
   }
 };
 

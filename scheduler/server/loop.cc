@@ -134,12 +134,12 @@ void Loop::Run() {
         return;
       }
     }
-    Turn(std::move(batch));
+    Turn(batch);
   }
 }
 
-void Loop::Turn(std::deque<Request> batch) {
-  const Result<Instant> wake_at = RunTurn(state_, config_.policy, Now(), std::move(batch), *this);
+void Loop::Turn(const std::deque<Request>& batch) {
+  const Result<Instant> wake_at = RunTurn(state_, config_.policy, Now(), batch, *this);
   if (!wake_at) {
     log::Failure("Commit failed, stopping", {{"Error", wake_at.error().message}});
     std::_Exit(kExitCommitFailed);

@@ -54,7 +54,7 @@ class Loop : private TurnHost {
  private:
   void Run();
   std::deque<Request> TakeBatch();
-  void Turn(std::deque<Request> batch);
+  void Turn(const std::deque<Request>& batch);
   Instant Now();
 
   // --- TurnHost ---

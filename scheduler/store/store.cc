@@ -10,7 +10,7 @@
 namespace tide {
 
 Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
-                                           std::string holder,
+                                           const std::string& holder,
                                            Instant now) {
   std::unique_ptr<Store> store(new Store(std::move(database)));
   Database& db = *store->database_;
@@ -99,10 +99,13 @@ Status Store::WriteJobRows(const Job& job) {
 Status Store::WriteAttemptRows(const Job& job, size_t index) {
   const Attempt& attempt = job.attempts[index];
   const auto it = written_.find(job.id);
-  const Attempt* before = it != written_.end() && it->second.settled == index && it->second.open &&
-                                  it->second.open->epoch == attempt.epoch
-                              ? &*it->second.open
-                              : nullptr;
+  const Attempt* before = nullptr;
+  if (it != written_.end() && it->second.settled == index) {
+    const std::optional<Attempt>& open = it->second.open;
+    if (open && open->epoch == attempt.epoch) {
+      before = &*open;
+    }
+  }
   if (before != nullptr && *before == attempt) {
     return {};
   }

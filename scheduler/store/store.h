@@ -26,7 +26,7 @@ class Store {
   //   holder: who leads, for people: "host:pid".
   //   Errors: kConflict (another scheduler leads, newer schema), kCorrupt, kStorage.
   [[nodiscard]] static Result<std::unique_ptr<Store>> Open(std::unique_ptr<Database> database,
-                                                           std::string holder,
+                                                           const std::string& holder,
                                                            Instant now);
 
   // Reads the whole state; its invariants hold.   Errors: kCorrupt, naming what is broken.

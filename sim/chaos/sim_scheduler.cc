@@ -176,13 +176,14 @@ void SimScheduler::TurnWithin(Duration wait) {
 
 void SimScheduler::Turn() {
   turn_at_ = Instant::Never();
-  if (loop_paused_ || committing_ || !leading_) {
+  if (loop_paused_ || committing_ || !leading_ || !clock_) {
     return;
   }
   const Instant now = clock_->Read(Wall(), context_.now().unix_nanos());
   turn_began_ = context_.now();
   if (!context_.Strikes(context_.plan.faults.slow_commit)) {
-    FinishTurn(now, std::exchange(inbox_, {}));
+    const std::deque<Request> batch = std::exchange(inbox_, {});
+    FinishTurn(now, batch);
     return;
   }
   // The batch is taken and the time is stamped; the disk takes its time, and the world goes on.
@@ -196,13 +197,13 @@ void SimScheduler::Turn() {
                  }));
 }
 
-void SimScheduler::FinishTurn(Instant now, std::deque<Request> batch) {
+void SimScheduler::FinishTurn(Instant now, const std::deque<Request>& batch) {
   const FaultPlan& faults = context_.plan.faults;
   sends_left_ = context_.Strikes(faults.scheduler_crash_point)
                     ? static_cast<int>(context_.prng.Below(4))
                     : -1;
   turning_ = true;
-  const Result<Instant> wake_at = RunTurn(state_, policy_, now, std::move(batch), *this);
+  const Result<Instant> wake_at = RunTurn(state_, policy_, now, batch, *this);
   turning_ = false;
   if (!wake_at) {
     Crash("scheduler dies: " + wake_at.error().message);

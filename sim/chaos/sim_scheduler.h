@@ -50,7 +50,7 @@ class SimScheduler final : private TurnHost {
   void NoteEvent(const Event& event);
   void TurnWithin(Duration wait);
   void Turn();
-  void FinishTurn(Instant now, std::deque<Request> batch);
+  void FinishTurn(Instant now, const std::deque<Request>& batch);
   void Enqueue(Request request);
   [[nodiscard]] Instant Wall() const { return context_.now() + skew_ + step_; }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/fabric/comm_plan.h"
 
 namespace tide {
@@ -79,6 +80,7 @@ class ZoneTaker {
         best_former = former;
       }
     }
+    TIDE_CHECK(best.has_value(), "a leaf is counted under its size");
     const uint32_t leaf = first_ + static_cast<uint32_t>(*best);
     const uint64_t nodes = Pick(left_[*best], former_.InLeaf(leaf), wanted);
     --leaves_of_[size];

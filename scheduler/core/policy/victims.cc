@@ -17,15 +17,14 @@ class GangPlanner {
  public:
   GangPlanner(const ClusterState& state,
               const Capacity& capacity,
-              const Job& job,
-              const PlacementRequest& request,
+              const Asker& asker,
               const FreeNodes& pool,
               const Runners& runners,
               const TakeRules& rules)
       : state_(state),
         capacity_(capacity),
-        job_(job),
-        request_(request),
+        job_(asker.job),
+        request_(asker.request),
         free_(pool),
         runners_(runners),
         rules_(rules) {}
@@ -229,20 +228,19 @@ PartOffer OfferOf(const ClusterState& state,
 
 VictimPlan ChooseVictims(const ClusterState& state,
                          const Capacity& capacity,
-                         const Job& job,
-                         const PlacementRequest& request,
+                         const Asker& asker,
                          const FreeNodes& pool,
                          const Runners& runners,
                          const TakeRules& rules) {
-  return GangPlanner(state, capacity, job, request, pool, runners, rules).Run();
+  return GangPlanner(state, capacity, asker, pool, runners, rules).Run();
 }
 
 VictimPlan ChoosePartVictims(const ClusterState& state,
                              const Capacity& capacity,
-                             const Job& job,
-                             const PlacementRequest& request,
+                             const Asker& asker,
                              const Runners& runners,
                              const TakeRules& rules) {
+  const auto& [job, request] = asker;
   PartOffer best;
   std::vector<bool> seen(state.nodes.size());
   for (const Runner& candidate : runners.all()) {

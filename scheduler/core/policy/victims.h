@@ -26,13 +26,18 @@ struct TakeRules {
   std::function<bool(const Runner&)> takeable;
 };
 
+// Who asks, and for what.
+struct Asker {
+  const Job& job;
+  const PlacementRequest& request;
+};
+
 // Whole nodes for a gang. `pool` are nodes that are idle for it. Runners are taken in the order of
 // `runners`, and those that turn out not to be needed are spared again, the dearest first.
 //   Cost: O(runners + nodes).
 [[nodiscard]] VictimPlan ChooseVictims(const ClusterState& state,
                                        const Capacity& capacity,
-                                       const Job& job,
-                                       const PlacementRequest& request,
+                                       const Asker& asker,
                                        const FreeNodes& pool,
                                        const Runners& runners,
                                        const TakeRules& rules);
@@ -40,8 +45,7 @@ struct TakeRules {
 // Room on one node for a job that takes a part. Cost: O(runners).
 [[nodiscard]] VictimPlan ChoosePartVictims(const ClusterState& state,
                                            const Capacity& capacity,
-                                           const Job& job,
-                                           const PlacementRequest& request,
+                                           const Asker& asker,
                                            const Runners& runners,
                                            const TakeRules& rules);
 

@@ -45,7 +45,7 @@ VictimPlan Choose(const World& world, const PlacementRequest& request) {
       [](NodeId) { return true; },
       [](const Runner&) { return false; },
       [&](const Runner& runner) { return runners.MayTake({&waiting, 50}, runner); }};
-  return ChooseVictims(world.state, capacity, waiting, request, capacity.idle(), runners, rules);
+  return ChooseVictims(world.state, capacity, {waiting, request}, capacity.idle(), runners, rules);
 }
 
 std::vector<VictimCandidate> RunningJobs(const World& world) {
