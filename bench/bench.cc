@@ -9,6 +9,7 @@ constexpr Bench kBenches[] = {
     {"decide-full", "one decision: nothing free, every waiting gang considered", RunDecideFull},
     {"decide-fill", "an empty cluster filled from a long queue", RunDecideFill},
     {"place-one", "one gang placed on a half-busy cluster", RunPlaceOne},
+    {"plan-all", "a start estimate for every waiting job", RunPlanAll},
     {"preempt", "victims for a large gang, or the proof that none suffice", RunPreempt},
     {"whatif", "a plan on a copy of a live state", RunWhatif},
     {"step-event", "one event into a live cluster", RunStepEvent},

@@ -8,6 +8,7 @@ namespace tide::bench {
 void RunDecideFull(Run& run);
 void RunDecideFill(Run& run);
 void RunPlaceOne(Run& run);
+void RunPlanAll(Run& run);
 void RunPreempt(Run& run);
 void RunWhatif(Run& run);
 void RunStepEvent(Run& run);

@@ -61,20 +61,50 @@ JobId World::Submit(const JobSpec& spec, const std::string& user) {
 }
 
 JobId World::RunOn(const std::vector<NodeId>& nodes, JobSpec spec, Instant started) {
+  return StartOn(nodes, prng_.Below(kUsers), std::move(spec), started);
+}
+
+JobId World::StartOn(const std::vector<NodeId>& nodes,
+                     uint64_t user,
+                     JobSpec spec,
+                     Instant started) {
   spec.nodes = static_cast<uint32_t>(nodes.size());
-  const JobId id = Submit(spec, "user" + std::to_string(prng_.Below(kUsers)));
+  const JobId id = Submit(spec, "user" + std::to_string(user));
   Do(JobPlaced{id, Epoch(1), {nodes, 0}}, started);
+  Report(id, TaskState::kRunning, started);
+  return id;
+}
+
+void World::Report(JobId job, TaskState task_state, Instant at) {
+  const std::vector<NodeId> nodes = AllocationOf(state.jobs.at(job))->nodes;
   for (uint32_t task = 0; task < nodes.size(); ++task) {
     TaskReported report;
     report.node = nodes[task];
-    report.job = id;
+    report.job = job;
     report.epoch = Epoch(1);
     report.task = task;
-    report.state = TaskState::kRunning;
-    report.at = started;
-    Do(report, started);
+    report.state = task_state;
+    report.at = at;
+    if (task_state == TaskState::kExited) {
+      report.exit.reason = ExitReason::kSucceeded;
+    }
+    Do(report, at);
   }
-  return id;
+}
+
+void World::RunAndEnd(uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t user = prng_.Below(kUsers);
+    JobSpec spec = testing::AJob().Gpus(8).Spec();
+    spec.project = "project" + std::to_string(user % kProjects);
+    const uint32_t size = DrawNodes(64);
+    std::vector<NodeId> nodes;
+    for (uint32_t node = 0; node < size; ++node) {
+      nodes.emplace_back(node);
+    }
+    const Duration ran = Duration::Seconds(1 + static_cast<int64_t>(prng_.Below(36'000)));
+    Report(StartOn(nodes, user, spec, now - ran), TaskState::kExited, now);
+  }
 }
 
 void World::Drain(NodeId node) {

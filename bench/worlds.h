@@ -40,6 +40,8 @@ class World {
   JobId Submit(const JobSpec& spec, const std::string& user);
   // Submits a job and has it run on `nodes` since `started`.
   JobId RunOn(const std::vector<NodeId>& nodes, JobSpec spec, Instant started);
+  // `count` jobs of mixed sizes and users that ran for up to ten hours and have ended.
+  void RunAndEnd(uint32_t count);
   // An operator takes an idle node out of service.
   void Drain(NodeId node);
 
@@ -56,6 +58,9 @@ class World {
 
  private:
   [[nodiscard]] uint32_t DrawNodes(uint32_t most);
+  // Submits a job of a user, and has it run.
+  JobId StartOn(const std::vector<NodeId>& nodes, uint64_t user, JobSpec spec, Instant started);
+  void Report(JobId job, TaskState state, Instant at);
 
   Prng prng_{20260101};
   uint32_t nodes_in_zone_;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "cli/context.h"
 #include "cli/job_view.h"
 #include "cli/verbs.h"
+#include "common/spec/array_ref.h"
 #include "common/spec/span_text.h"
 
 namespace tide::cli {
@@ -23,10 +25,13 @@ struct JobControlOptions {
 };
 
 bool Confirmed(const Context& context, const JobControlOptions& options) {
-  if (options.jobs.size() < 2 || options.yes || ::isatty(STDIN_FILENO) != 1) {
+  const bool array = std::ranges::any_of(options.jobs, IsArrayRef);
+  if ((options.jobs.size() < 2 && !array) || options.yes || ::isatty(STDIN_FILENO) != 1) {
     return true;
   }
-  std::fprintf(stderr, "Cancel %zu jobs? [y/N] ", options.jobs.size());
+  const std::string what = options.jobs.size() > 1 ? std::to_string(options.jobs.size()) + " jobs"
+                                                   : "all of " + Printable(options.jobs.front());
+  std::fprintf(stderr, "Cancel %s? [y/N] ", what.c_str());
   const int answer = std::getchar();
   if (answer == 'y' || answer == 'Y') {
     return true;
@@ -53,6 +58,10 @@ Answer<json> BodyFor(const JobControlOptions& options) {
 void PrintOutcome(const Context& context, const json& job) {
   switch (context.format()) {
     case Format::kTable:
+      if (IsElements(job)) {
+        context.Print(ElementsLine(job));
+        break;
+      }
       context.Print(Printable(Text(job, "id") + " " + Text(Member(job, "spec"), "name")) + " " +
                     Printable(StateCell(JobWord(job), context.OutStyle()).text) + "\n");
       break;
@@ -96,7 +105,8 @@ int Control(Context& context, const std::string& verb, const JobControlOptions& 
 void AddVerb(CLI::App& app, Context& context, const std::string& name, const std::string& help) {
   const auto options = std::make_shared<JobControlOptions>();
   CLI::App* verb = app.add_subcommand(name, help);
-  verb->add_option("jobs", options->jobs, "Ids or names")->required();
+  verb->add_option("jobs", options->jobs, "Ids, names, or elements of an array: j-12[], j-12[3-7]")
+      ->required();
   verb->add_option("--reason", options->reason, "Kept with the job, for others to read");
   if (name != "resume") {
     verb->add_option("--grace", options->grace, "Time to save, such as 60s; default: the spec's");

@@ -34,6 +34,27 @@ const Look& LookOf(std::string_view word) {
   return found == kLooks.end() ? kUnknown : *found;
 }
 
+// "14:35", or "02-01 14:35" when that is not today. UTC, as all times of the API.
+std::string ClockTime(Instant at, Instant now) {
+  std::string text = FormatRfc3339(at);
+  if (text.size() < 16) {
+    return text;
+  }
+  const bool today = text.substr(0, 10) == FormatRfc3339(now).substr(0, 10);
+  return (today ? "" : text.substr(5, 5) + " ") + text.substr(11, 5);
+}
+
+// States of elements, by how much they say about an array.
+constexpr std::array<std::string_view, 9> kElementWords = {"running",
+                                                           "starting",
+                                                           "saving",
+                                                           "stopping",
+                                                           "queued",
+                                                           "held",
+                                                           "failed",
+                                                           "cancelled",
+                                                           "succeeded"};
+
 // When `job` stopped counting: its end, or now.
 Instant EndOf(const json& job, Instant now) {
   const Instant finished = Time(job, "finished_at");
@@ -92,7 +113,8 @@ std::string Note(const json& job, Instant now) {
   const std::string state = Text(job, "state");
   const json& reasons = Items(job, "reasons");
   if (state == "queued" && !reasons.empty()) {
-    return Text(reasons.front(), "message");
+    const std::string starts = StartNote(Member(job, "estimate"), now);
+    return Text(reasons.front(), "message") + (starts.empty() ? "" : ", " + starts);
   }
   std::string detail = Text(job, "detail");
   const Instant saved = Time(Member(job, "checkpoint"), "at");
@@ -100,6 +122,61 @@ std::string Note(const json& job, Instant now) {
     return "ckpt " + Since(saved, now) + " ago";
   }
   return detail;
+}
+
+std::string StartNote(const json& estimate, Instant now) {
+  if (!Time(estimate, "likely").is_set()) {
+    return "";
+  }
+  const std::string earliest = ClockTime(Time(estimate, "earliest"), now);
+  const std::string likely = ClockTime(Time(estimate, "likely"), now);
+  const std::string latest = ClockTime(Time(estimate, "latest"), now);
+  return earliest == latest ? "starts ~" + likely + "Z"
+                            : "starts ~" + likely + " (" + earliest + "–" + latest + "Z)";
+}
+
+std::string StartSentence(const json& estimate, Instant now) {
+  const Instant likely = Time(estimate, "likely");
+  if (!likely.is_set()) {
+    const std::string none = Text(estimate, "none");
+    return none.empty() ? "" : "none: " + none;
+  }
+  const std::string earliest = ClockTime(Time(estimate, "earliest"), now);
+  const std::string latest = ClockTime(Time(estimate, "latest"), now);
+  const std::string range =
+      earliest == latest ? "" : earliest + " to " + latest + "Z, most likely ";
+  return range + ClockTime(likely, now) + "Z, in " +
+         FormatDuration(std::max(likely - now, Duration())) + "   (" + Text(estimate, "basis") +
+         ")";
+}
+
+bool IsElements(const json& object) {
+  return Member(object, "states").is_object();
+}
+
+std::string ElementCounts(const json& elements) {
+  std::string out;
+  for (const std::string_view word : kElementWords) {
+    const int64_t count = Number(Member(elements, "states"), word, 0);
+    if (count > 0) {
+      out += (out.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(word);
+    }
+  }
+  return out;
+}
+
+std::string ElementWord(const json& elements) {
+  for (const std::string_view word : kElementWords) {
+    if (Number(Member(elements, "states"), word, 0) > 0) {
+      return std::string(word);
+    }
+  }
+  return "";
+}
+
+std::string ElementsLine(const json& elements) {
+  return Printable(Text(elements, "id") + " " + Text(elements, "name")) + "  " +
+         ElementCounts(elements) + "\n";
 }
 
 std::string ShortTime(Instant at) {

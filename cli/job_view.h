@@ -24,6 +24,21 @@ namespace tide::cli {
 // The one thing to know about it now: why it waits, how old its checkpoint is, how it ended.
 [[nodiscard]] std::string Note(const json& job, Instant now);
 
+// When a job that waits will start, by the API's estimate: "starts ~14:35 (14:10–16:00Z)". Times of
+// other days than today have theirs. "" without an estimate.
+[[nodiscard]] std::string StartNote(const json& estimate, Instant now);
+// The same as a sentence, with what it rests on, or why there is none; "" when not known yet.
+[[nodiscard]] std::string StartSentence(const json& estimate, Instant now);
+
+// Whether the server's object stands for elements of an array, not for a job.
+[[nodiscard]] bool IsElements(const json& object);
+// "60 queued, 3 running, 37 succeeded": what is going on first.
+[[nodiscard]] std::string ElementCounts(const json& elements);
+// The state that most of all says how the array is doing.
+[[nodiscard]] std::string ElementWord(const json& elements);
+// "j-12[] sweep  60 queued, 37 succeeded\n".
+[[nodiscard]] std::string ElementsLine(const json& elements);
+
 // "2026-01-31 12:00:05Z", "" when not set.
 [[nodiscard]] std::string ShortTime(Instant at);
 

@@ -35,6 +35,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddLogsVerb(app, context);
   AddWaitVerb(app, context);
   AddJobControlVerbs(app, context);
+  AddMoveVerb(app, context);
   AddNodesVerb(app, context);
   AddDrainVerbs(app, context);
   AddValidateVerb(app, context);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/context.h"
+#include "cli/job_view.h"
 #include "cli/submission.h"
 #include "cli/verbs.h"
 #include "common/cluster/node_set.h"
@@ -191,6 +192,10 @@ std::string Show(const json& plan, bool why_not, const Style& style) {
                     "beyond what its quota guarantees; those who own the nodes may take them back");
   }
   out += Reasons(plan, why_not, style);
+  const std::string starts = StartSentence(Member(plan, "estimate"), SystemNow());
+  if (!starts.empty()) {
+    out += Labelled(style, Tone::kPlain, "ESTIMATE", starts);
+  }
   out += Labelled(style, Tone::kDim, "HASH", Text(plan, "plan_hash"));
   for (const std::string& table : {LayoutTable(plan, style), VictimTable(plan, style)}) {
     out += table.empty() ? "" : "\n" + table;

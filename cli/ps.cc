@@ -1,8 +1,10 @@
 // tide ps: jobs, the active ones and what finished last.
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/context.h"
 #include "cli/job_view.h"
@@ -17,6 +19,7 @@ struct PsOptions {
   bool all = false;
   std::string state;
   size_t limit = 1000;
+  bool expand = false;
 };
 
 // Without --all and --state: active jobs, then the ten that finished last.
@@ -39,7 +42,46 @@ Answer<json> Fetch(Context& context, const PsOptions& options) {
   return active;
 }
 
-Table JobTable(const json& list, const Style& style) {
+// By first element: the counts of each array in the list, which may show a part of it only.
+using Arrays = std::map<std::string, json>;
+
+std::string ArrayOf(const json& job) {
+  return Text(Member(job, "array"), "job");
+}
+
+Answer<Arrays> FetchArrays(Context& context, const json& list) {
+  Arrays arrays;
+  for (const json& job : Items(list, "items")) {
+    const std::string array = ArrayOf(job);
+    if (array.empty() || arrays.contains(array)) {
+      continue;
+    }
+    auto elements = context.Get("/v1/jobs/" + UrlStep(array + "[]"));
+    if (!elements) {
+      return std::unexpected(std::move(elements.error()));
+    }
+    arrays.emplace(array, std::move(*elements));
+  }
+  return arrays;
+}
+
+// One line for all elements; what differs between them is left out.
+std::vector<Cell> ArrayRow(const json& job, const json& elements, const Style& style) {
+  const json& spec = Member(job, "spec");
+  return {{ArrayOf(job) + "[" + std::to_string(Number(elements, "count", 0)) + "]"},
+          {Text(spec, "name")},
+          StateCell(ElementWord(elements), style),
+          {std::to_string(Number(Member(spec, "resources"), "nodes", 0))},
+          {Text(Member(spec, "placement"), "zone")},
+          {Text(spec, "priority")},
+          {""},
+          {""},
+          {""},
+          {""},
+          {ElementCounts(elements)}};
+}
+
+Table JobTable(const json& list, const Arrays& arrays, const Style& style) {
   Table table({{.title = "ID"},
                {.title = "NAME", .min_width = 12},
                {.title = "STATE"},
@@ -52,8 +94,15 @@ Table JobTable(const json& list, const Style& style) {
                {.title = "PROGRESS", .hide_empty = true},
                {.title = "NOTE", .min_width = 16, .hide_empty = true}});
   const Instant now = SystemNow();
+  std::set<std::string> shown;
   for (const json& job : Items(list, "items")) {
     const json& spec = Member(job, "spec");
+    if (const auto array = arrays.find(ArrayOf(job)); array != arrays.end()) {
+      if (shown.insert(array->first).second) {
+        table.Add(ArrayRow(job, array->second, style));
+      }
+      continue;
+    }
     table.Add({{Text(job, "id")},
                {Text(spec, "name")},
                StateCell(JobWord(job), style),
@@ -93,7 +142,12 @@ int Ps(Context& context, const PsOptions& options) {
   if (!list) {
     return context.Report(list.error());
   }
-  context.PrintList(*list, "id", [&] { return JobTable(*list, context.OutStyle()); });
+  const bool fold = context.format() == Format::kTable && !options.expand;
+  const auto arrays = fold ? FetchArrays(context, *list) : Arrays();
+  if (!arrays) {
+    return context.Report(arrays.error());
+  }
+  context.PrintList(*list, "id", [&] { return JobTable(*list, *arrays, context.OutStyle()); });
   if (context.format() == Format::kTable) {
     SayMore(context, *list);
   }
@@ -107,6 +161,7 @@ void AddPsVerb(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand("ps", "List jobs");
   verb->add_flag("-a,--all", options->all, "All jobs, also long finished ones");
   verb->add_option("--state", options->state, "Only these states or outcomes: queued,failed");
+  verb->add_flag("--expand", options->expand, "A line for each element of an array");
   verb->add_option("--limit", options->limit, "At most this many")->check(CLI::Range(1, 1'000'000));
   verb->callback([options, &context] { context.exit_code = Ps(context, *options); });
 }

@@ -16,6 +16,7 @@ struct RunOptions {
   uint32_t nodes = 1;
   uint32_t ranks_per_node = 0;  // 0 = the usual
   uint32_t gpus = 0;
+  uint32_t count = 1;
   std::string group;
   std::string zone;
   std::string priority;
@@ -24,6 +25,7 @@ struct RunOptions {
   std::string ckpt_dir;
   std::string workdir;
   std::vector<std::string> env;
+  std::vector<std::string> after;
   std::vector<std::string> stray;  // words before "--"
   bool print_spec = false;
   SubmitOptions submit;
@@ -42,6 +44,7 @@ Answer<JobSpec> SpecFrom(const RunOptions& options, const std::vector<std::strin
   spec.workdir = options.workdir.empty() ? WorkingFolder() : options.workdir;
   spec.nodes = options.nodes;
   spec.gpus_per_node = options.gpus;
+  spec.count = options.count;
   spec.ranks_per_node =
       options.ranks_per_node > 0 ? options.ranks_per_node : std::max(1U, options.gpus);
   SetIfGiven(options.group, spec.group);
@@ -61,6 +64,9 @@ Answer<JobSpec> SpecFrom(const RunOptions& options, const std::vector<std::strin
       return Refuse(kExitUsage, "--env " + entry + ": write it as NAME=VALUE");
     }
     spec.env[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  if (auto added = AddAfter(options.after, spec); !added) {
+    return std::unexpected(std::move(added.error()));
   }
   if (auto findings = CheckJobSpec(spec); !findings.empty()) {
     return std::unexpected(Failure{kExitUsage, "", std::move(findings), false});
@@ -112,6 +118,8 @@ void AddRunVerb(CLI::App& app, Context& context) {
   verb->add_option("--name", options->name, "Name of the job");
   verb->add_option("--ckpt-dir", options->ckpt_dir, "Folder for checkpoints");
   verb->add_option("--workdir", options->workdir, "Where it runs; default: this folder");
+  verb->add_option("--count", options->count, "An array of so many jobs");
+  AddAfterOption(*verb, options->after);
   verb->add_flag("-f,--follow", options->submit.follow, "Show its output until it ends");
   verb->add_flag("--wait", options->submit.wait, "Wait, and return the job's own exit code");
   verb->add_flag("--print-spec", options->print_spec, "Print the spec, submit nothing");

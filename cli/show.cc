@@ -49,6 +49,15 @@ std::string CrossZone(const json& job) {
          std::to_string(Number(pairs, "nccl_tree", 0)) + " in NCCL's trees";
 }
 
+// "j-12 success, j-13 any": what it was to wait for.
+std::string After(const json& spec) {
+  std::string out;
+  for (const json& each : Items(spec, "after")) {
+    out += (out.empty() ? "" : ", ") + Text(each, "job") + " " + Text(each, "on");
+  }
+  return out;
+}
+
 std::string JobHeader(const json& job, const Style& style) {
   const json& spec = Member(job, "spec");
   const json& resources = Member(spec, "resources");
@@ -69,7 +78,15 @@ std::string JobHeader(const json& job, const Style& style) {
                 std::to_string(Number(resources, "gpus_per_node", 0)) + " GPUs each, group " +
                 Text(resources, "group") + ", zone " + Text(Member(spec, "placement"), "zone")));
   header.Add("priority", Printable(Text(spec, "priority")));
+  if (const json& array = Member(job, "array"); array.is_object()) {
+    header.Add("array",
+               Printable("element " + std::to_string(Number(array, "index", 0)) + " of " +
+                         Text(array, "job") + "[], which has " +
+                         std::to_string(Number(array, "count", 0))));
+  }
+  header.Add("after", Printable(After(spec)));
   header.Add("submitted", ShortTime(Time(job, "submitted_at")));
+  header.Add("starts", Printable(StartSentence(Member(job, "estimate"), now)));
   header.Add("finished", ShortTime(Time(job, "finished_at")));
   header.Add(
       "exit code",
@@ -162,6 +179,9 @@ int Show(Context& context, const ShowOptions& options) {
   if (!job) {
     return context.Report(job.error());
   }
+  if (options.spec && IsElements(*job)) {  // they share it
+    return Show(context, {Text(*job, "array"), true});
+  }
   if (options.spec) {
     return ShowSpec(context, *job);
   }
@@ -171,6 +191,10 @@ int Show(Context& context, const ShowOptions& options) {
   }
   if (context.format() != Format::kTable) {
     context.PrintJson(*job);
+    return kExitOk;
+  }
+  if (IsElements(*job)) {
+    context.Print(ElementsLine(*job));
     return kExitOk;
   }
   const Style style = context.OutStyle();
@@ -190,7 +214,7 @@ int Show(Context& context, const ShowOptions& options) {
 void AddShowVerb(CLI::App& app, Context& context) {
   const auto options = std::make_shared<ShowOptions>();
   CLI::App* verb = app.add_subcommand("show", "Show one job with its attempts");
-  verb->add_option("job", options->job, "Id, or a name (the latest)")->required();
+  verb->add_option("job", options->job, "Id, a name (the latest), or an array: j-12[]")->required();
   verb->add_flag("--spec", options->spec, "Only its spec, as YAML that `submit` takes");
   verb->callback([options, &context] { context.exit_code = Show(context, *options); });
 }

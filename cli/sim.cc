@@ -103,6 +103,8 @@ void AddTimeSharingOptions(CLI::App& verb, sim::SimOptions& sim) {
       ->check(CLI::Range(0, 86'400));
   verb.add_option("--start-s", sim.start_s, "Seconds of a job's first start; 0")
       ->check(CLI::Range(0, 86'400));
+  verb.add_option(
+      "--policy-file", sim.policy_file, "Policy of the scheduler (configs/policy.yaml)");
   verb.add_option("--zone", sim.zone, "Zone rule of every job: cross-ok or single; cross-ok")
       ->check(CLI::IsMember({"cross-ok", "single"}));
   verb.add_option(
@@ -114,6 +116,10 @@ void AddTimeSharingOptions(CLI::App& verb, sim::SimOptions& sim) {
   verb.add_option(
           "--checkpoint-cost-s", sim.checkpoint_cost_s, "Seconds that ranks wait for each; 1")
       ->check(CLI::Range(0.0, 86'400.0));
+  verb.add_option("--isolation-s",
+                  sim.isolation_s,
+                  "Seconds after which agents that are cut off end their tasks; 600")
+      ->check(CLI::Range(1, 86'400));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,6 +13,7 @@
 #include "cli/follow.h"
 #include "cli/interrupt.h"
 #include "common/base/file.h"
+#include "common/spec/dependency_text.h"
 #include "common/spec/spec_text.h"
 
 namespace tide::cli {
@@ -52,6 +54,12 @@ std::string FileName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
+void SayWhatNextOfArray(const Context& context, const std::string& id) {
+  context.Hint("tide show '" + id + "'    counts its elements");
+  context.Hint("tide why '" + id + "'     says what they wait for");
+  context.Hint("tide cancel '" + id + "'  ends them");
+}
+
 void SayWhatNext(const Context& context, const std::string& id) {
   context.Hint("tide logs -f " + id + "   follows its output");
   context.Hint("tide why " + id + "       says what it waits for");
@@ -71,6 +79,28 @@ Answer<std::string> ReadSpec(const std::string& file) {
   return text;
 }
 
+void AddAfterOption(CLI::App& verb, std::vector<std::string>& words) {
+  verb.add_option(
+          "--after", words, "JOB[:success|failure|any], may be repeated: start after its end")
+      ->allow_extra_args(false);
+}
+
+Answer<void> AddAfter(const std::vector<std::string>& words, JobSpec& spec) {
+  for (const std::string& word : words) {
+    const auto dependency = ParseDependency(word);
+    if (!dependency) {
+      return Refuse(kExitUsage, "--after " + word + ": " + dependency.error().message);
+    }
+    spec.after.push_back(*dependency);
+  }
+  for (const SpecFinding& finding : CheckJobSpec(spec)) {
+    if (finding.pointer.starts_with("/after")) {
+      return Refuse(kExitUsage, "--after: " + finding.message);
+    }
+  }
+  return {};
+}
+
 int OwnFailure(const SubmitOptions& options, int exit_code) {
   return options.wait && exit_code != kExitOk ? kExitOwnFailure : exit_code;
 }
@@ -80,20 +110,29 @@ int SubmitText(Context& context,
                const std::string& file,
                const SubmitOptions& options) {
   context.own_failure = OwnFailure(options, kExitFailed);
+  const bool array = ParseJobSpec(text).spec.count > 1;
+  if (array && (options.follow || options.wait)) {
+    return OwnFailure(options,
+                      context.Report({kExitUsage,
+                                      "--follow and --wait are for one job, not for an array; "
+                                      "nothing was submitted",
+                                      {},
+                                      false}));
+  }
   const std::string key =
       options.idempotency_key.empty() ? NewIdempotencyKey() : options.idempotency_key;
   const auto job = context.Post("/v1/jobs", {text, "application/yaml", key});
   if (!job) {
     return OwnFailure(options, context.Report(job.error(), file));
   }
-  const std::string id = Text(*job, "id");
+  const std::string id = Text(*job, "id") + (array ? "[]" : "");
   if (context.format() == Format::kJson || context.format() == Format::kJsonl) {
     context.PrintJson(*job);
   } else {
     context.Print(Printable(id) + "\n");
   }
   if (!options.follow && !options.wait) {
-    SayWhatNext(context, id);
+    array ? SayWhatNextOfArray(context, id) : SayWhatNext(context, id);
     return kExitOk;
   }
   OnInterruptSay(id + " goes on. Watch it: tide logs -f " + id + "   End it: tide cancel " + id);

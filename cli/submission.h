@@ -8,6 +8,10 @@
 #include "cli/context.h"
 #include "common/spec/job_spec.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace tide::cli {
 
 struct SubmitOptions {
@@ -18,6 +22,10 @@ struct SubmitOptions {
 
 // The text of a job spec in `file`, - = standard input. Mistakes in it are a failure with findings.
 [[nodiscard]] Answer<std::string> ReadSpec(const std::string& file);
+
+void AddAfterOption(CLI::App& verb, std::vector<std::string>& words);
+// --after: appends each of `words`, such as "j-12" or "j-12:any", to what `spec` waits for.
+[[nodiscard]] Answer<void> AddAfter(const std::vector<std::string>& words, JobSpec& spec);
 
 // Sends the text, prints the id on stdout once the server has the job, then follows or waits as
 // asked. `file` names the text in messages. Returns the exit code.

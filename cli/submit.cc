@@ -6,17 +6,34 @@
 #include "cli/context.h"
 #include "cli/submission.h"
 #include "cli/verbs.h"
+#include "common/spec/spec_text.h"
 
 namespace tide::cli {
 namespace {
 
 struct SubmitVerbOptions {
   std::string file;
+  std::vector<std::string> after;
+  uint32_t count = 0;  // 0 = as the file says
   SubmitOptions submit;
 };
 
+// As it stands in the file, unless the command line adds to it.
+Answer<std::string> ReadText(const SubmitVerbOptions& options) {
+  auto text = ReadSpec(options.file);
+  if (!text || (options.after.empty() && options.count == 0)) {
+    return text;
+  }
+  JobSpec spec = ParseJobSpec(*text).spec;
+  if (auto added = AddAfter(options.after, spec); !added) {
+    return std::unexpected(std::move(added.error()));
+  }
+  spec.count = options.count == 0 ? spec.count : options.count;
+  return FormatJobSpecYaml(spec);
+}
+
 int Submit(Context& context, const SubmitVerbOptions& options) {
-  const auto text = ReadSpec(options.file);
+  const auto text = ReadText(options);
   if (!text) {
     return OwnFailure(options.submit, context.Report(text.error(), options.file));
   }
@@ -32,6 +49,9 @@ void AddSubmitVerb(CLI::App& app, Context& context) {
   verb->add_option("--idempotency-key",
                    options->submit.idempotency_key,
                    "Same key, same job: makes repeating this command safe");
+  verb->add_option("--count", options->count, "An array of so many jobs")
+      ->check(CLI::Range(1U, kArrayCountMax));
+  AddAfterOption(*verb, options->after);
   verb->add_flag("-f,--follow", options->submit.follow, "Show its output until it ends");
   verb->add_flag("--wait", options->submit.wait, "Wait, and return the job's own exit code");
   verb->callback([options, &context] { context.exit_code = Submit(context, *options); });

@@ -189,6 +189,37 @@ TEST_CASE("why names reasons and what to do") {
   CHECK(run.out.find("YOU COULD  tide run --zone cross-ok\n") != std::string::npos);
 }
 
+TEST_CASE("ps, why and show say when a job will start, or that nobody knows") {
+  json job = Job("j-2", "queued");
+  job["estimate"] = {{"earliest", "2026-01-31T14:10:59.000Z"},
+                     {"likely", "2026-01-31T14:35:00.000Z"},
+                     {"latest", "2026-02-01T16:00:00.000Z"},
+                     {"basis", "from 3 max_runtimes"},
+                     {"none", nullptr}};
+  FakeServer server;
+  server.On("GET", "/v1/jobs", [&](const FakeRequest&) {
+    return FakeReply{.body = List(json::array({job})).dump()};
+  });
+  server.On(
+      "GET", "/v1/jobs/j-2", [&](const FakeRequest&) { return FakeReply{.body = job.dump()}; });
+  server.On(
+      "GET", "/v1/jobs/j-2/why", [&](const FakeRequest&) { return FakeReply{.body = job.dump()}; });
+  // The days are named: none of them is today.
+  CHECK(RunTide({"ps"}, Using(server))
+            .out.find("in one zone, starts ~01-31 14:35 (01-31 14:10–"
+                      "02-01 16:00Z)") != std::string::npos);
+  const std::string sentence =
+      "01-31 14:10 to 02-01 16:00Z, most likely 01-31 14:35Z, in 0s   (from 3 max_runtimes)\n";
+  CHECK(RunTide({"why", "j-2"}, Using(server)).out.find("ESTIMATE   " + sentence) !=
+        std::string::npos);
+  CHECK(RunTide({"show", "j-2"}, Using(server)).out.find("starts:      " + sentence) !=
+        std::string::npos);
+  job["estimate"] = {{"earliest", nullptr}, {"likely", nullptr}, {"none", "it is held"}};
+  CHECK(RunTide({"ps"}, Using(server)).out.find("starts ~") == std::string::npos);
+  CHECK(RunTide({"why", "j-2"}, Using(server)).out.find("ESTIMATE   none: it is held\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("why fits the terminal, however long the names are") {
   json job = Job("j-2", "queued");
   job["spec"]["name"] = std::string(63, 'n');
@@ -424,6 +455,31 @@ TEST_CASE("run sends what --print-spec prints") {
   CHECK(parsed.spec.workdir == "/");
 }
 
+TEST_CASE("--after adds to what a job waits for") {
+  FakeServer server;
+  server.On("POST", "/v1/jobs", [](const FakeRequest&) {
+    return FakeReply{.status = 201, .body = Job("j-7", "queued").dump()};
+  });
+  const auto sent = [&] { return ParseJobSpec(server.Requests().back().body).spec.after; };
+  const std::vector<Dependency> two = {{JobId(12), AfterOutcome::kSuccess},
+                                       {JobId(13), AfterOutcome::kAny}};
+  CHECK(RunTide({"run", "--after", "j-12", "--after", "j-13:any", "--", "true"}, Using(server))
+            .exit_code == 0);
+  CHECK(sent() == two);
+  RunOptions options = Using(server);
+  options.input = "version: 1\nname: a\ncommand: [run]\nafter: [j-12]\n";
+  CHECK(RunTide({"submit", "-", "--after", "j-13:any"}, options).exit_code == 0);
+  CHECK(sent() == two);
+  const size_t before = server.Requests().size();
+  const auto twice = RunTide({"submit", "-", "--after", "j-12:any"}, options);
+  CHECK(twice.exit_code == 2);
+  CHECK(twice.err == "tide: --after: j-12 is named twice in `after`\n");
+  const auto wrong = RunTide({"run", "--after", "train", "--", "true"}, Using(server));
+  CHECK(wrong.exit_code == 2);
+  CHECK(wrong.err == "tide: --after train: \"train\" is no job id; they look like j-12\n");
+  CHECK(server.Requests().size() == before);
+}
+
 TEST_CASE("suspend, resume and cancel go through all jobs") {
   FakeServer server;
   for (const std::string verb : {"suspend", "resume", "cancel"}) {
@@ -437,6 +493,100 @@ TEST_CASE("suspend, resume and cancel go through all jobs") {
   }
   static_cast<void>(RunTide({"suspend", "j-1", "--grace", "90s"}, Using(server)));
   CHECK(json::parse(server.Requests().back().body)["notice_s"] == 90);
+}
+
+TEST_CASE("move says where to, and each refusal has its exit code") {
+  FakeServer server;
+  server.On("POST", "/v1/jobs/j-1/move", [](const FakeRequest&) {
+    return FakeReply{.body = Job("j-1", "queued").dump()};
+  });
+  server.On("POST", "/v1/jobs/j-2/move", [](const FakeRequest&) {
+    return Problem(
+        409, "conflict", "j-2 is running: only a job that is queued has a place in the order");
+  });
+  server.On("POST", "/v1/jobs/j-3/move", [](const FakeRequest&) {
+    return Problem(403, "permission_denied", "j-3 belongs to bob; ask them or an operator");
+  });
+  const auto front = RunTide({"move", "j-1", "--to-front"}, Using(server));
+  CHECK(front.exit_code == 0);
+  CHECK(front.out == "j-1 训练-llm is the first of your queued jobs of its priority\n");
+  CHECK(server.Requests().back().body == "{}");
+  CHECK(RunTide({"move", "j-1", "--before", "b", "-o", "name"}, Using(server)).out == "j-1\n");
+  CHECK(json::parse(server.Requests().back().body)["before"] == "b");
+  CHECK(RunTide({"move", "j-2", "--to-front"}, Using(server)).exit_code == 5);
+  CHECK(RunTide({"move", "j-3", "--to-front"}, Using(server)).exit_code == 4);
+  CHECK(RunTide({"move", "j-9", "--to-front"}, Using(server)).exit_code == 3);
+  const auto where = RunTide({"move", "j-1"}, Using(server));
+  CHECK(where.exit_code == 2);
+  CHECK(where.err == "tide: say where to: --to-front, or --before JOB\n");
+  CHECK(RunTide({"move", "j-1", "--to-front", "--before", "j-2"}, Using(server)).exit_code == 2);
+}
+
+TEST_CASE("an array is one line, one id and one object") {
+  FakeServer server;
+  const json counts = {{"id", "j-4[]"},
+                       {"array", "j-4"},
+                       {"first", 0},
+                       {"last", 99},
+                       {"count", 100},
+                       {"name", "sweep"},
+                       {"user", "alice"},
+                       {"states", {{"queued", 60}, {"running", 3}, {"succeeded", 37}}}};
+  server.OnGet("/v1/jobs/j-4[]", counts.dump());
+  const auto element = [](int index, const std::string& state) {
+    json job = Job("j-" + std::to_string(4 + index), state);
+    job["array"] = {{"job", "j-4"}, {"index", index}, {"count", 100}};
+    return job;
+  };
+  server.OnGet("/v1/jobs",
+               List({element(1, "running"), element(2, "queued"), Job("j-2", "queued")}).dump());
+  const auto folded = RunTide({"ps", "--all"}, Using(server));
+  CHECK(folded.out.find("j-4[100]  训练-llm  ▶ running") != std::string::npos);
+  CHECK(folded.out.find("3 running, 60 queued, 37 succeeded") != std::string::npos);
+  CHECK(folded.out.find("j-5 ") == std::string::npos);
+  CHECK(folded.out.find("j-2 ") != std::string::npos);
+  const auto expanded = RunTide({"ps", "--all", "--expand"}, Using(server));
+  CHECK(expanded.out.find("j-5 ") != std::string::npos);
+  CHECK(expanded.out.find("j-4[100]") == std::string::npos);
+  CHECK(RunTide({"ps", "--all", "-o", "name"}, Using(server)).out == "j-5\nj-6\nj-2\n");
+
+  CHECK(RunTide({"show", "j-4[]"}, Using(server)).out ==
+        "j-4[] sweep  3 running, 60 queued, 37 succeeded\n");
+  server.On("POST", "/v1/jobs/j-4[]/cancel", [&](const FakeRequest&) {
+    return FakeReply{.body = counts.dump()};
+  });
+  CHECK(RunTide({"cancel", "j-4[]"}, Using(server)).exit_code == 0);
+  server.OnGet("/v1/jobs/j-4[]/why",
+               R"({"job":"j-6","reasons":[{"code":"held.dependency","message":"waits"}]})");
+  server.OnGet("/v1/jobs/j-6", element(2, "queued").dump());
+  const auto why = RunTide({"why", "j-4[]"}, Using(server));
+  CHECK(why.out.starts_with("j-4[] sweep  3 running, 60 queued, 37 succeeded\nj-6 训练-llm"));
+  CHECK(why.out.find("waits  [held.dependency]") != std::string::npos);
+  CHECK(RunTide({"show", "j-6"}, Using(server)).out.find("element 2 of j-4[], which has 100") !=
+        std::string::npos);
+}
+
+TEST_CASE("an array is submitted by count, and not followed") {
+  FakeServer server;
+  server.On("POST", "/v1/jobs", [](const FakeRequest&) {
+    return FakeReply{.status = 201, .body = Job("j-4", "queued").dump()};
+  });
+  const auto run = RunTide({"run", "--count", "100", "--", "true"}, Using(server));
+  CHECK(run.out == "j-4[]\n");
+  CHECK(run.err.find("tide cancel 'j-4[]'") != std::string::npos);
+  CHECK(ParseJobSpec(server.Requests().back().body).spec.count == 100);
+  RunOptions options = Using(server);
+  options.input = kSpec + "count: 7\n";
+  CHECK(RunTide({"submit", "-", "-o", "name"}, options).out == "j-4[]\n");
+  CHECK(server.Requests().back().body == options.input);
+  CHECK(RunTide({"submit", "-", "--count", "9"}, options).exit_code == 0);
+  CHECK(ParseJobSpec(server.Requests().back().body).spec.count == 9);
+  const size_t before = server.Requests().size();
+  CHECK(RunTide({"submit", "-", "--follow"}, options).exit_code == 2);
+  CHECK(RunTide({"submit", "-", "--wait"}, options).exit_code == 125);
+  CHECK(RunTide({"run", "--count", "0", "--", "true"}, Using(server)).exit_code == 2);
+  CHECK(RunTide({"submit", "-", "--count", "10001"}, options).exit_code == 2);
+  CHECK(server.Requests().size() == before);
 }
 
 TEST_CASE("wait stays with the jobs that the names meant at first") {

@@ -24,7 +24,8 @@ json Starts() {
           {"borrows", true},
           {"cross_zone_pairs", {{"plan", 1}, {"ring", 2}, {"nccl_tree", 2}}},
           {"victims", json::array()},
-          {"reasons", json::array()}};
+          {"reasons", json::array()},
+          {"estimate", nullptr}};
 }
 
 json Preempts() {
@@ -52,6 +53,11 @@ json Queues() {
   plan["borrows"] = false;
   plan["cross_zone_pairs"] = nullptr;
   plan["layout"] = json::array();
+  plan["estimate"] = {{"earliest", "2026-01-31T14:10:00.000Z"},
+                      {"likely", "2026-01-31T14:35:00.000Z"},
+                      {"latest", "2026-01-31T16:00:00.000Z"},
+                      {"basis", "from 3 max_runtimes, 12 past run times and 4 jobs ahead"},
+                      {"none", nullptr}};
   plan["reasons"] = {
       {{"code", "placement.zone_capacity"},
        {"message", "needs 64 nodes free in one zone; most free now: 48, short 16"},
@@ -123,6 +129,7 @@ TEST_CASE("plan of a job that waits: the first reason, or every one and the way 
   CHECK(brief.exit_code == 10);
   CHECK(Has(brief.out, "QUEUES     it would wait"));
   CHECK(Has(brief.out, "most free now: 48, short 16\n"));
+  CHECK(Has(brief.out, "ESTIMATE   01-31 14:10 to 01-31 16:00Z, most likely 01-31 14:35Z, in 0s"));
   CHECK_FALSE(Has(brief.out, "its project has none left"));
   CHECK(Has(brief.err, "tide plan --why-not"));
   const auto full = Plan(Queues(), {"--why-not"});

@@ -19,6 +19,7 @@ void AddWhyVerb(CLI::App& app, Context& context);
 void AddLogsVerb(CLI::App& app, Context& context);
 void AddWaitVerb(CLI::App& app, Context& context);
 void AddJobControlVerbs(CLI::App& app, Context& context);  // suspend, resume, cancel
+void AddMoveVerb(CLI::App& app, Context& context);
 void AddNodesVerb(CLI::App& app, Context& context);
 void AddDrainVerbs(CLI::App& app, Context& context);  // drain, undrain
 void AddValidateVerb(CLI::App& app, Context& context);

@@ -76,7 +76,23 @@ std::string Explain(const json& job, const json& why, const Style& style) {
     summary = summary.empty() ? Text(job, "detail") : summary;
     out += Printable(summary.empty() ? "nothing holds it back" : summary) + "\n";
   }
+  const std::string starts = Printable(StartSentence(Member(why, "estimate"), SystemNow()));
+  if (!starts.empty()) {
+    out += Labelled(style, Tone::kDim, "ESTIMATE", starts);
+  }
   return out + remedies;
+}
+
+int Print(const Context& context, const json& job, const json& why) {
+  context.Print(Explain(job, why, context.OutStyle()));
+  return kExitOk;
+}
+
+// `why` is of the first element that waits; the others wait alike.
+int ExplainElement(Context& context, const json& elements, const json& why) {
+  context.Print(ElementsLine(elements));
+  const auto job = context.Get("/v1/jobs/" + UrlStep(Text(why, "job")));
+  return job ? Print(context, *job, why) : context.Report(job.error());
 }
 
 int Why(Context& context, const std::string& ref) {
@@ -96,8 +112,7 @@ int Why(Context& context, const std::string& ref) {
       }
       break;
     case Format::kTable:
-      context.Print(Explain(*job, *why, context.OutStyle()));
-      break;
+      return IsElements(*job) ? ExplainElement(context, *job, *why) : Print(context, *job, *why);
   }
   return kExitOk;
 }
@@ -107,7 +122,7 @@ int Why(Context& context, const std::string& ref) {
 void AddWhyVerb(CLI::App& app, Context& context) {
   const auto job = std::make_shared<std::string>();
   CLI::App* verb = app.add_subcommand("why", "Explain why a job waits, and what would start it");
-  verb->add_option("job", *job, "Id, or a name (the latest)")->required();
+  verb->add_option("job", *job, "Id, a name (the latest), or an array: j-12[]")->required();
   verb->callback([job, &context] { context.exit_code = Why(context, *job); });
 }
 

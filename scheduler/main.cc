@@ -73,14 +73,7 @@ Status ReadPolicy(const std::string& path, Policy& policy) {
     return {};
   }
   TIDE_ASSIGN(const std::string text, ReadFile(path, (kPolicyMebibytesMax << 20U) + 1));
-  ParsedPolicy parsed = ParsePolicyFile(text, policy);
-  if (!parsed.findings.empty()) {
-    const size_t more = parsed.findings.size() - 1;
-    return Fail(ErrorCode::kInvalidArgument,
-                FormatFinding(parsed.findings.front(), path) +
-                    (more > 0 ? "; and " + std::to_string(more) + " more" : ""));
-  }
-  policy = std::move(parsed.policy);
+  TIDE_ASSIGN(policy, PolicyFromText(text, path, policy));
   log::Info("Policy",
             {{"File", path},
              {"Projects", policy.projects.size()},

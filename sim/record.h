@@ -20,6 +20,7 @@ struct JobRecord {
   int64_t wait_ms = 0;        // without nodes, in all
   int64_t fault_wait_ms = 0;  // of it after faults
   Ledger held;                // GPU-milliseconds on its nodes, by class
+  int64_t broken_gpu_ms = 0;  // of `held`: by a broken gang, until it is stopped
   uint32_t preemptions = 0;
   uint32_t faults = 0;
 };

@@ -30,7 +30,8 @@ void AddJobs(const RunRecord& run, Results& results) {
   std::vector<double> slowdown;
   std::vector<double> gang_wait;
   int64_t preemptions = 0;
-  int64_t ettr_span = 0;
+  int64_t waited = 0;
+  int64_t broken = 0;
   for (const JobRecord& job : run.jobs) {
     TIDE_CHECK(job.end_ms >= job.submit_ms, "every job of the trace has ended");
     jct.push_back(Seconds(job.end_ms - job.submit_ms));
@@ -40,7 +41,8 @@ void AddJobs(const RunRecord& run, Results& results) {
       gang_wait.push_back(Seconds(job.wait_ms));
     }
     preemptions += job.preemptions;
-    ettr_span += job.held.Total() + job.fault_wait_ms * job.gpus;
+    waited += job.fault_wait_ms * job.gpus;
+    broken += job.broken_gpu_ms;
     for (size_t use = 0; use < kGpuUses; ++use) {
       results.ledger.gpu_ms[use] += job.held.gpu_ms[use];
     }
@@ -52,7 +54,15 @@ void AddJobs(const RunRecord& run, Results& results) {
     results.gang64_wait_p95_s = SpreadOf(std::move(gang_wait)).p95;
   }
   results.preemptions_per_job = Ratio(preemptions, static_cast<int64_t>(run.jobs.size()));
-  results.ettr = Ratio(results.ledger[GpuUse::kUseful], ettr_span);
+  const int64_t span = results.ledger.Total() + waited;  // of jobs alone, so far
+  const auto share = [&](GpuUse use) { return Ratio(results.ledger[use], span); };
+  results.ettr = share(GpuUse::kUseful);
+  results.ettr_lost = {share(GpuUse::kSave),
+                       share(GpuUse::kRestart),
+                       share(GpuUse::kRecomputed),
+                       Ratio(results.ledger[GpuUse::kLostToFaults] - broken, span),
+                       Ratio(broken, span),
+                       Ratio(waited, span)};
 }
 
 }  // namespace

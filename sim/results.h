@@ -22,6 +22,16 @@ struct Spread {
 // Mean and nearest-rank quantiles; all zero for no values.
 [[nodiscard]] Spread SpreadOf(std::vector<double> values);
 
+// What keeps the effective training time from 1, as shares of the same whole.
+struct EttrLoss {
+  double save = 0;        // ranks wait for checkpoints
+  double restart = 0;     // starting, loading, leaving
+  double recomputed = 0;  // work lost at suspensions
+  double work = 0;        // work lost to faults
+  double broken = 0;      // from the fault until the gang is stopped
+  double waiting = 0;  // after faults, without nodes or for the proof that a lost node's task ended
+};
+
 struct Results {
   std::string policy;
   size_t jobs = 0;
@@ -35,6 +45,7 @@ struct Results {
   double preemptions_per_job = 0;
   CrossZone cross_zone;
   double ettr = 0;  // useful over held and waiting after faults, weighted by GPUs
+  EttrLoss ettr_lost;
   Spread decide_us;
   uint64_t events = 0;
   std::optional<double> gang64_wait_p95_s;  // jobs of at least 64 GPUs

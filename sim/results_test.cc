@@ -49,6 +49,7 @@ TEST_CASE("results: figures of one job by hand") {
   CHECK_FALSE(results.gang64_wait_p95_s.has_value());
   CHECK(results.useful == Approx(25.0 / 30));
   CHECK(results.ettr == Approx(25.0 / 30));
+  CHECK(results.ettr_lost.restart == Approx(5.0 / 30));
   CHECK(results.avoidable_idle == Approx(40.0 / 400));
   CHECK(results.ledger[GpuUse::kIdleNoFit] == 40'000);
   CHECK(results.ledger[GpuUse::kIdleNoDemand] == 4 * 30'000 + 8 * 10'000);
@@ -78,6 +79,7 @@ TEST_CASE("results: the JSON has the documented keys") {
                           "preemptions_per_job",
                           "cross_zone",
                           "ettr",
+                          "ettr_lost",
                           "decide_us",
                           "events",
                           "gang64_wait_p95_s",

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/file.h"
+#include "scheduler/core/policy/policy_text.h"
 #include "sim/mix.h"
 #include "sim/node_pool.h"
 #include "sim/reference/policies.h"
@@ -85,9 +87,15 @@ Result<RunRecord> RunTimeSharing(const Trace& trace,
                     " s that a suspension costs in all (--preempt-cost-s)");
   }
   ReplayOptions replay;
+  if (!options.policy_file.empty()) {
+    constexpr uint64_t kMost = (kPolicyMebibytesMax << 20U) + 1;
+    TIDE_ASSIGN(const std::string text, ReadFile(options.policy_file, kMost));
+    TIDE_ASSIGN(replay.policy, PolicyFromText(text, options.policy_file));
+  }
   replay.costs.start_ms = options.start_s * 1000;
   replay.costs.save_ms = save_s * 1000;
   replay.costs.restart_ms = (cost_s - save_s) * 1000;
+  replay.policy.isolation_timeout = Duration::Seconds(options.isolation_s);
   replay.seed = options.seed;
   replay.zone = options.zone;
   if (!options.faults.empty()) {

@@ -29,10 +29,12 @@ struct SimOptions {
   // The rest is about time-sharing alone.
   std::optional<int64_t> save_s;     // of that cost for saving; not set: a third
   int64_t start_s = 0;               // first start of a job
+  std::string policy_file;           // path; "" = the defaults
   std::string zone = "cross-ok";     // zone rule of every job
   std::string faults;                // file or rate; "" = nothing breaks
   int64_t checkpoint_every_s = 300;  // with faults: work between periodic checkpoints
   double checkpoint_cost_s = 1;      // ranks wait for each
+  int64_t isolation_s = 600;         // cut-off agents end their tasks after this
 };
 
 struct Simulation {

@@ -251,6 +251,11 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["MASTER_PORT"] = std::to_string(start.master_port());
   env["CUDA_VISIBLE_DEVICES"] = DeviceList(start);
   env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
+  if (start.array_job() != 0) {
+    env["TIDE_ARRAY_JOB"] = "j-" + std::to_string(start.array_job());
+    env["TIDE_ARRAY_INDEX"] = std::to_string(start.array_index());
+    env["TIDE_ARRAY_COUNT"] = std::to_string(spec.count());
+  }
   env["TIDE_ATTEMPT"] = std::to_string(start.epoch());
   env["TIDE_NODE"] = config.name;
   env["TIDE_CHECKPOINT_DIR"] = checkpoint_dir;

@@ -21,6 +21,9 @@ TEST_CASE("a rank's environment is complete") {
   start.set_master_port(20007);
   start.set_topology_json(R"({"version":1})");
   start.mutable_spec()->set_gpus_per_node(2);
+  start.mutable_spec()->set_count(5);
+  start.set_array_job(4);
+  start.set_array_index(3);
   auto& env_asked = *start.mutable_spec()->mutable_env();
   env_asked["SEED"] = "4";
   env_asked["RANK"] = "999";
@@ -46,6 +49,9 @@ TEST_CASE("a rank's environment is complete") {
       {"MASTER_PORT", "20007"},
       {"CUDA_VISIBLE_DEVICES", "0,1"},
       {"TIDE_JOB_ID", "j-7"},
+      {"TIDE_ARRAY_JOB", "j-4"},
+      {"TIDE_ARRAY_INDEX", "3"},
+      {"TIDE_ARRAY_COUNT", "5"},
       {"TIDE_ATTEMPT", "2"},
       {"TIDE_NODE", "n2"},
       {"TIDE_CHECKPOINT_DIR", dir.File("checkpoints/j-7")},

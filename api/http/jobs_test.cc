@@ -163,11 +163,18 @@ TEST_CASE("why gives reasons and what would help", "[api][jobs]") {
   reason.set_code("not_enough_nodes");
   reason.set_message("wants 12 nodes");
   reason.set_remedy("ask for 3");
+  v1::StartEstimate& estimate = *job.mutable_estimate();
+  estimate.set_likely(1'700'000'000'000'000'000);
+  estimate.set_basis("from 1 past run time");
   api.Show({job});
   const json why = json::parse(api.Get("/v1/jobs/big/why").body);
   CHECK(why["job"] == "j-1");
   CHECK(why["summary"] == "wants 12 nodes");
   CHECK(why["reasons"][0]["remedy"] == "ask for 3");
+  CHECK(why["estimate"]["likely"] == "2023-11-14T22:13:20.000Z");
+  CHECK(why["estimate"]["earliest"].is_null());
+  CHECK(why["estimate"]["basis"] == "from 1 past run time");
+  CHECK(why["estimate"]["none"].is_null());
 }
 
 TEST_CASE("suspend passes the notice on, and the next read shows the result", "[api][jobs]") {
@@ -183,6 +190,57 @@ TEST_CASE("suspend passes the notice on, and the next read shows the result", "[
   CHECK(controls[0].reason() == "lunch");
   CHECK(api.Post("/v1/jobs/a/resume", "").status == 200);
   CHECK(api.Post("/v1/jobs/a/cancel", R"({"reason": 5})").status == 422);
+}
+
+TEST_CASE("move passes on before whom, by name or id, or to the front", "[api][jobs]") {
+  Harness api;
+  api.Show({RunningJob(1, "a", "alice"), RunningJob(2, "b", "alice"), RunningJob(3, "c", "bob")});
+  CHECK(api.Post("/v1/jobs/b/move", R"({"before": "a"})").status == 200);
+  CHECK(api.Post("/v1/jobs/j-2/move", "{}").status == 200);
+  const auto controls = api.upstream.scheduler.job_controls();
+  REQUIRE(controls.size() == 2);
+  CHECK(controls[0].verb() == v1::JOB_VERB_MOVE);
+  CHECK(controls[0].before() == 1);
+  CHECK(controls[1].before() == 0);
+  CHECK(api.Post("/v1/jobs/b/move", R"({"before": "z"})").status == 404);
+  CHECK(api.Post("/v1/jobs/b/move", R"({"before": 1})").status == 422);
+  CHECK(api.upstream.scheduler.job_controls().size() == 2);
+}
+
+TEST_CASE("elements of an array are steered and counted as one", "[api][jobs]") {
+  Harness api;
+  std::vector<v1::Job> jobs;
+  for (uint64_t id = 5; id < 9; ++id) {
+    v1::Job job = RunningJob(id, "sweep", "alice");
+    job.mutable_spec()->set_count(4);
+    job.set_array(5);
+    job.set_array_index(static_cast<uint32_t>(id - 5));
+    jobs.push_back(job);
+  }
+  jobs[2].set_state(v1::JOB_STATE_QUEUED);
+  jobs[2].add_reasons()->set_message("waits");
+  jobs[3].set_state(v1::JOB_STATE_FINISHED);
+  jobs[3].set_outcome(v1::OUTCOME_FAILED);
+  jobs.push_back(RunningJob(9, "single", "alice"));
+  api.Show(jobs);
+  const json all = json::parse(api.Get("/v1/jobs/j-5[]").body);
+  CHECK(all["id"] == "j-5[]");
+  CHECK(all["states"] == json{{"running", 2}, {"queued", 1}, {"failed", 1}});
+  CHECK(json::parse(api.Get("/v1/jobs/j-5%5B1-2%5D").body)["last"] == 2);
+  CHECK(json::parse(api.Get("/v1/jobs/j-5[]/why").body)["job"] == "j-7");
+  CHECK(json::parse(api.Get("/v1/jobs/j-6").body)["array"] ==
+        json{{"job", "j-5"}, {"index", 1}, {"count", 4}});
+  CHECK(json::parse(api.Get("/v1/jobs/j-9").body)["array"].is_null());
+  CHECK(json::parse(api.Post("/v1/jobs/j-5[1-2]/suspend", "{}").body)["count"] == 4);
+  const auto controls = api.upstream.scheduler.job_controls();
+  REQUIRE(controls.size() == 1);
+  CHECK(controls[0].job_id() == 6);
+  CHECK(controls[0].count() == 2);
+  CHECK(api.Get("/v1/jobs/j-9[]").status == 404);
+  CHECK(api.Get("/v1/jobs/j-6[]").status == 404);  // an element, not the first
+  CHECK(api.Get("/v1/jobs/j-5[2-4]").status == 404);
+  CHECK(api.Get("/v1/jobs/j-5[x]").status == 422);
+  CHECK(api.Post("/v1/jobs/j-5[]/move", "{}").status == 422);
 }
 
 TEST_CASE("before the first snapshot reads are refused as retryable", "[api][stale]") {

@@ -1,9 +1,11 @@
-// Jobs: submit, plan, list, show, explain, suspend, resume, cancel.
+// Jobs: submit, plan, list, show, explain, suspend, resume, cancel, move.
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 
+#include "api/http/elements.h"
 #include "api/http/routes.h"
 #include "api/view/json.h"
 #include "common/spec/spec_text.h"
@@ -169,7 +171,24 @@ Outcome List(const App& app, const Call& call) {
   return list.Finish(app, **view, call);
 }
 
+Outcome ShowElements(const App& app, const std::string& ref) {
+  const auto view = NeedView(app);
+  if (!view) {
+    return std::unexpected(view.error());
+  }
+  const auto elements = FindElements(**view, ref);
+  if (!elements) {
+    return std::unexpected(elements.error());
+  }
+  Reply reply;
+  reply.body = ElementsJson(**view, *elements);
+  return reply;
+}
+
 Outcome Show(const App& app, const Call& call) {
+  if (IsArrayRef(call.Path("ref"))) {
+    return ShowElements(app, call.Path("ref"));
+  }
   const auto job = NeedJob(app, call);
   if (!job) {
     return std::unexpected(job.error());
@@ -179,9 +198,23 @@ Outcome Show(const App& app, const Call& call) {
   return reply;
 }
 
+// Of elements of an array, the first that waits: they are alike.
+std::expected<std::shared_ptr<const JobRow>, Problem> NeedWaiting(const App& app,
+                                                                  const Call& call) {
+  const auto view = NeedView(app);
+  if (!view || !IsArrayRef(call.Path("ref"))) {
+    return NeedJob(app, call);
+  }
+  const auto elements = FindElements(**view, call.Path("ref"));
+  if (!elements) {
+    return std::unexpected(elements.error());
+  }
+  return FirstWaiting(**view, *elements);
+}
+
 Outcome Why(const App& app, const Call& call) {
   const auto view = NeedView(app);
-  const auto job = NeedJob(app, call);
+  const auto job = NeedWaiting(app, call);
   if (!view || !job) {
     return std::unexpected(!view ? view.error() : job.error());
   }
@@ -190,8 +223,49 @@ Outcome Why(const App& app, const Call& call) {
   return reply;
 }
 
+// The job before which one is to stand, an id or a name; 0 where the body names none.
+std::expected<uint64_t, Problem> ReadBefore(const App& app, const Call& call) {
+  const auto view = NeedView(app);
+  const auto before = BodyText(call, "before");
+  if (!view || !before) {
+    return std::unexpected(!view ? view.error() : before.error());
+  }
+  if (before->empty()) {
+    return 0;
+  }
+  const auto job = FindJob(**view, *before);
+  if (job == nullptr) {
+    return Refuse(ErrorCode::kNotFound,
+                  "there is no job " + *before + "; `tide ps --all` lists what there is");
+  }
+  return job->message.id();
+}
+
+// What `ref` names, where it names elements of an array; moving is for single jobs.
+std::expected<std::optional<Elements>, Problem> ReadElements(const App& app,
+                                                             const Call& call,
+                                                             v1::JobVerb verb) {
+  const auto view = NeedView(app);
+  if (!view) {
+    return std::unexpected(view.error());
+  }
+  if (!IsArrayRef(call.Path("ref"))) {
+    return std::nullopt;
+  }
+  if (verb == v1::JOB_VERB_MOVE) {
+    return Refuse(ErrorCode::kInvalidArgument, "one job is moved at a time, not an array");
+  }
+  return FindElements(**view, call.Path("ref"));
+}
+
 Outcome Control(App& app, const Call& call, v1::JobVerb verb) {
-  const auto job = NeedJob(app, call);
+  const auto elements_or = ReadElements(app, call, verb);
+  if (!elements_or) {
+    return std::unexpected(elements_or.error());
+  }
+  const std::optional<Elements>& elements = *elements_or;
+  std::expected<std::shared_ptr<const JobRow>, Problem> job =
+      elements ? elements->array : NeedJob(app, call);
   const auto reason = BodyText(call, "reason");
   const auto notice_s = BodyNumber(call, "notice_s");
   if (!job || !reason || !notice_s) {
@@ -209,11 +283,25 @@ Outcome Control(App& app, const Call& call, v1::JobVerb verb) {
   request.set_actor(call.who.user);
   request.set_reason(*reason);
   request.set_notice_ms(static_cast<uint64_t>(*notice_s) * 1000);
+  if (verb == v1::JOB_VERB_MOVE) {
+    const auto before = ReadBefore(app, call);
+    if (!before) {
+      return std::unexpected(before.error());
+    }
+    request.set_before(*before);
+  }
+  if (elements) {
+    request.set_job_id(elements->first_job());
+    request.set_count(elements->count());
+  }
   const auto rev = app.scheduler.Control(request);
   if (!rev) {
     return std::unexpected(ToProblem(rev.error()));
   }
   AwaitRev(app, *rev);
+  if (elements) {
+    return ShowElements(app, call.Path("ref"));
+  }
   Reply reply;
   reply.body = JobOrId(app, target.id());
   return reply;
@@ -240,6 +328,7 @@ Routes JobRoutes(App& app) {
       {"POST", "/v1/jobs/{ref}/suspend", Access::kUser, control(v1::JOB_VERB_SUSPEND)},
       {"POST", "/v1/jobs/{ref}/resume", Access::kUser, control(v1::JOB_VERB_RESUME)},
       {"POST", "/v1/jobs/{ref}/cancel", Access::kUser, control(v1::JOB_VERB_CANCEL)},
+      {"POST", "/v1/jobs/{ref}/move", Access::kUser, control(v1::JOB_VERB_MOVE)},
   };
 }
 

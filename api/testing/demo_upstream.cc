@@ -104,6 +104,11 @@ std::vector<v1::Job> MakeJobs() {
   reason->set_code("not_enough_nodes");
   reason->set_message("wants 12 nodes in one zone; zone A has 3 free of 8");
   reason->set_remedy("ask for 3 nodes, or wait for j-3");
+  v1::StartEstimate& estimate = *queued.mutable_estimate();
+  estimate.set_earliest(queued.state_since() + Duration::Minutes(10 * 60).nanos());
+  estimate.set_likely(queued.state_since() + Duration::Minutes(11 * 60).nanos());
+  estimate.set_latest(queued.state_since() + Duration::Minutes(14 * 60).nanos());
+  estimate.set_basis("from 1 max_runtime and 2 past run times");
   v1::Job held = MakeJob(5, "ablation-c", v1::JOB_STATE_HELD, 5);
   held.set_detail("suspended by alice");
   v1::Job saving = MakeJob(6, "rl-agent", v1::JOB_STATE_SAVING, -1);

@@ -218,7 +218,7 @@ grpc::Status FakeScheduler::Service::ControlJob(grpc::ServerContext* context,
   } else if (request->verb() == v1::JOB_VERB_RESUME) {
     job.set_state(v1::JOB_STATE_QUEUED);
     job.set_detail("resumed by " + request->actor());
-  } else {
+  } else if (request->verb() == v1::JOB_VERB_CANCEL) {
     job.set_state(v1::JOB_STATE_FINISHED);
     job.set_outcome(v1::OUTCOME_CANCELLED);
     job.set_detail("cancelled by " + request->actor());

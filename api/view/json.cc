@@ -114,6 +114,15 @@ json CheckpointObject(const v1::Job& job) {
           {"epoch", checkpoint.epoch()}};
 }
 
+json ArrayOrNull(const v1::Job& job) {
+  if (job.array() == 0) {
+    return nullptr;
+  }
+  return {{"job", FormatJobName(job.array())},
+          {"index", job.array_index()},
+          {"count", job.spec().count()}};
+}
+
 // Of a job, or of a plan.
 template <typename Waiting>
 json ReasonList(const Waiting& waiting) {
@@ -124,6 +133,20 @@ json ReasonList(const Waiting& waiting) {
                        {"remedy", TextOrNull(reason.remedy())}});
   }
   return reasons;
+}
+
+// Of a job, or of a plan.
+template <typename Waiting>
+json EstimateOrNull(const Waiting& waiting) {
+  if (!waiting.has_estimate()) {
+    return nullptr;
+  }
+  const v1::StartEstimate& estimate = waiting.estimate();
+  return {{"earliest", TimeOrNull(estimate.earliest())},
+          {"likely", TimeOrNull(estimate.likely())},
+          {"latest", TimeOrNull(estimate.latest())},
+          {"basis", TextOrNull(estimate.basis())},
+          {"none", TextOrNull(estimate.none())}};
 }
 
 json PartOrNull(const v1::PlanJobResponse& plan) {
@@ -199,6 +222,7 @@ std::string JobJson(const v1::Job& job) {
   json spec = json::parse(spec_text, nullptr, /*allow_exceptions=*/false);
   return Dump({{"id", FormatJobName(job.id())},
                {"spec", spec.is_discarded() ? json(nullptr) : std::move(spec)},
+               {"array", ArrayOrNull(job)},
                {"user", job.user()},
                {"state", TextOrNull(StateWord(job.state()))},
                {"submitted_at", TimeOrNull(job.submitted_at())},
@@ -214,6 +238,7 @@ std::string JobJson(const v1::Job& job) {
                {"hardware_restarts", job.hardware_restarts()},
                {"failure_restarts", job.failure_restarts()},
                {"reasons", ReasonList(job)},
+               {"estimate", EstimateOrNull(job)},
                {"step", NumberOrNull(job.step())},
                {"total_steps", PositiveOrNull(job.total_steps())},
                {"loss", RealOrNull(job.loss())},
@@ -272,6 +297,7 @@ std::string WhyJson(const v1::Job& job, uint64_t rev) {
                {"outcome", TextOrNull(OutcomeWord(job.outcome()))},
                {"summary", Summary(job)},
                {"reasons", ReasonList(job)},
+               {"estimate", EstimateOrNull(job)},
                {"rev", rev}});
 }
 
@@ -295,7 +321,8 @@ std::string PlanJson(const v1::PlanJobResponse& plan) {
                {"borrows", plan.borrows()},
                {"cross_zone_pairs", PairsOrNull(plan)},
                {"victims", std::move(victims)},
-               {"reasons", ReasonList(plan)}});
+               {"reasons", ReasonList(plan)},
+               {"estimate", EstimateOrNull(plan)}});
 }
 
 }  // namespace tide::api

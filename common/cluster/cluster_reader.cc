@@ -351,12 +351,6 @@ ParsedCluster ParseClusterFile(std::string_view text) {
   return ClusterReader().Read(*document.root);
 }
 
-std::string FormatFinding(const SpecFinding& finding, std::string_view file) {
-  return std::string(file) + ":" + std::to_string(finding.line) + ":" +
-         std::to_string(finding.column) + ": " + finding.message +
-         (finding.suggestion.empty() ? "" : " (" + finding.suggestion + ")");
-}
-
 Result<ClusterSpec> LoadClusterFile(const std::string& path) {
   TIDE_ASSIGN(const std::string text, ReadFile(path, (kKind.mebibytes_max << 20U) + 1));
   ParsedCluster parsed = ParseClusterFile(text);

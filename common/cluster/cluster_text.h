@@ -23,9 +23,6 @@ struct ParsedCluster {
 // Cost: O(text + nodes log nodes).
 [[nodiscard]] ParsedCluster ParseClusterFile(std::string_view text);
 
-// "FILE:LINE:COLUMN: message (suggestion)".
-[[nodiscard]] std::string FormatFinding(const SpecFinding& finding, std::string_view file);
-
 // Reads a cluster file from disk, for programs that cannot go on without.
 // Errors: kNotFound, kSystem, kInvalidArgument with one line per finding.
 [[nodiscard]] Result<ClusterSpec> LoadClusterFile(const std::string& path);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <set>
 
 namespace tide {
 namespace {
 
+constexpr uint64_t kArrayAfterMax = 20'000;       // elements × dependencies
+constexpr uint64_t kArrayBytesMax = 8ULL << 20U;  // of all elements together
 constexpr uint32_t kNodesMax = 100'000;
 constexpr uint32_t kPerNodeMax = 1024;  // GPUs and ranks
 constexpr size_t kNameMax = 63;
@@ -69,11 +72,43 @@ class Checker {
   std::vector<SpecFinding> findings_;
 };
 
+// What each element of an array has of its own in the scheduler's memory.
+uint64_t TextBytes(const JobSpec& spec) {
+  uint64_t bytes = 0;
+  for (const std::string& word : spec.command) {
+    bytes += word.size();
+  }
+  for (const auto* pairs : {&spec.env, &spec.labels}) {
+    for (const auto& [key, value] : *pairs) {
+      bytes += key.size() + value.size();
+    }
+  }
+  for (const MountSpec& mount : spec.mounts) {
+    bytes += mount.source.size() + mount.target.size();
+  }
+  return bytes;
+}
+
 void CheckSizes(const JobSpec& spec, Checker& check) {
   check.Expect(spec.nodes >= 1 && spec.nodes <= kNodesMax,
                "/resources/nodes",
                "resources.nodes must be from 1 to " + std::to_string(kNodesMax) + ", not " +
                    std::to_string(spec.nodes));
+  check.Expect(spec.count >= 1 && spec.count <= kArrayCountMax,
+               "/count",
+               "count must be from 1 to " + std::to_string(kArrayCountMax));
+  const uint64_t elements = spec.count;
+  check.Expect(elements == 1 || elements * spec.after.size() <= kArrayAfterMax,
+               "/after",
+               "an array of " + std::to_string(elements) + " can wait for at most " +
+                   std::to_string(kArrayAfterMax / std::max<uint64_t>(1, elements)) +
+                   " others, not " + std::to_string(spec.after.size()) + ": name a whole array");
+  check.Expect(elements == 1 || elements * TextBytes(spec) <= kArrayBytesMax,
+               "/count",
+               "command, env and labels of all elements together are " +
+                   std::to_string(elements * TextBytes(spec) >> 20U) + " MiB, more than " +
+                   std::to_string(kArrayBytesMax >> 20U) +
+                   ": put the script into a file that the elements read");
   check.Expect(spec.ranks_per_node >= 1 && spec.ranks_per_node <= kPerNodeMax,
                "/resources/ranks_per_node",
                "resources.ranks_per_node must be from 1 to " + std::to_string(kPerNodeMax));
@@ -135,6 +170,23 @@ void CheckMaps(const JobSpec& spec, Checker& check) {
   }
 }
 
+void CheckAfter(const JobSpec& spec, Checker& check) {
+  check.Expect(spec.after.size() <= kDependenciesMax,
+               "/after",
+               "a job may wait for at most " + std::to_string(kDependenciesMax) + " others");
+  std::set<JobId> seen;
+  for (size_t i = 0; i < spec.after.size(); ++i) {
+    const Dependency& dependency = spec.after[i];
+    const std::string pointer = "/after/" + std::to_string(i);
+    check.Expect(dependency.job.value() > 0 && dependency.on <= AfterOutcome::kAny,
+                 pointer,
+                 "after names a job such as j-12");
+    check.Expect(seen.insert(dependency.job).second,
+                 pointer,
+                 FormatJobName(dependency.job.value()) + " is named twice in `after`");
+  }
+}
+
 void CheckCommand(const JobSpec& spec, Checker& check) {
   check.Expect(!spec.command.empty() && !spec.command.front().empty(),
                "/command",
@@ -176,6 +228,7 @@ std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec) {
   CheckSizes(spec, check);
   CheckPaths(spec, check);
   CheckMaps(spec, check);
+  CheckAfter(spec, check);
   return check.Take();
 }
 
@@ -215,6 +268,12 @@ Result<uint64_t> ParseJobName(std::string_view text) {
 
 std::string FormatJobName(uint64_t id) {
   return "j-" + std::to_string(id);
+}
+
+std::string FormatFinding(const SpecFinding& finding, std::string_view file) {
+  return std::string(file) + ":" + std::to_string(finding.line) + ":" +
+         std::to_string(finding.column) + ": " + finding.message +
+         (finding.suggestion.empty() ? "" : " (" + finding.suggestion + ")");
 }
 
 }  // namespace tide

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/base/time.h"
 
@@ -18,6 +19,23 @@ struct MountSpec {
   bool read_only = false;
   bool operator==(const MountSpec&) const = default;
 };
+
+// How an awaited job must end. Numbers are on the wire.
+enum class AfterOutcome : uint8_t {
+  kSuccess = 0,
+  kFailure = 1,  // it failed or was cancelled
+  kAny = 2,
+};
+
+// The job starts only after this one has ended so.
+struct Dependency {
+  JobId job;
+  AfterOutcome on = AfterOutcome::kSuccess;
+  bool array = false;  // all elements of the array that it begins; success = of every one
+  bool operator==(const Dependency&) const = default;
+};
+inline constexpr size_t kDependenciesMax = 64;
+inline constexpr uint32_t kArrayCountMax = 10'000;
 
 struct JobSpec {
   std::string name;
@@ -43,6 +61,8 @@ struct JobSpec {
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   std::vector<MountSpec> mounts;
+  std::vector<Dependency> after;  // all of them
+  uint32_t count = 1;             // more than 1: an array of so many jobs
   bool operator==(const JobSpec&) const = default;
 };
 
@@ -81,6 +101,9 @@ struct SpecFinding {
   std::string message;     // what is wrong and what would be right
   std::string suggestion;  // "did you mean `nodes`?", or empty
 };
+
+// "FILE:LINE:COLUMN: message (suggestion)".
+[[nodiscard]] std::string FormatFinding(const SpecFinding& finding, std::string_view file);
 
 // Checks sizes, names and paths of a spec, wherever it came from. Empty = fine.
 [[nodiscard]] std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec);

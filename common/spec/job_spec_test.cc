@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "common/spec/array_ref.h"
+#include "common/spec/dependency_text.h"
 #include "common/spec/signal_names.h"
 
 using namespace tide;
@@ -53,6 +55,27 @@ TEST_CASE("a spec from elsewhere is checked without a text") {
       {"/env/A~1B", [](JobSpec& s) { s.env["A/B"] = ""; }},
       {"/labels/ x", [](JobSpec& s) { s.labels[" x"] = ""; }},
       {"/labels/x", [](JobSpec& s) { s.labels["x"] = "two\nlines"; }},
+      {"/count", [](JobSpec& s) { s.count = 0; }},
+      {"/count", [](JobSpec& s) { s.count = kArrayCountMax + 1; }},
+      {"/count",
+       [](JobSpec& s) {
+         s.count = 1000;
+         s.command = {"sh", "-c", std::string(10'000, 'x')};
+       }},
+      {"/after",
+       [](JobSpec& s) {
+         s.count = 10'000;
+         s.after = {{JobId(1)}, {JobId(2)}, {JobId(3)}};
+       }},
+      {"/after/1",
+       [](JobSpec& s) { s.after = {{JobId(2), {}, true}, {JobId(2), AfterOutcome::kAny}}; }},
+      {"/after/0", [](JobSpec& s) { s.after = {{JobId(0), {}, false}}; }},
+      {"/after",
+       [](JobSpec& s) {
+         for (uint64_t id = 1; id <= kDependenciesMax + 1; ++id) {
+           s.after.push_back({JobId(id), {}, false});
+         }
+       }},
       {"/mounts/0/source", [](JobSpec& s) { s.mounts = {{"data", "/data", false}}; }},
       {"/mounts/0/target", [](JobSpec& s) { s.mounts = {{"/data", "/", false}}; }},
   };
@@ -80,6 +103,47 @@ TEST_CASE("job ids look like j-12 and nothing else") {
   CHECK(FormatJobName(12) == "j-12");
   for (const auto* bad : {"", "12", "j-", "j-0", "j-1x", "j--1", "J-1", "j-99999999999999999999"}) {
     CHECK_FALSE(ParseJobName(bad));
+  }
+}
+
+TEST_CASE("a dependency is a job and how it must end") {
+  CHECK(ParseDependency("j-12") == Dependency{JobId(12), AfterOutcome::kSuccess});
+  CHECK(ParseDependency("j-12:any") == Dependency{JobId(12), AfterOutcome::kAny});
+  CHECK(ParseDependency("j-12[]:any") == Dependency{JobId(12), AfterOutcome::kAny, true});
+  CHECK(ParseDependency("j-1:failure") == Dependency{JobId(1), AfterOutcome::kFailure});
+  for (const auto* bad :
+       {"", "12", "j-12:", "j-12:ok", "j-12[3]", "[]", "j-12:any:any", ":any", "j-12 :any"}) {
+    CHECK_FALSE(ParseDependency(bad));
+  }
+}
+
+TEST_CASE("elements of an array are named by their index") {
+  struct Case {
+    const char* text;
+    ArrayRef ref;
+  };
+  const Case cases[] = {
+      {"j-12[]", {12}}, {"j-12[3]", {12, 3, 3}}, {"j-12[3-7]", {12, 3, 7}}, {"j-12[0-9999]", {12}}};
+  for (const Case& each : cases) {
+    CHECK(ParseArrayRef(each.text) == each.ref);
+    CHECK(ParseArrayRef(FormatArrayRef(each.ref)) == each.ref);
+  }
+  CHECK(FormatArrayRef({12, 3, 7}) == "j-12[3-7]");
+  CHECK(FormatArrayRef({12}) == "j-12[]");
+  for (const auto* bad : {"",
+                          "j-12",
+                          "[]",
+                          "j-12[",
+                          "j-12]",
+                          "j-12[7-3]",
+                          "j-12[10000]",
+                          "j-12[-3]",
+                          "j-12[3-]",
+                          "j-12[a]",
+                          "j-12[3,4]",
+                          "j-12[[]]",
+                          "train[]"}) {
+    CHECK_FALSE(ParseArrayRef(bad));
   }
 }
 

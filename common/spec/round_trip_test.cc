@@ -87,6 +87,11 @@ JobSpec RandomSpec(Prng& prng) {
     spec.labels["l/" + std::to_string(i)] = RandomText(prng, true);
     spec.mounts.push_back({RandomPath(prng), RandomPath(prng), prng.Below(2) == 0});
   }
+  for (uint64_t i = prng.Below(4); i > 0; --i) {
+    spec.after.push_back(
+        {JobId(i * 7), static_cast<AfterOutcome>(prng.Below(3)), prng.Below(2) == 0});
+  }
+  spec.count = static_cast<uint32_t>(prng.Below(2) == 0 ? 1 : 1 + prng.Below(1000));
   return spec;
 }
 
@@ -122,7 +127,15 @@ TEST_CASE("defaults are left out of YAML and present in JSON") {
         R"("memory_gib":null},"placement":{"zone":"single"},"priority":"normal",)"
         R"("suspend":{"notice":"2m","signal":"SIGTERM"},"checkpoint":{"dir":null},)"
         R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,)"
-        R"("env":{},"labels":{},"mounts":[]})");
+        R"("env":{},"labels":{},"mounts":[],"after":[],"count":1})");
+  spec.after = {{JobId(12), AfterOutcome::kSuccess}, {JobId(13), AfterOutcome::kAny, true}};
+  spec.count = 8;
+  CHECK(
+      FormatJobSpecYaml(spec).ends_with("\nafter: [j-12, {job: \"j-13[]\", on: any}]\ncount: 8\n"));
+  CHECK(FormatJobSpecJson(spec).ends_with(
+      R"("after":[{"job":"j-12","on":"success"},{"job":"j-13[]","on":"any"}],"count":8})"));
+  spec.after.clear();
+  spec.count = 1;
   spec.command = {"/bin/bash", "-c", "set -e\n\nif true; then\n  run\nfi\n"};
   CHECK(FormatJobSpecYaml(spec) ==
         "version: 1\nname: a\nscript: |\n  set -e\n\n  if true; then\n    run\n  fi\n");

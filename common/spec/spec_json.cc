@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/spec/dependency_text.h"
 #include "common/spec/signal_names.h"
 #include "common/spec/span_text.h"
 #include "common/spec/spec_text.h"
@@ -48,6 +49,14 @@ Json Mounts(const std::vector<MountSpec>& mounts) {
   return list;
 }
 
+Json After(const std::vector<Dependency>& after) {
+  Json list = Json::array();
+  for (const Dependency& each : after) {
+    list.push_back({{"job", FormatAwaited(each)}, {"on", AfterOutcomeName(each.on)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string FormatJobSpecJson(const JobSpec& spec) {
@@ -73,6 +82,8 @@ std::string FormatJobSpecJson(const JobSpec& spec) {
       {"env", Json(spec.env)},
       {"labels", Json(spec.labels)},
       {"mounts", Mounts(spec.mounts)},
+      {"after", After(spec.after)},
+      {"count", spec.count},
   };
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

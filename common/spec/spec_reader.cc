@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/spec/dependency_text.h"
 #include "common/spec/field_reader.h"
 #include "common/spec/signal_names.h"
 #include "common/spec/spec_text.h"
@@ -11,6 +12,7 @@ namespace tide {
 namespace {
 
 constexpr FieldReader::Bounds kNodes{1, 100'000};
+constexpr FieldReader::Bounds kCount{1, kArrayCountMax};
 constexpr FieldReader::Bounds kGpus{0, 1024};
 constexpr FieldReader::Bounds kRanks{1, 1024};
 constexpr FieldReader::Bounds kCpus{0, 1'048'576};
@@ -100,6 +102,8 @@ class SpecReader {
         {"env", [this](const Value& value) { reader_.TextMap(value, spec_.env); }},
         {"labels", [this](const Value& value) { reader_.TextMap(value, spec_.labels); }},
         {"mounts", [this](const Value& value) { ReadMounts(value); }},
+        WholeField("count", kCount, spec_.count),
+        {"after", [this](const Value& value) { ReadAfter(value); }},
     };
   }
 
@@ -182,6 +186,48 @@ class SpecReader {
                    TextField("target", mount.target),
                    {"read_only", [&](const Value& flag) { reader_.Flag(flag, mount.read_only); }}});
     });
+  }
+
+  // Each item is `j-12` or `{job: j-12, on: any}`.
+  void ReadAfter(const Value& value) {
+    reader_.List(value, [this](const Value& item) {
+      Dependency dependency;
+      const size_t before = reader_.count();
+      if (item.node->kind == yaml::Kind::kMap) {
+        reader_.Map(item,
+                    {{"job", [&](const Value& job) { ReadAwaited(job, dependency); }},
+                     {"on", [&](const Value& on) { ReadAfterOutcome(on, dependency.on); }}});
+        reader_.Require(item, {"job"});
+      } else {
+        ReadAwaited(item, dependency);
+      }
+      if (reader_.count() == before) {
+        spec_.after.push_back(dependency);
+      }
+    });
+  }
+
+  void ReadAwaited(const Value& value, Dependency& out) {
+    if (!reader_.IsScalar(value, "the id of a job, such as j-12")) {
+      return;
+    }
+    if (const auto awaited = ParseAwaited(value.node->text)) {
+      out.job = awaited->job;
+      out.array = awaited->array;
+    } else {
+      reader_.Add(value, "after: " + awaited.error().message);
+    }
+  }
+
+  void ReadAfterOutcome(const Value& value, AfterOutcome& out) {
+    if (!reader_.IsScalar(value, "success, failure or any")) {
+      return;
+    }
+    if (const auto on = ParseAfterOutcome(value.node->text)) {
+      out = *on;
+    } else {
+      reader_.Add(value, "after: " + on.error().message);
+    }
   }
 
   JobSpec spec_;

@@ -64,6 +64,9 @@ TEST_CASE("the example of the guide is read") {
   CHECK(full.suspend_signal == 10);
   CHECK(full.max_runtime == Duration::Minutes(14 * 24 * 60));
   CHECK(full.env.at("OMP_NUM_THREADS") == "8");
+  CHECK(full.count == 8);
+  CHECK(full.after == std::vector<Dependency>{{JobId(12), AfterOutcome::kSuccess},
+                                              {JobId(13), AfterOutcome::kAny}});
   CHECK(full.mounts == std::vector<MountSpec>{{"/shared/datasets", "/data", true}});
   CHECK(specs[1].command[0] == "/bin/bash");
   CHECK(specs[1].command[2].ends_with("\"$TIDE_NODE_RANK\"\n"));
@@ -144,6 +147,17 @@ TEST_CASE("every mistake is named with its place") {
        "4:19 a mount's source must be an absolute path without `..`\n"},
       {kHead + "mounts: [{source: /a}]\n",
        "4:10 a mount's target must be an absolute path below / without `..`\n"},
+      {kHead + "count: 0\n", "4:8 count must be a whole number from 1 to 10000, not 0\n"},
+      {kHead + "after: j-12\n", "4:8 after must be a list, not j-12\n"},
+      {kHead + "after: [12]\n", "4:9 after: \"12\" is no job id; they look like j-12\n"},
+      {kHead + "after: [{job: j-12, on: ok}]\n",
+       "4:25 after: \"ok\" is no way to end; write success, failure or any\n"},
+      {kHead + "after: [{on: any}]\n", "4:9 after.0 lacks the key `job`\n"},
+      {kHead + "after: [{job: [j-1]}]\n",
+       "4:15 after.0.job must be the id of a job, such as j-12, not a list\n"},
+      {kHead + "after: [j-1, {jb: j-2}]\n",
+       "4:14 after.1 lacks the key `job`\n4:15 unknown key `jb` (did you mean `job`?)\n"},
+      {kHead + "after: [j-1, j-2, j-1]\n", "4:19 j-1 is named twice in `after`\n"},
       {kHead + "env: {1A: x}\n", "4:11 \"1A\" is not a name for an environment variable\n"},
       {kHead + "env: {A: [x]}\n", "4:10 env.A must be a text, not a list\n"},
       {kHead + "env: [A]\n", "4:6 env must be a group of keys, not a list\n"},

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "common/spec/dependency_text.h"
 #include "common/spec/signal_names.h"
 #include "common/spec/span_text.h"
 #include "common/spec/spec_text.h"
@@ -172,6 +173,20 @@ void WriteMounts(const std::vector<MountSpec>& mounts, Writer& out) {
   }
 }
 
+void WriteAfter(const std::vector<Dependency>& after, Writer& out) {
+  std::string list;
+  for (const Dependency& each : after) {
+    const std::string job = Scalar(FormatAwaited(each));  // [ ] would end the list
+    list += (list.empty() ? "" : ", ") +
+            (each.on == AfterOutcome::kSuccess
+                 ? job
+                 : "{job: " + job + ", on: " + std::string(AfterOutcomeName(each.on)) + "}");
+  }
+  if (!list.empty()) {
+    out.Raw("after: [" + list + "]\n");
+  }
+}
+
 }  // namespace
 
 std::string FormatJobSpecYaml(const JobSpec& spec) {
@@ -188,6 +203,8 @@ std::string FormatJobSpecYaml(const JobSpec& spec) {
   out.Map("env", spec.env);
   out.Map("labels", spec.labels);
   WriteMounts(spec.mounts, out);
+  WriteAfter(spec.after, out);
+  out.Key("count", spec.count, usual.count);
   return out.Take();
 }
 

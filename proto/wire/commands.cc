@@ -33,6 +33,15 @@ void FillStart(const ClusterState& state,
   out->set_master_port(attempt.master_port);
   out->set_user(job->user);
   out->set_topology_json(topologies.Of(state, *job));
+  if (job->array != JobId()) {
+    out->set_array_job(job->array.value());
+    out->set_array_index(job->array_index);
+    if (!job->spec.checkpoint_dir.empty()) {
+      // One folder would mix up the checkpoints of all elements.
+      out->mutable_spec()->set_checkpoint_dir(job->spec.checkpoint_dir + "/" +
+                                              std::to_string(job->array_index));
+    }
+  }
   out->set_submitted_at(job->submitted_at.unix_nanos());
 }
 

@@ -12,6 +12,16 @@ Duration FromMillis(uint64_t millis) {
   return Duration::Millis(static_cast<int64_t>(std::min(millis, kMillisMax)));
 }
 
+static_assert(static_cast<int>(AfterOutcome::kSuccess) == tide::v1::AFTER_OUTCOME_SUCCESS);
+static_assert(static_cast<int>(AfterOutcome::kAny) == tide::v1::AFTER_OUTCOME_ANY);
+
+// What this version does not know stays out of range: CheckJobSpec refuses it.
+AfterOutcome OutcomeFromProto(tide::v1::AfterOutcome on) {
+  // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): out of range is what it is.
+  constexpr auto kUnknown = static_cast<AfterOutcome>(UINT8_MAX);
+  return tide::v1::AfterOutcome_IsValid(on) ? static_cast<AfterOutcome>(on) : kUnknown;
+}
+
 }  // namespace
 
 tide::v1::JobSpec ToProto(const JobSpec& spec) {
@@ -44,6 +54,13 @@ tide::v1::JobSpec ToProto(const JobSpec& spec) {
     added->set_target(mount.target);
     added->set_read_only(mount.read_only);
   }
+  for (const Dependency& dependency : spec.after) {
+    tide::v1::Dependency* added = out.add_after();
+    added->set_job(dependency.job.value());
+    added->set_on(static_cast<tide::v1::AfterOutcome>(dependency.on));
+    added->set_array(dependency.array);
+  }
+  out.set_count(spec.count);
   return out;
 }
 
@@ -74,6 +91,11 @@ JobSpec FromProto(const tide::v1::JobSpec& message) {
   for (const tide::v1::Mount& mount : message.mounts()) {
     out.mounts.push_back({mount.source(), mount.target(), mount.read_only()});
   }
+  for (const tide::v1::Dependency& dependency : message.after()) {
+    out.after.push_back(
+        {JobId(dependency.job()), OutcomeFromProto(dependency.on()), dependency.array()});
+  }
+  out.count = std::max(1U, message.count());
   return out;
 }
 

@@ -68,7 +68,20 @@ tide::v1::PlanJobResponse ToProto(const JobPlan& plan) {
     added->set_message(reason.message);
     added->set_remedy(reason.remedy);
   }
+  if (plan.estimate) {
+    *message.mutable_estimate() = ToProto(*plan.estimate);
+  }
   message.set_plan_hash(Hex(plan.hash));
+  return message;
+}
+
+tide::v1::StartEstimate ToProto(const EstimateText& estimate) {
+  tide::v1::StartEstimate message;
+  message.set_earliest(estimate.earliest.unix_nanos());
+  message.set_likely(estimate.likely.unix_nanos());
+  message.set_latest(estimate.latest.unix_nanos());
+  message.set_basis(estimate.basis);
+  message.set_none(estimate.none);
   return message;
 }
 

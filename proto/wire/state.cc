@@ -119,6 +119,8 @@ tide::v1::Job ToProto(const ClusterState& state, const Job& job) {
   for (size_t i = hidden; i < job.attempts.size(); ++i) {
     FillAttempt(state, job, job.attempts[i], out.add_attempts());
   }
+  out.set_array(job.array.value());
+  out.set_array_index(job.array_index);
   out.set_starts(static_cast<uint32_t>(job.attempts.size()));
   out.mutable_checkpoint()->set_step(job.checkpoint.step);
   if (job.checkpoint.step >= 0) {

@@ -48,6 +48,8 @@ JobSpec RandomSpec(Prng& random) {
     spec.env[RandomText(random)] = RandomText(random);
     spec.labels[RandomText(random)] = RandomText(random);
     spec.mounts.push_back({RandomText(random), RandomText(random), random.Below(2) == 1});
+    spec.after.push_back(
+        {JobId(random.Next()), static_cast<AfterOutcome>(random.Below(3)), random.Below(2) == 1});
   }
   for (uint32_t* value : {&spec.nodes,
                           &spec.gpus_per_node,
@@ -57,6 +59,7 @@ JobSpec RandomSpec(Prng& random) {
                           &spec.retry_hardware_max}) {
     *value = number();
   }
+  spec.count = std::max(1U, number());
   spec.memory_bytes_per_node = number() * 4096ULL;
   spec.priority = static_cast<int32_t>(random.Below(100)) - 50;
   spec.suspend_signal = static_cast<int32_t>(random.Below(65));
@@ -266,6 +269,30 @@ Command For(CommandKind kind, JobId job) {
   return command;
 }
 
+TEST_CASE("an element of an array knows which it is, and has a checkpoint folder of its own") {
+  World world(Cluster().Zone("A").Leaf(3));
+  JobSpec spec = AJob().Count(2).Spec();
+  spec.checkpoint_dir = "/ckpt";
+  REQUIRE(world.Do(JobSubmitted{JobId(1), spec, "ada", ""}));
+  TopologyCache topologies;
+  const auto start_of = [&](JobId job) {
+    Command command;
+    command.kind = CommandKind::kStartTask;
+    command.job = job;
+    return ToProto(world.state, command, topologies).start();
+  };
+  const tide::v1::StartTask second = start_of(JobId(2));
+  CHECK(second.array_job() == 1);
+  CHECK(second.array_index() == 1);
+  CHECK(second.spec().count() == 2);
+  CHECK(second.spec().checkpoint_dir() == "/ckpt/1");
+  CHECK(ToProto(world.state, world.At(JobId(2))).array_index() == 1);
+  spec.count = 1;
+  REQUIRE(world.Do(JobSubmitted{JobId(3), spec, "ada", ""}));
+  CHECK(start_of(JobId(3)).array_job() == 0);
+  CHECK(start_of(JobId(3)).spec().checkpoint_dir() == "/ckpt");
+}
+
 TEST_CASE("every command is filled") {
   World world(Cluster().Zone("A").Leaf(2));
   const JobId job = world.Submit(AJob().Nodes(2));
@@ -310,6 +337,11 @@ TEST_CASE("every field of a plan is filled") {
   plan.cross_zone_pairs = CrossZonePairs{1, 2, 3};
   plan.victims = {{JobId(7), "train", "bob", 10, 4, Duration::Seconds(90)}};
   plan.reasons = {{"order.ahead", "j-3 comes first", "tide why j-3"}};
+  plan.estimate = EstimateText{Instant::FromUnixNanos(1),
+                               Instant::FromUnixNanos(2),
+                               Instant::FromUnixNanos(3),
+                               "from 1 max_runtime",
+                               "not both"};
   plan.hash = 255;
   tide::v1::PlanJobResponse expected;
   REQUIRE(google::protobuf::TextFormat::ParseFromString(
@@ -321,10 +353,12 @@ TEST_CASE("every field of a plan is filled") {
          cross_zone_pairs { plan: 1 ring: 2 nccl_tree: 3 }
          victims { job_id: 7 name: "train" user: "bob" priority: 10 nodes: 4 notice_ms: 90000 }
          reasons { code: "order.ahead" message: "j-3 comes first" remedy: "tide why j-3" }
-         plan_hash: "00000000000000ff")",
+         plan_hash: "00000000000000ff"
+         estimate { earliest: 1 likely: 2 latest: 3 basis: "from 1 max_runtime" none: "not both" })",
       &expected));
   CHECK(ToProto(plan).DebugString() == expected.DebugString());
   CHECK_FALSE(ToProto(JobPlan{}).has_part());
+  CHECK_FALSE(ToProto(JobPlan{}).has_estimate());
   CHECK_FALSE(ToProto(JobPlan{}).has_cross_zone_pairs());
 }
 

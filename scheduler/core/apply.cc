@@ -1,11 +1,17 @@
 #include "scheduler/core/apply.h"
 
+#include <algorithm>
+
 #include "scheduler/core/apply_internal.h"
+#include "scheduler/core/model/index.h"
 
 namespace tide {
 
 Result<Applied> Apply(ClusterState& state, const Event& event) {
-  return std::visit([&](const auto& body) { return apply::On(state, event.at, body); }, event.body);
+  Result<Applied> applied =
+      std::visit([&](const auto& body) { return apply::On(state, event.at, body); }, event.body);
+  RefreshIndexes(state);
+  return applied;
 }
 
 namespace apply {
@@ -23,6 +29,26 @@ Result<Node*> FindNode(ClusterState& state, NodeId id) {
     return Fail(ErrorCode::kNotFound, "node " + std::to_string(id.value()) + " has never joined");
   }
   return &state.nodes[id.value()];
+}
+
+void MarkJob(ClusterState& state, JobId job) {
+  state.changed.jobs.insert(job);
+  TouchJob(state, job);
+}
+
+void MarkNode(ClusterState& state, NodeId node) {
+  state.changed.nodes.insert(node);
+  TouchNode(state, node);
+}
+
+void KeepClaim(ClusterState& state, JobId job, const Claim& claim) {
+  AddClaim(state.uses, job, claim);
+  std::ranges::for_each(claim.nodes, [&](NodeId node) { TouchNode(state, node); });
+}
+
+void ReleaseClaim(ClusterState& state, JobId job, const Claim& claim) {
+  RemoveClaim(state.uses, job, claim);
+  std::ranges::for_each(claim.nodes, [&](NodeId node) { TouchNode(state, node); });
 }
 
 Result<JobState> CheckJobEvent(const Job& job, JobEvent event) {

@@ -17,6 +17,7 @@ ApplyResult On(ClusterState& state, Instant at, const CancelRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const DrainRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const JobMoved& event);
 ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event);
 ApplyResult On(ClusterState& state, Instant at, const ClaimMade& event);
 ApplyResult On(ClusterState& state, Instant at, const ClaimDropped& event);
@@ -24,6 +25,7 @@ ApplyResult On(ClusterState& state, Instant at, const SuspendRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event);
 ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event);
 ApplyResult On(ClusterState& state, Instant at, const TimeLimitReached& event);
+ApplyResult On(ClusterState& state, Instant at, const DependencyFailed& event);
 ApplyResult On(ClusterState& state, Instant at, const TaskReported& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event);
 ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event);
@@ -37,6 +39,14 @@ ApplyResult On(ClusterState& state, Instant at, const ProbationOver& event);
 // --- lookups -------------------------------------------------------------------------------
 Result<Job*> FindJob(ClusterState& state, JobId id);
 Result<Node*> FindNode(ClusterState& state, NodeId id);
+
+// --- marks ---------------------------------------------------------------------------------
+// A row of it is to be written, and the indexes look at it again after the event.
+void MarkJob(ClusterState& state, JobId job);
+void MarkNode(ClusterState& state, NodeId node);
+// What a waiting job claims is kept for it from now on, or no more.
+void KeepClaim(ClusterState& state, JobId job, const Claim& claim);
+void ReleaseClaim(ClusterState& state, JobId job, const Claim& claim);
 
 // The state after `event`, or kConflict in words for the person who asked.
 Result<JobState> CheckJobEvent(const Job& job, JobEvent event);

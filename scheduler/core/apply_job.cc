@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "scheduler/core/apply_internal.h"
+#include "scheduler/core/policy/size.h"
 
 namespace tide::apply {
 namespace {
@@ -19,22 +20,6 @@ std::string Listed(const Parts& parts) {
     text += (text.empty() ? "" : ", ") + part.name;
   }
   return text;
-}
-
-// Nodes of a zone with as many GPUs as the job wants on each. Cost: O(1) where all nodes of the
-// group have them, else O(nodes of the zone).
-uint32_t CountLargeEnough(const ClusterState& state, const FabricZone& zone, const JobSpec& spec) {
-  const Fabric& fabric = state.fabric;
-  if (fabric.groups[zone.group].smallest.gpus >= spec.gpus_per_node) {
-    return zone.node_count;
-  }
-  uint32_t count = 0;
-  for (uint32_t leaf = zone.first_leaf; leaf < zone.first_leaf + zone.leaf_count; ++leaf) {
-    for (const NodeId node : fabric.leaves[leaf].nodes) {
-      count += state.nodes[node.value()].identity.capacity.gpus >= spec.gpus_per_node ? 1 : 0;
-    }
-  }
-  return count;
 }
 
 // Can the group ever hold this gang? Counts every node that has joined, whatever its state.
@@ -51,35 +36,24 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
   }
   const FabricGroup& group = fabric.groups[static_cast<size_t>(found)];
   const std::span<const FabricZone> group_zones(&fabric.zones[group.first_zone], group.zone_count);
-  const bool named_zone = spec.zone != "single" && spec.zone != "cross-ok";
-  if (named_zone &&
+  if (IsNamedZone(spec.zone) &&
       std::ranges::find(group_zones, spec.zone, &FabricZone::name) == group_zones.end()) {
     return Fail(ErrorCode::kNeverFits,
                 "placement.zone: there is no zone \"" + spec.zone + "\" in group " + spec.group +
                     "; known: " + Listed(group_zones) + ", single, cross-ok");
   }
+  const uint32_t limit = LargestGangEver(state, spec);
+  if (spec.nodes <= limit) {
+    return {};
+  }
   uint32_t with_too_few_gpus = 0;
-  std::vector<std::pair<std::string, uint32_t>> by_zone;
+  std::string zones;
   for (const FabricZone& zone : group_zones) {
     const uint32_t count = CountLargeEnough(state, zone, spec);
     with_too_few_gpus += zone.node_count - count;
     if (count > 0) {
-      by_zone.emplace_back(zone.name, count);
+      zones += (zones.empty() ? "" : ", ") + zone.name + " " + std::to_string(count);
     }
-  }
-  uint32_t most = 0;
-  uint32_t second = 0;  // a gang is split over two zones at most
-  std::string zones;
-  for (const auto& [zone, count] : by_zone) {
-    zones += (zones.empty() ? "" : ", ") + zone + " " + std::to_string(count);
-    if (!named_zone || zone == spec.zone) {
-      second = std::max(second, std::min(most, count));
-      most = std::max(most, count);
-    }
-  }
-  const uint32_t limit = spec.zone == "cross-ok" ? most + second : most;
-  if (spec.nodes <= limit) {
-    return {};
   }
   if (limit == 0 && with_too_few_gpus > 0) {
     return Fail(ErrorCode::kNeverFits,
@@ -88,8 +62,8 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
   }
   return Fail(ErrorCode::kNeverFits,
               "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +
-                  (named_zone ? "zone " + spec.zone
-                              : (spec.zone == "cross-ok" ? "two zones" : "one zone")) +
+                  (IsNamedZone(spec.zone) ? "zone " + spec.zone
+                                          : (spec.zone == "cross-ok" ? "two zones" : "one zone")) +
                   " of group " + spec.group + " (" + (zones.empty() ? "no nodes" : zones) +
                   "); ask for at most " + std::to_string(limit));
 }
@@ -151,18 +125,27 @@ ApplyResult On(ClusterState& state, Instant at, const JobSubmitted& event) {
   }
   RefreshFabric(state);
   TIDE_TRY(CheckEverFits(state, event.spec));
-  Job job;
-  job.id = event.job;
-  job.spec = event.spec;
-  job.user = event.user;
-  job.idempotency_key = event.idempotency_key;
-  job.submitted_at = at;
-  state.next_job_id = event.job.value() + 1;
+  TIDE_TRY(CheckDependencies(state, event.spec));
+  state.next_job_id = event.job.value() + event.spec.count;
   if (!event.idempotency_key.empty()) {
     state.job_by_key[event.idempotency_key] = event.job;
   }
-  Job& stored = state.jobs.emplace(event.job, std::move(job)).first->second;
-  EnterQueued(state, stored, at, Queued{});
+  const bool array = event.spec.count > 1;
+  if (array) {
+    AddArray(state, event.job, event.spec.count);
+  }
+  for (uint32_t index = 0; index < event.spec.count; ++index) {
+    Job job;
+    job.id = JobId(event.job.value() + index);
+    job.spec = event.spec;
+    job.user = event.user;
+    job.idempotency_key = index == 0 ? event.idempotency_key : "";
+    job.submitted_at = at;
+    job.array = array ? event.job : JobId();
+    job.array_index = index;
+    Job& stored = state.jobs.emplace_hint(state.jobs.end(), job.id, std::move(job))->second;
+    EnterQueued(state, stored, at, Queued{});
+  }
   return Applied::kChanged;
 }
 
@@ -170,6 +153,9 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kPlaced));
   const uint64_t last = job->attempts.empty() ? 0 : job->attempts.back().epoch.value();
+  if (!state.waiting.contains(job->id)) {
+    return Fail(ErrorCode::kConflict, "it waits for the end of another job");
+  }
   if (event.epoch.value() != last + 1 || !NodesAreUsable(state, *job, event.allocation)) {
     return Fail(ErrorCode::kConflict, "the placement does not match the state");
   }
@@ -180,13 +166,13 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   attempt.master_port = event.allocation.master_port;
   attempt.opportunistic = event.opportunistic;
   if (const auto& claim = std::get<Queued>(job->phase).claim) {
-    RemoveClaim(state.uses, job->id, *claim);
+    ReleaseClaim(state, job->id, *claim);
   }
   for (uint32_t task = 0; task < event.allocation.nodes.size(); ++task) {
     const NodeId node = event.allocation.nodes[task];
     attempt.tasks.emplace_back().node = node;
     Occupy(state.uses, *job, task, event.allocation);
-    state.changed.nodes.insert(node);
+    MarkNode(state, node);
   }
   state.accounts[{job->spec.project, job->user}].Change(
       ChargedGpus(job->spec), at, state.share_half_life);
@@ -194,9 +180,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   job->phase = Starting{event.allocation};
   job->state_since = at;
   job->detail.clear();
-  state.waiting.erase(job->id);
-  state.live.insert(job->id);
-  state.changed.jobs.insert(job->id);
+  MarkJob(state, job->id);
   state.changed.orders.insert(job->id);
   return Applied::kChanged;
 }
@@ -204,15 +188,15 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
 ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimMade& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   auto* queued = std::get_if<Queued>(&job->phase);
-  if (queued == nullptr || queued->claim) {
+  if (queued == nullptr || queued->claim || !state.waiting.contains(job->id)) {
     return Fail(ErrorCode::kConflict, "only a waiting job without a claim can claim nodes");
   }
   if (!CanClaim(state, event.claim)) {
     return Fail(ErrorCode::kConflict, "a node is unknown or claimed already");
   }
   queued->claim = event.claim;
-  AddClaim(state.uses, job->id, event.claim);
-  state.changed.jobs.insert(job->id);
+  KeepClaim(state, job->id, event.claim);
+  MarkJob(state, job->id);
   return Applied::kChanged;
 }
 
@@ -222,9 +206,9 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimDropped& event) {
   if (queued == nullptr || !queued->claim) {
     return Applied::kNoOp;
   }
-  RemoveClaim(state.uses, job->id, *queued->claim);
+  ReleaseClaim(state, job->id, *queued->claim);
   queued->claim.reset();
-  state.changed.jobs.insert(job->id);
+  MarkJob(state, job->id);
   return Applied::kChanged;
 }
 
@@ -244,7 +228,7 @@ ApplyResult BeginSaving(
     }
     saving->cause = order.cause;
     job.detail = detail;
-    state.changed.jobs.insert(job.id);
+    MarkJob(state, job.id);
     return Applied::kChanged;
   }
   order.allocation = *AllocationOf(job);
@@ -260,7 +244,7 @@ ApplyResult BeginSaving(
   for (Task& task : attempt.tasks) {
     task.parked_at = Instant();  // of an earlier notice that was taken back
   }
-  state.changed.jobs.insert(job.id);
+  MarkJob(state, job.id);
   state.changed.orders.insert(job.id);
   return Applied::kChanged;
 }
@@ -334,7 +318,7 @@ ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event) {
   job->attempts.back().withdrawn = true;
   job->phase = Running{*AllocationOf(*job)};
   job->state_since = at;
-  state.changed.jobs.insert(job->id);
+  MarkJob(state, job->id);
   state.changed.orders.insert(job->id);
   return Applied::kChanged;
 }
@@ -351,7 +335,7 @@ ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
       return Applied::kNoOp;
     }
     stopping->kill = true;
-    state.changed.jobs.insert(job->id);
+    MarkJob(state, job->id);
     state.changed.orders.insert(job->id);
     return Applied::kChanged;
   }

@@ -135,7 +135,7 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
       node.probation_since = Instant();
     }
   }
-  state.changed.nodes.insert(node.id);
+  MarkNode(state, node.id);
 }
 
 namespace {
@@ -157,7 +157,7 @@ void SettleNode(ClusterState& state, Node& node, Instant at) {
 
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why) {
   ++node.failed_starts;
-  state.changed.nodes.insert(node.id);
+  MarkNode(state, node.id);
   const auto next = NextNodeState(node.state, NodeEvent::kDrainRequested);
   if (node.failed_starts < kFailedStartsMax || !TakesWork(node) || !next) {
     return;
@@ -178,8 +178,7 @@ void FailOccupants(ClusterState& state, const Node& node, Instant at, const std:
 }
 
 void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
-  const std::set<JobId> live = state.live;  // resolving a job changes it
-  for (const JobId id : live) {
+  for (const JobId id : state.restless) {  // indexes change after the event
     Job& job = state.jobs.at(id);
     const auto* stopping = std::get_if<Stopping>(&job.phase);
     const std::vector<Task>& tasks = job.attempts.back().tasks;
@@ -217,7 +216,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
   state.fabric_stale = state.fabric_stale || node.identity != event.identity;
   node.identity = event.identity;
   node.lost_at = Instant();
-  state.changed.nodes.insert(node.id);
+  MarkNode(state, node.id);
   const NodeEvent arrival =
       node.state == NodeState::kJoining ? NodeEvent::kAdmitted : HeardAgain(node);
   if (const auto next = NextNodeState(node.state, arrival)) {
@@ -271,7 +270,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
     return Applied::kNoOp;
   }
   node->lost_at = at;
-  state.changed.nodes.insert(node->id);
+  MarkNode(state, node->id);
   if (const auto silent = NextNodeState(node->state, NodeEvent::kSilent)) {
     SetNodeState(state, *node, *silent, at);
   }
@@ -339,7 +338,7 @@ ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
   incident.last_seen_at = event.seen_at;
   incident.recorded_at = at;
   ++node->faults;
-  state.changed.nodes.insert(node->id);
+  MarkNode(state, node->id);
   state.changed.incidents.insert(incident.id);
   ActOnIncident(state, *node, incident, at);
   state.incidents.emplace(incident.id, std::move(incident));
@@ -351,7 +350,7 @@ ApplyResult On(ClusterState& state, Instant at, const DrainRequested& event) {
   if (node->state == NodeState::kDraining || node->state == NodeState::kDrained) {
     node->reason = event.reason;  // an operator's hold takes over from the machine's
     node->actor = event.actor;
-    state.changed.nodes.insert(node->id);
+    MarkNode(state, node->id);
     return Applied::kChanged;
   }
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kDrainRequested));

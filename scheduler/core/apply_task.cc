@@ -86,7 +86,7 @@ bool EndLeftover(ClusterState& state, const TaskReported& event) {
   if (std::erase(node.leftovers, Leftover{event.job, event.epoch, event.task}) == 0) {
     return false;
   }
-  state.changed.nodes.insert(node.id);
+  MarkNode(state, node.id);
   return true;
 }
 
@@ -99,8 +99,8 @@ void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExi
   task.exit = std::move(exit);
   task.exited_at = at;
   Vacate(state.uses, job, index, *AllocationOf(job));
-  state.changed.jobs.insert(job.id);
-  state.changed.nodes.insert(task.node);
+  MarkJob(state, job.id);
+  MarkNode(state, task.node);
   Node& node = state.nodes[task.node.value()];
   SettleNode(state, node, at);
   if (task.exit.reason == ExitReason::kNodeFault) {
@@ -136,7 +136,7 @@ ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
   if (!forward && !saving_news) {
     return Applied::kNoOp;
   }
-  state.changed.jobs.insert(job.id);
+  MarkJob(state, job.id);
   if (forward) {
     if (event.state >= TaskState::kRunning && !task.started_at.is_set() &&
         event.exit.reason != ExitReason::kStartFailed &&
@@ -145,7 +145,7 @@ ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
     }
     if (Node& node = state.nodes[task.node.value()]; node.failed_starts > 0 && Ran(event)) {
       node.failed_starts = 0;
-      state.changed.nodes.insert(node.id);
+      MarkNode(state, node.id);
     }
     if (event.state == TaskState::kExited) {
       ExitTask(state, job, event.task, at, event.exit);

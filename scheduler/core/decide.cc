@@ -6,11 +6,17 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
+#include "scheduler/core/doomed.h"
+#include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/capacity.h"
+#include "scheduler/core/policy/evidence.h"
 #include "scheduler/core/policy/order.h"
 #include "scheduler/core/policy/quota.h"
+#include "scheduler/core/policy/replacement.h"
 #include "scheduler/core/policy/runners.h"
 #include "scheduler/core/policy/victims.h"
+#include "scheduler/core/policy/waiting_classes.h"
 #include "scheduler/core/timers.h"
 
 namespace tide {
@@ -37,82 +43,124 @@ JobId BeneficiaryOf(const Job& job) {
 struct Refusal {
   std::string zone;
   uint32_t nodes = 0;
+  uint32_t gpus_per_node = 0;
   std::optional<Part> part;
+  Instant since;  // who waits longer may have more
   int64_t use = 0;
   Standing standing = Standing::kNoRow;
+  bool patient = false;  // it did not ask others of its class yet
   std::vector<Reason> reasons;
+};
+
+// What a job was told, for others of its class and shape: those of its owner, and where there are
+// no quotas those of owners who used as much.
+struct Answer {
+  uint64_t turn = 0;  // it holds in this one
+  size_t owner = 0;
+  Instant since;
+  int64_t use = 0;
+  bool patient = false;
+  ReasonList reasons;
 };
 
 // One pass over the waiting jobs. Keeps its own picture of what is taken, so that the proposals
 // of one pass never contradict each other.
 class Planner {
  public:
-  Planner(const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now)
+  Planner(const ClusterState& state, const Policy& policy, Instant now)
       : state_(state),
-        fabric_(fabric),
+        fabric_(state.fabric),
         policy_(policy),
         now_(now),
         shares_(state, policy, now),
-        quotas_(state, fabric, policy, now),
-        capacity_(state, fabric),
-        runners_(state, policy, shares_, quotas_, now) {}
+        quotas_(state, state.fabric, policy, now),
+        capacity_(state, state.fabric),
+        kept_(state),
+        evidence_(state, capacity_, now) {}
 
   Decision Run() {
-    ReadState();
-    EvacuateDrainingNodes();
-    std::map<int32_t, std::vector<const Job*>, std::greater<>> classes;
-    for (const JobId id : state_.waiting) {
-      const Job& job = state_.jobs.at(id);
-      classes[ClassOf(job)].push_back(&job);
+    for (const JobId id : state_.claiming) {
+      claims_[id] = ClaimOf(state_, id);
     }
-    for (const auto& [priority, jobs] : classes) {
-      refusals_.clear();
-      ahead_.clear();
-      WaitingOrder order(jobs, shares_);
-      while (const Job* job = order.Next()) {
-        if (Plan(*job)) {
-          order.Charge(policy_.minimum_run.millis() * ChargedGpus(job->spec));
-        }
-      }
-      if (!ahead_.empty()) {
-        decision_.wake_at = std::min(decision_.wake_at, runners_.NextChange(priority));
-      }
+    for (const auto& [keeper, nodes] : kept_.all()) {
+      capacity_.Withhold(nodes);
+    }
+    EvacuateDrainingNodes();
+    decision_.explanations.reserve(state_.waiting.size());
+    const WaitingClasses classes(state_, policy_, shares_, quotas_);
+    for (const auto& [priority, owners] : classes.all()) {
+      PlanClass(priority, owners);
     }
     LetVictimsGoOn();
-    decision_.wake_at =
-        std::min({decision_.wake_at, quotas_.NextChange(), runners_.NextDemotion()});
+    decision_.wake_at = std::min(decision_.wake_at, quotas_.NextChange());
+    if (runners_) {
+      // Else nobody waits for what runs, and in which class that stands makes no difference.
+      decision_.wake_at = std::min(decision_.wake_at, runners_->NextDemotion());
+    }
     return std::move(decision_);
   }
 
  private:
-  void ReadState() {
-    for (const JobId id : state_.waiting) {
-      const Job& job = state_.jobs.at(id);
-      if (const auto& claim = std::get<Queued>(job.phase).claim) {
-        claims_[id] = *claim;
+  void PlanClass(int32_t priority, const std::vector<OwnerJobs>& owners) {
+    refusals_.clear();
+    ahead_.clear();
+    const AfterFault after_fault(state_, owners);
+    WaitingOrder first(after_fault.owners(), shares_);
+    while (const WaitingJob* next = first.Next()) {
+      const Job& job = state_.jobs.at(next->id);
+      if (Plan(job)) {
+        first.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
       }
     }
-    for (const JobId id : state_.live) {
-      const Job& job = state_.jobs.at(id);
-      if (job.spec.nodes > 1 && fabric_.Crosses(AllocationOf(job)->nodes)) {
-        ++cross_zone_jobs_;
+    std::vector<Answer> answers(state_.queue.shapes());
+    WaitingOrder order(owners, shares_);
+    while (const WaitingJob* next = order.Next()) {
+      if (after_fault.Contains(*next)) {
+        continue;
+      }
+      Answer& answer = answers[next->shape];
+      const bool same_owner = answer.owner == order.owner();
+      const int64_t use = owners[order.owner()].use;
+      const bool patient = IsPatient(next->since);
+      if (next->plain && answer.turn == turn_ && answer.patient == patient &&
+          next->since >= answer.since &&
+          (same_owner || (policy_.quotas.empty() && use >= answer.use))) {
+        WakeAfterPatience(next->since);
+        decision_.explanations.push_back({next->id, answer.reasons});
+        continue;
+      }
+      const uint64_t turn = turn_;
+      const Job& job = state_.jobs.at(next->id);
+      if (Plan(job)) {
+        order.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
+      } else if (next->plain) {
+        answer = {
+            turn, order.owner(), next->since, use, patient, decision_.explanations.back().reasons};
       }
     }
-    for (const Node& node : state_.nodes) {
-      if (!TakesWork(node)) {
-        ++out_of_service_[node.identity.group];
-      }
+    if (!ahead_.empty()) {
+      decision_.wake_at = std::min(decision_.wake_at, runners().NextChange(priority));
+    }
+  }
+
+  [[nodiscard]] bool IsPatient(Instant since) const { return since + policy_.patience > now_; }
+
+  // Time alone lets it ask others to leave.
+  void WakeAfterPatience(Instant since) {
+    if (IsPatient(since)) {
+      decision_.wake_at = std::min(decision_.wake_at, since + policy_.patience);
     }
   }
 
   // An operator's drain asks the job on the node to save and move; a fault's drain waits for its
   // end (health.md section 2).
   void EvacuateDrainingNodes() {
-    for (const Node& node : state_.nodes) {
-      if (node.state != NodeState::kDraining || node.actor == "tide") {
+    for (size_t i = 0; i < state_.nodes.size(); ++i) {
+      if ((state_.node_flags[i] & kEvacuated) == 0) {
         continue;
       }
-      for (const Occupant& occupant : state_.uses[node.id.value()].tasks) {
+      const Node& node = state_.nodes[i];
+      for (const Occupant& occupant : state_.uses[i].tasks) {
         const Job& job = state_.jobs.at(occupant.job);
         if (!IsLeaving(job) && asked_.insert(job.id).second) {
           decision_.proposals.emplace_back(
@@ -130,7 +178,7 @@ class Planner {
     return std::min(job.spec.suspend_notice, policy_.suspend_notice_max);
   }
 
-  void Explain(const Job& job, std::vector<Reason> reasons) {
+  void Explain(const Job& job, ReasonList reasons) {
     decision_.explanations.push_back({job.id, std::move(reasons)});
   }
 
@@ -146,10 +194,17 @@ class Planner {
            (!MayGoOn(other) || BeneficiaryOf(other) == job.id || ClassOf(other) < ClassOf(job));
   }
 
-  // Healthy, not taken in this pass, not claimed by another job of its own or a higher class.
+  // For a gang of its own or a higher class, which goes on as soon as its tasks are gone.
+  [[nodiscard]] bool IsKeptFrom(const Job& job, NodeId node) const {
+    const JobId keeper = kept_.KeeperOf(node);
+    return keeper != JobId() && ClassOf(keeper) >= ClassOf(job);
+  }
+
+  // Healthy, not taken in this pass, not claimed by, or kept for, another job of its own or a
+  // higher class.
   [[nodiscard]] bool MayUse(const Job& job, NodeId node) const {
     return TakesWork(state_.nodes[node.value()]) && !capacity_.IsTaken(node) &&
-           std::ranges::none_of(ClaimantsOf(node), [&](JobId claimant) {
+           !IsKeptFrom(job, node) && std::ranges::none_of(ClaimantsOf(node), [&](JobId claimant) {
              return claimant != job.id && ClassOf(claimant) >= ClassOf(job);
            });
   }
@@ -164,14 +219,38 @@ class Planner {
     return claimants;
   }
 
-  // Idle nodes with those that only lower classes, or the job itself, have claimed.
+  [[nodiscard]] bool IsIdleFor(const Job& job, NodeId node) const {
+    return state_.uses[node.value()].idle() && MayUse(job, node) && !capacity_.IsParted(node);
+  }
+
+  // Idle nodes with those that only lower classes, or the job itself, have claimed or keep.
   [[nodiscard]] FreeNodes IdleFor(const Job& job) const {
     FreeNodes free = capacity_.idle();
-    for (const auto& [claimant, claim] : claims_) {
-      for (const NodeId node : claim.nodes) {
-        if (state_.uses[node.value()].idle() && MayUse(job, node) && !capacity_.IsParted(node)) {
+    const auto add = [&](const std::vector<NodeId>& nodes) {
+      for (const NodeId node : nodes) {
+        if (IsIdleFor(job, node)) {
           free.Add(node);
         }
+      }
+    };
+    for (const auto& [claimant, claim] : claims_) {
+      add(claim.nodes);
+    }
+    for (const auto& [keeper, nodes] : kept_.all()) {
+      if (ClassOf(keeper) < ClassOf(job)) {
+        add(nodes);
+      }
+    }
+    return free;
+  }
+
+  // What nobody has claimed; of its former nodes also those that it claims itself, or a lower
+  // class.
+  [[nodiscard]] FreeNodes UnclaimedFor(const Job& job, const PlacementRequest& request) const {
+    FreeNodes free = capacity_.idle();
+    for (const NodeId node : request.former) {
+      if (IsIdleFor(job, node)) {
+        free.Add(node);
       }
     }
     return free;
@@ -179,7 +258,7 @@ class Planner {
 
   // Claims count like jobs: nobody is asked to leave for a gang that may not start then.
   [[nodiscard]] bool MayCross(const Job& job) const {
-    uint32_t crossing = cross_zone_jobs_;
+    size_t crossing = state_.crossing.size() + started_across_;
     for (const auto& [claimant, claim] : claims_) {
       if (claimant != job.id && claim.nodes.size() > 1 && fabric_.Crosses(claim.nodes) &&
           ClassOf(claimant) >= ClassOf(job)) {
@@ -199,6 +278,7 @@ class Planner {
       for (const Task& task : job.attempts.back().tasks) {
         request.former.push_back(task.node);
       }
+      AskForReplacement(job, request);
     }
     return request;
   }
@@ -217,12 +297,12 @@ class Planner {
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
       decision_.wake_at = std::min(decision_.wake_at, queued.not_before);
-      Explain(job, {{.code = ReasonCode::kBackoff, .until = queued.not_before}});
+      Explain(job, {{{.code = ReasonCode::kBackoff, .until = queued.not_before}}});
       return false;
     }
     // A transaction that was given up frees its victims: they do not wait for what cannot start.
     if (claims_.contains(queued.after_beneficiary)) {
-      Explain(job, {{.code = ReasonCode::kPreemptYielded, .other = queued.after_beneficiary}});
+      Explain(job, {{{.code = ReasonCode::kPreemptYielded, .other = queued.after_beneficiary}}});
       return false;
     }
     if (claims_.contains(job.id) && !ClaimHolds(job)) {
@@ -237,28 +317,38 @@ class Planner {
     if (claims_.contains(job.id) && StartOnClaim(job)) {
       return true;
     }
+    WakeAfterPatience(job.state_since);
     if (const Refusal* refusal = FindRefusal(job, part, standing)) {
       ExplainWaiting(job, refusal->reasons);
       return false;
     }
     const PlacementRequest request = RequestOf(job);
-    Refusal refusal{job.spec.zone, job.spec.nodes, part, shares_.UseOf(job), standing, {}};
-    if (part ? StartPart(job, request) : StartWhole(job, request, refusal.reasons)) {
+    Refusal refusal{.zone = job.spec.zone,
+                    .nodes = job.spec.nodes,
+                    .gpus_per_node = job.spec.gpus_per_node,
+                    .part = part,
+                    .since = job.state_since,
+                    .use = shares_.UseOf(job),
+                    .standing = standing,
+                    .patient = IsPatient(job.state_since),
+                    .reasons = {}};
+    if (part ? StartPart(job, request) : StartWhole(job, request, standing, refusal.reasons)) {
       return true;
     }
     if (const auto own = claims_.find(job.id); own != claims_.end()) {
-      Explain(job, {WaitsFor(own->second)});
+      Explain(job, {{WaitsFor(own->second)}});
       return true;
     }
     if (Claim(job, part, request, standing)) {
       return true;
     }
     if (part) {
-      refusal.reasons.push_back(Fragmentation(job));
+      refusal.reasons.push_back(evidence_.Fragmentation(job));
     }
-    AddGroupReasons(job, standing, refusal.reasons);
+    evidence_.AddGroup(ContenderOf(job, standing), runners(), refusal.reasons);
     ExplainWaiting(job, refusal.reasons);
     ahead_[job.spec.group].push_back(job.id);
+    ++turn_;
     if (job.failure_restarts == 0) {
       refusals_[job.spec.group].push_back(std::move(refusal));
     }
@@ -285,17 +375,22 @@ class Planner {
       return nullptr;
     }
     const int64_t use = shares_.UseOf(job);
+    const bool patient = IsPatient(job.state_since);
     const auto found = std::ranges::find_if(it->second, [&](const Refusal& refusal) {
       return refusal.zone == job.spec.zone && refusal.part.has_value() == part.has_value() &&
              (part ? Covers(*part, *refusal.part) : job.spec.nodes >= refusal.nodes) &&
-             use >= refusal.use &&
+             use >= refusal.use && (patient || !refusal.patient) &&
+             job.state_since >= refusal.since && job.spec.gpus_per_node >= refusal.gpus_per_node &&
              (standing == Standing::kOverLimit || standing == refusal.standing);
     });
     return found == it->second.end() ? nullptr : &*found;
   }
 
   bool StartPart(const Job& job, const PlacementRequest& request) {
-    const auto placed = capacity_.PlacePart(job, request);
+    auto placed = capacity_.PlacePart(job, request);
+    if (!placed) {
+      placed = PlacePartOnKept(job, request);
+    }
     if (!placed) {
       return false;
     }
@@ -303,10 +398,34 @@ class Planner {
     return true;
   }
 
+  // On a node that is kept for a gang of a lower class.
+  [[nodiscard]] std::optional<Capacity::PartPlacement> PlacePartOnKept(
+      const Job& job, const PlacementRequest& request) {
+    for (const auto& [keeper, nodes] : kept_.all()) {
+      for (const NodeId node : nodes) {
+        if (ClassOf(keeper) >= ClassOf(job) || !IsIdleFor(job, node) ||
+            !capacity_.Suits(request, node)) {
+          continue;
+        }
+        capacity_.GiveBack(node);
+        if (const auto placed = capacity_.OnNode(job, node)) {
+          return placed;
+        }
+        capacity_.Withhold({node});
+      }
+    }
+    return std::nullopt;
+  }
+
   // What nobody has claimed comes first: the claim of a lower class is broken only for need.
-  bool StartWhole(const Job& job, const PlacementRequest& request, std::vector<Reason>& reasons) {
-    PlacementResult placement = capacity_.PlaceWhole(job, request, capacity_.idle());
-    if (placement.nodes.empty() && !claims_.empty()) {
+  bool StartWhole(const Job& job,
+                  const PlacementRequest& request,
+                  Standing standing,
+                  std::vector<Reason>& reasons) {
+    PlacementResult placement = request.after_fault
+                                    ? capacity_.PlaceWhole(job, request, UnclaimedFor(job, request))
+                                    : capacity_.PlaceWhole(job, request, capacity_.idle());
+    if (placement.nodes.empty() && !(claims_.empty() && kept_.all().empty())) {
       const FreeNodes idle = IdleFor(job);
       if (Fits(idle, request)) {
         placement = capacity_.PlaceWhole(job, request, idle);
@@ -316,78 +435,34 @@ class Planner {
       Start(job, placement.nodes, std::nullopt);
       return true;
     }
-    if (placement.cross_zone_busy) {
-      reasons.push_back({.code = ReasonCode::kCrossZoneBusy});
-    }
-    reasons.push_back({.code = ReasonCode::kZoneCapacity,
-                       .count = MostInOneZone(request),
-                       .fits_across = placement.cross_zone_would_fit});
+    evidence_.AddPlacement(
+        ContenderOf(job, standing), request, placement, CrossingJob(job), runners(), reasons);
     return false;
   }
 
-  [[nodiscard]] uint32_t MostInOneZone(const PlacementRequest& request) const {
-    uint32_t most = 0;
-    const int group = fabric_.FindGroup(request.group);
-    if (group >= 0) {
-      const FabricGroup& in = fabric_.groups[static_cast<size_t>(group)];
-      const bool named = request.zone != "single" && request.zone != "cross-ok";
-      for (uint32_t zone = in.first_zone; zone < in.first_zone + in.zone_count; ++zone) {
-        if (!named || fabric_.zones[zone].name == request.zone) {
-          most = std::max(most, capacity_.idle().CountInZone(zone));
-        }
+  // One that holds nodes of two zones, or is about to.
+  [[nodiscard]] JobId CrossingJob(const Job& job) const {
+    for (const JobId crossing : state_.crossing) {
+      return crossing;
+    }
+    for (const auto& [claimant, claim] : claims_) {
+      if (claimant != job.id && fabric_.Crosses(claim.nodes)) {
+        return claimant;
       }
     }
-    return most;
+    return {};
   }
 
-  [[nodiscard]] Reason Fragmentation(const Job& job) const {
-    Reason reason{.code = ReasonCode::kFragmented};
-    for (const Node& node : state_.nodes) {
-      if (node.identity.group != job.spec.group || !TakesWork(node)) {
-        continue;
-      }
-      if (const auto room = capacity_.Room(node.id, job.id)) {
-        reason.count += room->gpus;
-        reason.largest = std::max(reason.largest, room->gpus);
-      }
-    }
-    return reason;
+  [[nodiscard]] Contender ContenderOf(const Job& job, Standing standing) const {
+    return {&job, ClassOf(job), standing, shares_.UseOf(job), IsPatient(job.state_since)};
   }
 
-  void AddGroupReasons(const Job& job, Standing standing, std::vector<Reason>& reasons) {
-    if (fabric_.FindGroup(job.spec.group) < 0) {
-      reasons.push_back({.code = ReasonCode::kGroupUnknown});
+  // Of all live jobs; most passes do without.
+  const Runners& runners() {
+    if (!runners_) {
+      runners_.emplace(state_, policy_, shares_, quotas_, now_);
     }
-    if (const Runner* safe = SafestOfClass(job, standing)) {
-      reasons.push_back({.code = ReasonCode::kPreemptProtected,
-                         .other = safe->job->id,
-                         .until = SafeUntil(*safe, standing)});
-    }
-    if (const uint32_t count = out_of_service_[job.spec.group]; count > 0) {
-      reasons.push_back({.code = ReasonCode::kNodesUnhealthy, .count = count});
-    }
-  }
-
-  // From waiting jobs of its class that stand so to their quotas.
-  [[nodiscard]] static Instant SafeUntil(const Runner& runner, Standing standing) {
-    return standing == Standing::kWithin ? std::min(runner.safe_until, runner.reclaimed_until)
-                                         : runner.safe_until;
-  }
-
-  // A runner of its class that is safe from it for a known time.
-  [[nodiscard]] const Runner* SafestOfClass(const Job& job, Standing standing) const {
-    const Runner* safest = nullptr;
-    const int32_t priority = ClassOf(job);
-    for (const Runner& runner : runners_.all()) {
-      const Instant until = SafeUntil(runner, standing);
-      if (!runner.leaving && runner.priority == priority &&
-          runner.job->spec.group == job.spec.group && runner.job->user != job.user &&
-          until > now_ && until != Instant::Never() &&
-          (safest == nullptr || until > SafeUntil(*safest, standing))) {
-        safest = &runner;
-      }
-    }
-    return safest;
+    return *runners_;
   }
 
   void ExplainWaiting(const Job& job, std::vector<Reason> reasons) {
@@ -404,6 +479,7 @@ class Planner {
     if (!part) {
       BreakClaims(job, nodes);
     }
+    ++turn_;
     claims_.erase(job.id);  // starting ends it
     quotas_.Add(job);
     const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
@@ -416,7 +492,7 @@ class Planner {
       capacity_.TakeWhole(nodes);
     }
     if (nodes.size() > 1 && fabric_.Crosses(nodes)) {
-      ++cross_zone_jobs_;
+      ++started_across_;
     }
     decision_.proposals.emplace_back(std::move(placed));
   }
@@ -450,24 +526,24 @@ class Planner {
              const std::optional<Part>& part,
              const PlacementRequest& request,
              Standing standing) {
-    const Contender contender{&job, ClassOf(job), standing, shares_.UseOf(job)};
+    const Contender contender = ContenderOf(job, standing);
     const TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
         [&](const Runner& runner) { return LeavesFor(job, *runner.job); },
         [&](const Runner& runner) {
           // A job that keeps failing does not stop others on each retry.
           return job.failure_restarts == 0 && !asked_.contains(runner.job->id) &&
-                 runner.job->spec.group == job.spec.group && runners_.MayTake(contender, runner);
+                 runner.job->spec.group == job.spec.group && runners().MayTake(contender, runner);
         }};
-    VictimPlan plan =
-        part ? ChoosePartVictims(state_, capacity_, {job, request}, runners_, rules)
-             : ChooseVictims(state_, capacity_, {job, request}, IdleFor(job), runners_, rules);
+    VictimPlan plan = part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)
+                           : ChooseGangVictims(job, request, rules);
     if (plan.nodes.empty()) {
       return false;
     }
     const tide::Claim claim{plan.nodes, plan.victims, plan.part};
     BreakClaims(job, claim.nodes);
     claims_[job.id] = claim;
+    ++turn_;
     quotas_.Add(job);
     decision_.proposals.emplace_back(ClaimMade{job.id, claim});
     for (const JobId victim : claim.victims) {
@@ -482,8 +558,24 @@ class Planner {
                                PriorityName(contender.priority) + ")"});
     }
     KeepForClaim(job.id, claim);
-    Explain(job, {WaitsFor(claim)});
+    Explain(job, {{WaitsFor(claim)}});
     return true;
+  }
+
+  // What a fault broke is replaced in its zone, if too few are idle there.
+  [[nodiscard]] VictimPlan ChooseGangVictims(const Job& job,
+                                             const PlacementRequest& request,
+                                             const TakeRules& rules) {
+    const FreeNodes pool = IdleFor(job);
+    if (const auto zone = ZoneOfReplacement(fabric_, request)) {
+      PlacementRequest there = request;
+      there.zone = *zone;
+      VictimPlan plan = ChooseVictims(state_, capacity_, {job, there}, pool, runners(), rules);
+      if (!plan.nodes.empty()) {
+        return plan;
+      }
+    }
+    return ChooseVictims(state_, capacity_, {job, request}, pool, runners(), rules);
   }
 
   // From now on nobody else of this pass takes it.
@@ -570,6 +662,7 @@ class Planner {
     decision_.proposals.emplace_back(ClaimDropped{claimant});
     const tide::Claim claim = claims_.at(claimant);
     claims_.erase(claimant);
+    ++turn_;
     quotas_.Remove(state_.jobs.at(claimant));
     capacity_.Unclaim(claim);
   }
@@ -577,7 +670,7 @@ class Planner {
   // Victims whose nodes nobody who may have them wants any more go on, unless they wait at their
   // stop step already: its beneficiary started elsewhere, was cancelled or held, or gave up.
   void LetVictimsGoOn() {
-    for (const JobId id : state_.live) {
+    for (const JobId id : state_.restless) {
       const Job& victim = state_.jobs.at(id);
       if (MayGoOn(victim) && !IsWanted(victim)) {
         decision_.proposals.emplace_back(SuspendWithdrawn{id});
@@ -607,16 +700,18 @@ class Planner {
   Shares shares_;
   Quotas quotas_;
   Capacity capacity_;
-  Runners runners_;
+  KeptNodes kept_;
+  std::optional<Runners> runners_;
+  Evidence evidence_;
   Decision decision_;
+  uint64_t turn_ = 1;  // counts what this pass has done to the answer of a waiting job
   std::map<JobId, tide::Claim> claims_;                   // as this pass leaves them
   std::map<NodeId, JobId> made_claims_;                   // by this pass
   std::set<JobId> asked_;                                 // to leave, by this pass
   std::map<std::string, std::vector<Refusal>> refusals_;  // by group, of the class at hand
   std::map<std::string, std::vector<JobId>> ahead_;       // the same: who waits
-  std::map<std::string, uint32_t> out_of_service_;        // nodes by group
   std::map<NodeId, std::set<uint32_t>> ports_;
-  uint32_t cross_zone_jobs_ = 0;
+  size_t started_across_ = 0;  // two zones, by this pass
 };
 
 }  // namespace
@@ -624,18 +719,18 @@ class Planner {
 Decision Decide(const ClusterState& state, const Policy& policy, Instant now) {
   Decision due;
   CollectDue(state, policy, now, due);
+  CollectDoomed(state, due);
   if (!due.proposals.empty()) {
     return due;  // time changes the state first; Step decides again
   }
-  std::optional<Fabric> fresh;
-  if (state.fabric_stale) {
-    fresh = BuildFabric(state.nodes);
-  }
-  Decision decision = Planner(state, fresh ? *fresh : state.fabric, policy, now).Run();
+  TIDE_CHECK(!state.fabric_stale, "decisions follow the fabric as it is");
+  Decision decision = Planner(state, policy, now).Run();
   decision.wake_at = std::min(decision.wake_at, due.wake_at);
+  const ReasonList held({{.code = ReasonCode::kHeldUser}});
   for (const JobId id : state.held) {
-    decision.explanations.push_back({id, {{.code = ReasonCode::kHeldUser}}});
+    decision.explanations.push_back({id, held});
   }
+  ExplainBlocked(state, decision);
   return decision;
 }
 

@@ -18,10 +18,13 @@ struct Decision {
   Instant wake_at = Instant::Never();     // when time alone would change the decision
 };
 
-// Order: higher class first, then down the tree of projects who used least, then first come. Who is
+// Order: higher class first, then down the tree of projects who used least, then by the user's own
+// order and first come. Who is
 // over its quota is passed over. A waiting job takes free nodes; else nodes that policy/runners.h
 // lets it have, as a transaction: its nodes are claimed and the victims asked in one step.
-//   Cost: O(waiting × nodes) here; bounded by counts, never by elapsed time.
+//   state: its fabric is fresh (RefreshFabric).
+//   Cost: O(nodes + live + waiting), with a search for nodes, and one for victims, for each
+//   different wish that cannot be granted; bounded by counts, never by elapsed time.
 //   Source: design scheduling.md sections 2 and 3.
 [[nodiscard]] Decision Decide(const ClusterState& state, const Policy& policy, Instant now);
 

@@ -11,22 +11,14 @@ namespace {
 
 void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
   if (const auto* queued = std::get_if<Queued>(&job.phase); queued != nullptr && queued->claim) {
-    RemoveClaim(state.uses, job.id, *queued->claim);
+    ReleaseClaim(state, job.id, *queued->claim);
   }
+  RemoveDependent(state, job);
   job.phase = std::move(phase);
+  AddDependent(state, job);
   job.state_since = at;
-  state.changed.jobs.insert(job.id);
+  MarkJob(state, job.id);
   state.changed.orders.insert(job.id);
-  const auto set_member = [&](std::set<JobId>& set, bool member) {
-    if (member) {
-      set.insert(job.id);
-    } else {
-      set.erase(job.id);
-    }
-  };
-  set_member(state.waiting, StateOf(job) == JobState::kQueued);
-  set_member(state.live, AllocationOf(job) != nullptr);
-  set_member(state.held, StateOf(job) == JobState::kHeld);
 }
 
 // Closes the attempt: every task of it is gone.
@@ -197,11 +189,13 @@ void EnterHeld(ClusterState& state, Job& job, Instant at, StartReason next_start
 
 void EnterFinished(ClusterState& state, Job& job, Instant at, Finished finished) {
   ChangePhase(state, job, at, finished);
+  state.run_history.Add(job, at);
+  SettleDependents(state, job, at);
 }
 
 void EnterStopping(
     ClusterState& state, Job& job, Instant at, StopCause cause, const std::string& detail) {
-  state.changed.jobs.insert(job.id);
+  MarkJob(state, job.id);
   if (auto* stopping = std::get_if<Stopping>(&job.phase)) {
     if (cause > stopping->cause) {
       state.changed.orders.insert(job.id);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "common/base/prng.h"
+#include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/job_class.h"
 #include "scheduler/core/testing/compare.h"
 #include "scheduler/core/testing/world.h"
@@ -30,16 +31,20 @@ Cluster RandomCluster(Prng& prng) {
 
 class RandomWorld : public World {
  public:
+  size_t in_class = 0;    // suspensions for others of the same class
   size_t over_quota = 0;  // decisions in which a job waited for its quota
 
   explicit RandomWorld(Prng& prng) : World(RandomCluster(prng)), prng_(prng) {
     if (prng_.Below(2) == 0) {
       LimitRandomly();
     }
+    if (prng_.Below(2) == 0) {
+      ShareOften();
+    }
   }
 
   void Act() {
-    switch (prng_.Below(24)) {
+    switch (prng_.Below(25)) {
       case 0:
       case 1:
       case 2:
@@ -88,6 +93,9 @@ class RandomWorld : public World {
       case 18:
         PassTime();
         break;
+      case 19:
+        Checked({JobMoved{AnyWaiting(), prng_.Below(2) == 0 ? JobId() : AnyWaiting(), "ada"}});
+        break;
       default:
         Deliver();
         break;
@@ -127,7 +135,24 @@ class RandomWorld : public World {
 
  private:
   JobId AnyJob() { return JobId(1 + prng_.Below(state.next_job_id)); }
+  JobId AnyWaiting() {
+    if (state.waiting.empty() || prng_.Below(8) == 0) {
+      return AnyJob();
+    }
+    const auto chosen = static_cast<int64_t>(prng_.Below(state.waiting.size()));
+    return *std::next(state.waiting.begin(), chosen);
+  }
   NodeId AnyNode() { return NodeId(static_cast<uint32_t>(prng_.Below(state.nodes.size()))); }
+
+  // Turns inside a class, in worlds that last less than an hour.
+  void ShareOften() {
+    policy.minimum_run = Duration::Seconds(60);
+    policy.assumed_cost = Duration::Seconds(1);
+    policy.patience = Duration::Seconds(30);
+    policy.overtaken_wait = Duration::Minutes(2);
+    policy.share_lead = Duration::Seconds(60);
+    policy.share_margin = 2;
+  }
 
   // No row is below the largest job, so that every job finishes.
   void LimitRandomly() {
@@ -195,12 +220,18 @@ class RandomWorld : public World {
     REQUIRE(asked <= asking);
     if (asked == asking) {
       const Attempt& attempt = victim.attempts.back();
+      ++in_class;
+      const auto& queued = std::get<Queued>(beneficiary.phase);
+      const bool waited = queued.next_start == StartReason::kFault ||
+                          beneficiary.state_since + policy.overtaken_wait <= now;
       const bool overtook =
-          attempt.opportunistic && attempt.placed_at + policy.opportunistic_run <= now;
+          attempt.opportunistic && attempt.placed_at + policy.minimum_run <= now && waited;
       const bool others = std::tie(victim.user, victim.spec.project) !=
                           std::tie(beneficiary.user, beneficiary.spec.project);
-      const bool had_its_time =
-          attempt.running_at.is_set() && others && attempt.running_at + policy.minimum_run <= now;
+      const bool patient = beneficiary.state_since + policy.patience > now;
+      const bool had_its_time = attempt.running_at.is_set() && others &&
+                                attempt.running_at + policy.minimum_run <= now &&
+                                (!policy.quotas.empty() || !patient);
       REQUIRE((overtook || had_its_time));
     }
   }
@@ -218,6 +249,21 @@ class RandomWorld : public World {
              again.explanations == last.explanations && again.wake_at == last.wake_at));
     RebuildDerived(twin);
     REQUIRE(Difference(state, twin).empty());
+    CheckSharedAnswers();
+  }
+
+  // A job is told what others like it were told, without a search of its own. With one it would
+  // be told the same.
+  void CheckSharedAnswers() {
+    ClusterState twin = state;
+    for (const JobId id : twin.waiting) {
+      auto& queued = std::get<Queued>(twin.jobs.at(id).phase);
+      queued.not_before = std::max(queued.not_before, Instant::FromUnixNanos(1));  // long over
+    }
+    RebuildIndexes(twin);
+    const Decision searched = Decide(twin, policy, now);
+    REQUIRE(searched.proposals.empty());
+    REQUIRE(searched.explanations == last.explanations);
   }
 
   void CheckExplained() {
@@ -252,6 +298,16 @@ class RandomWorld : public World {
       job.Nodes(1).Gpus(static_cast<uint32_t>(1 + prng_.Below(8)));
     }
     job.RetryFailure(static_cast<uint32_t>(prng_.Below(3)), Duration::Seconds(20));
+    for (uint64_t i = prng_.Below(4) == 0 ? 1 + prng_.Below(2) : 0; i > 0; --i) {
+      const auto on = static_cast<AfterOutcome>(prng_.Below(3));
+      const JobId awaited = AnyJob();
+      const Job* known = state.FindJob(awaited);
+      const bool array = known != nullptr && known->array != JobId() && prng_.Below(2) == 0;
+      array ? job.AfterAll(known->array, on) : job.After(awaited, on);
+    }
+    if (prng_.Below(6) == 0) {
+      job.Count(static_cast<uint32_t>(2 + prng_.Below(3)));
+    }
     if (prng_.Below(8) == 0) {
       job.MaxRuntime(Duration::Minutes(30));
     }
@@ -390,7 +446,12 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   size_t jobs = 0;
   size_t claims = 0;
   size_t withdrawals = 0;
+  size_t after_others = 0;
+  size_t arrays = 0;
+  size_t doomed = 0;
+  size_t moved = 0;
   size_t over_quota = 0;
+  size_t in_class = 0;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     Prng prng(seed);
     RandomWorld world(prng);
@@ -409,8 +470,14 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
     REQUIRE(world.AllFinished());
     jobs += world.state.jobs.size();
     over_quota += world.over_quota;
+    in_class += world.in_class;
     for (const Event& each : world.log) {
       claims += std::holds_alternative<ClaimMade>(each.body) ? 1 : 0;
+      moved += std::holds_alternative<JobMoved>(each.body) ? 1 : 0;
+      doomed += std::holds_alternative<DependencyFailed>(each.body) ? 1 : 0;
+      const auto* submitted = std::get_if<JobSubmitted>(&each.body);
+      arrays += submitted != nullptr && submitted->spec.count > 1 ? 1 : 0;
+      after_others += submitted != nullptr && !submitted->spec.after.empty() ? 1 : 0;
       withdrawals += std::holds_alternative<SuspendWithdrawn>(each.body) ? 1 : 0;
     }
   }
@@ -419,6 +486,11 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   CHECK(claims > seeds);
   CHECK(withdrawals > 0);
   CHECK(over_quota > seeds);
+  CHECK(in_class > seeds / 4);
+  CHECK(after_others > seeds);
+  CHECK(arrays > seeds);
+  CHECK(doomed > seeds / 4);
+  CHECK(moved > seeds / 4);
 }
 
 }  // namespace tide::testing

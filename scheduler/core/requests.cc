@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/core/fsm/job_fsm.h"
+
 namespace tide {
 
 Result<std::vector<EventBody>> MakeSubmit(BatchContext& context,
@@ -27,9 +29,48 @@ Result<std::vector<EventBody>> MakeSubmit(BatchContext& context,
       return Fail(ErrorCode::kUnavailable, "the same submission is under way; try again");
     }
   }
-  reply.job = context.NextJob();
+  if (spec.count == 0 || spec.count > kArrayCountMax) {  // before ids are given for it
+    return Fail(ErrorCode::kInvalidArgument,
+                "count must be from 1 to " + std::to_string(kArrayCountMax));
+  }
+  reply.job = context.NextJob(spec.count);
   return std::vector<EventBody>{JobSubmitted{reply.job, spec, user, scoped_key}};
 }
+
+namespace {
+
+EventBody MakeEvent(const Job& job, const JobOrder& order, Instant now, const Policy& policy) {
+  switch (order.verb) {
+    case JobVerb::kSuspend: {
+      const Duration asked = order.notice.nanos() > 0 ? order.notice : job.spec.suspend_notice;
+      const Instant deadline = now + std::min(asked, policy.suspend_notice_max);
+      return HoldRequested{job.id, deadline, order.actor, order.reason};
+    }
+    case JobVerb::kResume:
+      return ReleaseRequested{job.id, order.actor};
+    case JobVerb::kCancel:
+      return CancelRequested{job.id, order.actor, order.reason};
+    case JobVerb::kMove:
+      break;
+  }
+  return JobMoved{job.id, order.before, order.actor};
+}
+
+bool IsLegal(JobState state, JobVerb verb) {
+  switch (verb) {
+    case JobVerb::kSuspend:
+      return NextJobState(state, JobEvent::kHoldRequested).has_value();
+    case JobVerb::kResume:
+      return NextJobState(state, JobEvent::kReleaseRequested).has_value();
+    case JobVerb::kCancel:
+      return NextJobState(state, JobEvent::kCancelRequested).has_value();
+    case JobVerb::kMove:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
 
 Result<std::vector<EventBody>> MakeJobOrder(const BatchContext& context,
                                             const JobOrder& order,
@@ -39,18 +80,27 @@ Result<std::vector<EventBody>> MakeJobOrder(const BatchContext& context,
     return Fail(ErrorCode::kNotFound,
                 FormatJobName(order.job.value()) + ": no such job; see `tide ps --all`");
   }
-  switch (order.verb) {
-    case JobVerb::kSuspend: {
-      const Duration asked = order.notice.nanos() > 0 ? order.notice : job->spec.suspend_notice;
-      const Instant deadline = context.now() + std::min(asked, policy.suspend_notice_max);
-      return std::vector<EventBody>{HoldRequested{order.job, deadline, order.actor, order.reason}};
-    }
-    case JobVerb::kResume:
-      return std::vector<EventBody>{ReleaseRequested{order.job, order.actor}};
-    case JobVerb::kCancel:
-      return std::vector<EventBody>{CancelRequested{order.job, order.actor, order.reason}};
+  if (order.count <= 1) {
+    return std::vector<EventBody>{MakeEvent(*job, order, context.now(), policy)};
   }
-  return Fail(ErrorCode::kInvalidArgument, "unknown verb");
+  if (job->array == JobId() || order.count > job->spec.count - job->array_index) {
+    return Fail(ErrorCode::kNotFound,
+                FormatJobName(order.job.value()) + " is not followed by " +
+                    std::to_string(order.count - 1) + " elements of its array");
+  }
+  std::vector<EventBody> events;
+  for (uint32_t i = 0; i < order.count; ++i) {
+    const Job* element = context.state().FindJob(JobId(order.job.value() + i));
+    if (element != nullptr && IsLegal(StateOf(*element), order.verb)) {
+      events.push_back(MakeEvent(*element, order, context.now(), policy));
+    }
+  }
+  if (events.empty()) {
+    return Fail(ErrorCode::kConflict,
+                "none of these " + std::to_string(order.count) +
+                    " elements is in a state for this; see `tide ps --expand`");
+  }
+  return events;
 }
 
 Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const NodeOrder& order) {

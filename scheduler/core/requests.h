@@ -15,15 +15,20 @@ namespace tide {
 enum class JobVerb {
   kSuspend,
   kResume,
-  kCancel
+  kCancel,
+  kMove
 };
 struct JobOrder {
   JobId job;
   JobVerb verb = JobVerb::kSuspend;
   std::string actor;
   std::string reason;
-  Duration notice;  // zero = the job's own
+  Duration notice;     // suspend: zero = the job's own
+  JobId before = {};   // move: 0 = to the front
+  uint32_t count = 1;  // not move: more = so many elements of one array, from `job` on
 };
+// Of several elements those are left out for which the order means nothing, such as those that have
+// ended. Errors: kNotFound; kConflict where none is left.
 [[nodiscard]] Result<std::vector<EventBody>> MakeJobOrder(const BatchContext& context,
                                                           const JobOrder& order,
                                                           const Policy& policy);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/core/lease.h"
+#include "scheduler/core/model/index.h"
 
 namespace tide {
 namespace {
@@ -70,11 +71,13 @@ class Timers {
 
 void CollectDue(const ClusterState& state, const Policy& policy, Instant now, Decision& decision) {
   Timers timers(policy, state.led_since, now, decision);
-  for (const JobId id : state.live) {
+  for (const JobId id : state.restless) {
     timers.Job(state.jobs.at(id));
   }
-  for (const Node& node : state.nodes) {
-    timers.Node(node, !state.uses[node.id.value()].idle());
+  for (size_t i = 0; i < state.nodes.size(); ++i) {
+    if ((state.node_flags[i] & kTimed) != 0) {
+      timers.Node(state.nodes[i], !state.uses[i].idle());
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler/core/step.h"
@@ -30,7 +31,10 @@ class BatchContext {
   BatchContext(const ClusterState& state, Instant now) : state_(state), now_(now) {}
   [[nodiscard]] const ClusterState& state() const { return state_; }
   [[nodiscard]] Instant now() const { return now_; }  // loop time
-  [[nodiscard]] JobId NextJob() { return JobId(state_.next_job_id + jobs_given_++); }
+  // The first of `count` ids in a row.
+  [[nodiscard]] JobId NextJob(uint32_t count = 1) {
+    return JobId(state_.next_job_id + std::exchange(jobs_given_, jobs_given_ + count));
+  }
   // The id of the node with this name; a new one for a new name.
   [[nodiscard]] NodeId NodeFor(const std::string& name);
   // False when this batch submits under the same key already.

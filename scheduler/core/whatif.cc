@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "scheduler/core/policy/estimate.h"
+#include "scheduler/core/policy/estimate_text.h"
 #include "scheduler/core/policy/quota.h"
 #include "scheduler/core/policy/reasons.h"
 #include "scheduler/core/step.h"
@@ -100,7 +102,9 @@ Result<JobPlan> PlanJob(ClusterState copy,
                         const std::string& user,
                         Instant now) {
   const JobId id(copy.next_job_id);
-  const Event submitted{now, JobSubmitted{id, spec, user, ""}};
+  JobSpec first = spec;
+  first.count = 1;  // of an array: its elements are alike, and submitted one after the other
+  const Event submitted{now, JobSubmitted{id, std::move(first), user, ""}};
   const StepResult step = Step(copy, {&submitted, 1}, policy, now);
   TIDE_TRY(step.results.front());
   const Job& job = copy.jobs.at(id);
@@ -125,6 +129,11 @@ Result<JobPlan> PlanJob(ClusterState copy,
       }
     }
     FillReasons(step, job, plan);
+    for (const StartEstimate& estimate : EstimateStarts(copy, copy.fabric, policy, now)) {
+      if (estimate.job == id) {
+        plan.estimate = DescribeEstimate(estimate);
+      }
+    }
   }
   plan.hash = HashOf(plan);
   return plan;

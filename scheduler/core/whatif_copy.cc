@@ -33,7 +33,9 @@ JobSpec CopySpec(const JobSpec& spec) {
                                 max_runtime,
                                 env,
                                 labels,
-                                mounts] = spec;
+                                mounts,
+                                after,
+                                count] = spec;
   return {name,
           project,
           "",
@@ -56,7 +58,9 @@ JobSpec CopySpec(const JobSpec& spec) {
           max_runtime,
           {},
           {},
-          {}};
+          {},
+          {},
+          count};
 }
 
 Attempt WithoutTasks(const Attempt& attempt) {
@@ -108,7 +112,10 @@ Job CopyJob(const Job& job) {
                                 failure_restarts,
                                 run_time,
                                 detail,
-                                avoid] = job;
+                                avoid,
+                                queue_rank,
+                                array,
+                                array_index] = job;
   std::vector<Attempt> lean;
   lean.reserve(attempts.size());
   for (const Attempt& attempt : attempts) {
@@ -128,7 +135,10 @@ Job CopyJob(const Job& job) {
           failure_restarts,
           run_time,
           detail,
-          avoid};
+          avoid,
+          queue_rank,
+          array,
+          array_index};
 }
 
 NodeIdentity CopyIdentity(const NodeIdentity& identity) {
@@ -178,9 +188,23 @@ Node CopyNode(const Node& node) {
           leftovers};
 }
 
+// What the job in question waits for. All that is asked of it is how it ended, if it has: what is
+// not in the copy already, and has not, does not end there either.
+void CopyAwaited(const ClusterState& from, JobId id, ClusterState& copy) {
+  const Job* job = from.FindJob(id);
+  if (job == nullptr || copy.jobs.contains(id)) {
+    return;
+  }
+  Job& lean = copy.jobs.emplace(id, CopyJob(*job)).first->second;
+  if (StateOf(lean) != JobState::kFinished) {
+    lean.phase = Held{};
+    copy.held.insert(id);
+  }
+}
+
 }  // namespace
 
-ClusterState CopyForPlan(const ClusterState& from) {
+ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> after) {
   [[maybe_unused]] const auto& [jobs,
                                 nodes,
                                 incidents,
@@ -189,11 +213,20 @@ ClusterState CopyForPlan(const ClusterState& from) {
                                 uses,
                                 node_by_name,
                                 job_by_key,
+                                dependencies,
                                 waiting,
+                                queue,
+                                claiming,
                                 live,
+                                crossing,
+                                restless,
                                 held,
+                                node_flags,
+                                touched_jobs,
+                                touched_nodes,
                                 accounts,
                                 share_half_life,
+                                run_history,
                                 fabric,
                                 fabric_stale,
                                 led_since,
@@ -209,15 +242,28 @@ ClusterState CopyForPlan(const ClusterState& from) {
   for (; next != live.end(); ++next) {
     copy.jobs.emplace_hint(copy.jobs.end(), *next, CopyJob(jobs.at(*next)));
   }
+  for (const Dependency& dependency : after) {
+    CopyAwaited(from, dependency.job, copy);
+    if (const auto array = dependencies.arrays.find(dependency.job);
+        array != dependencies.arrays.end()) {
+      copy.dependencies.arrays.insert(*array);
+    }
+  }
   copy.nodes.reserve(nodes.size());
   std::ranges::transform(nodes, std::back_inserter(copy.nodes), CopyNode);
   copy.next_job_id = next_job_id;
   copy.next_incident_id = next_incident_id;
   copy.uses = uses;
   copy.waiting = waiting;
+  copy.queue = queue;
+  copy.claiming = claiming;
   copy.live = live;
+  copy.crossing = crossing;
+  copy.restless = restless;
+  copy.node_flags = node_flags;
   copy.accounts = accounts;
   copy.share_half_life = share_half_life;
+  copy.run_history = run_history;
   copy.fabric = fabric;
   copy.fabric_stale = fabric_stale;
   copy.led_since = led_since;

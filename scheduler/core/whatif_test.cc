@@ -90,6 +90,10 @@ TEST_CASE("a plan gives every reason of a job that would wait, as if it waited")
   const auto plan = Ask(world, AJob().Nodes(2).Priority(10));
   REQUIRE(plan);
   CHECK(plan->verdict == PlanVerdict::kQueues);
+  REQUIRE(plan->estimate);
+  CHECK(plan->estimate->earliest > world.now);
+  CHECK(plan->estimate->latest >= plan->estimate->likely);
+  CHECK(plan->estimate->basis == "from 1 job ahead");
   CHECK(plan->layout.empty());
   const JobId job = world.Submit(AJob().Nodes(2).Priority(10));
   CHECK(Codes(*plan) == world.Why(job));

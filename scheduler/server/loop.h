@@ -55,6 +55,8 @@ class Loop : private TurnHost {
   void Run();
   std::deque<Request> TakeBatch();
   void Turn(const std::deque<Request>& batch);
+  // Start estimates for who waits, when the last ones are old enough.
+  void Estimate();
   Instant Now();
 
   // --- TurnHost ---
@@ -74,6 +76,7 @@ class Loop : private TurnHost {
   const Term term_;
   LoopClock clock_{SystemNow(), config_.boot_clock()};
   Instant wake_at_ = Instant::Never();
+  Instant estimate_at_;                      // not before
   std::atomic<int64_t> lease_until_ns_ = 0;  // of boot_clock
 
   Mutex mutex_;

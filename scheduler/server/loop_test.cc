@@ -167,5 +167,25 @@ TEST_CASE("many threads submit; every job is made once and answered once") {
   CHECK(world.view().Since(0).jobs_size() == kThreads * kEach);
 }
 
+TEST_CASE("who waits is told when it will start, or why nobody knows") {
+  ServerWorld world;
+  (void)world.Join(TwoNodes()[0]);
+  REQUIRE(world.Submit(AJob().MaxRuntime(Duration::Minutes(60)).Spec()).status);
+  REQUIRE(world.Submit(AJob().Spec()).status);
+  const auto estimate = [&] {
+    const tide::v1::ViewDelta all = world.view().Since(0);
+    for (const tide::v1::Job& job : all.jobs()) {
+      if (job.id() == 2) {
+        return job.estimate();
+      }
+    }
+    return tide::v1::StartEstimate();
+  };
+  REQUIRE(Eventually([&] { return estimate().likely() != 0; }));
+  CHECK(estimate().basis() == "from 1 max_runtime");
+  CHECK(estimate().earliest() <= estimate().likely());
+  CHECK(estimate().likely() <= estimate().latest());
+}
+
 }  // namespace
 }  // namespace tide

@@ -66,8 +66,8 @@ Result<JobPlan> PlanWorker::Plan(const Question& question) {
   std::future<Snapshot> snapshot = taken.get_future();
   Request copy;
   // The copy is what it asks of the loop, not an event: nothing is logged or committed for it.
-  copy.make = [&taken](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
-    taken.set_value({CopyForPlan(batch.state()), batch.now()});
+  copy.make = [&taken, &question](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
+    taken.set_value({CopyForPlan(batch.state(), question.spec.after), batch.now()});
     return std::vector<EventBody>{};
   };
   copy.done = [](const Reply&) {};

@@ -164,6 +164,7 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
                                        tide::v1::MutationResponse* response) override {
     JobOrder order;
     order.job = JobId(request->job_id());
+    order.count = std::clamp(request->count(), 1U, kArrayCountMax);
     order.actor = request->actor();
     order.reason = request->reason();
     order.notice =
@@ -172,6 +173,9 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
       order.verb = JobVerb::kResume;
     } else if (request->verb() == tide::v1::JOB_VERB_CANCEL) {
       order.verb = JobVerb::kCancel;
+    } else if (request->verb() == tide::v1::JOB_VERB_MOVE) {
+      order.verb = JobVerb::kMove;
+      order.before = JobId(request->before());
     } else if (request->verb() != tide::v1::JOB_VERB_SUSPEND) {
       return Refuse(context, {ErrorCode::kInvalidArgument, "unknown verb for a job"});
     }

@@ -4,13 +4,15 @@
 #include <cmath>
 #include <utility>
 
+#include "proto/wire/plan.h"
 #include "proto/wire/state.h"
+#include "scheduler/core/policy/estimate_text.h"
 #include "scheduler/core/policy/reasons.h"
 
 namespace tide {
 namespace {
 
-void FillReasons(const Job& job, const std::vector<Reason>& reasons, tide::v1::Job& message) {
+void FillReasons(const Job& job, const ReasonList& reasons, tide::v1::Job& message) {
   message.clear_reasons();
   for (const Reason& reason : reasons) {
     const ReasonText text = DescribeReason(job, reason);
@@ -25,6 +27,19 @@ void FillReasons(const Job& job, const std::vector<Reason>& reasons, tide::v1::J
 bool HoldsNodes(tide::v1::JobState state) {
   return state == tide::v1::JOB_STATE_STARTING || state == tide::v1::JOB_STATE_RUNNING ||
          state == tide::v1::JOB_STATE_SAVING || state == tide::v1::JOB_STATE_STOPPING;
+}
+
+// Worth showing anew: by a tenth of what is left to wait, or by half a minute.
+bool Moved(Instant shown, Instant next, Instant now) {
+  constexpr Duration kLeast = Duration::Seconds(30);
+  const Duration left = next - now;
+  const Duration off = std::max(shown, next) - std::min(shown, next);
+  return off > std::max(kLeast, Duration::Nanos(left.nanos() / 10));
+}
+
+bool Moved(const StartEstimate& shown, const StartEstimate& next, Instant now) {
+  return shown.none != next.none || Moved(shown.earliest, next.earliest, now) ||
+         Moved(shown.likely, next.likely, now) || Moved(shown.latest, next.latest, now);
 }
 
 }  // namespace
@@ -65,9 +80,16 @@ void ViewHub::PutJob(const ClusterState& state, const Job& job) {
   if (StateOf(job) == JobState::kFinished) {
     progress_.erase(job.id);
   }
-  const auto reasons = reasons_.find(job.id);
-  if (reasons != reasons_.end()) {
-    FillReasons(job, reasons->second, *message);
+  const auto waits = std::ranges::lower_bound(reasons_, job.id, {}, &Explanation::job);
+  if (waits != reasons_.end() && waits->job == job.id) {
+    FillReasons(job, waits->reasons, *message);
+  }
+  if (const auto estimate = estimates_.find(job.id); estimate != estimates_.end()) {
+    if (StateOf(job) == JobState::kQueued || StateOf(job) == JobState::kHeld) {
+      *message->mutable_estimate() = wire::ToProto(DescribeEstimate(estimate->second));
+    } else {
+      estimates_.erase(estimate);
+    }
   }
   Put({Kind::kJob, job.id.value()}, {0, std::move(message), nullptr, nullptr});
 }
@@ -78,33 +100,32 @@ void ViewHub::PutNode(const ClusterState& state, const Node& node) {
   Put({Kind::kNode, node.id.value()}, {0, nullptr, std::move(message), nullptr});
 }
 
-void ViewHub::PutReasons(const ClusterState& state, const std::vector<Explanation>& explanations) {
-  std::map<JobId, std::vector<Reason>> next;
-  for (const Explanation& explanation : explanations) {
-    next[explanation.job] = explanation.reasons;
+void ViewHub::PutReasonsOf(const Job& job, const ReasonList& reasons) {
+  const auto it = entries_.find({Kind::kJob, job.id.value()});
+  if (it != entries_.end()) {
+    auto message = std::make_shared<tide::v1::Job>(*it->second.job);
+    FillReasons(job, reasons, *message);
+    Put(it->first, {0, std::move(message), nullptr, nullptr});
   }
-  std::vector<JobId> touched;
-  for (const auto& [job, reasons] : next) {
-    const auto it = reasons_.find(job);
-    if (it == reasons_.end() || it->second != reasons) {
-      touched.push_back(job);
-    }
-  }
+}
+
+void ViewHub::PutReasons(const ClusterState& state, std::vector<Explanation> explanations) {
+  std::ranges::sort(explanations, {}, &Explanation::job);
+  const std::vector<Explanation> before = std::exchange(reasons_, std::move(explanations));
+  auto old = before.begin();
   for (const auto& [job, reasons] : reasons_) {
-    if (!next.contains(job)) {
-      touched.push_back(job);
+    for (; old != before.end() && old->job < job; ++old) {
+      PutReasonsOf(state.jobs.at(old->job), {});  // waits no more
     }
-  }
-  reasons_ = std::move(next);
-  for (const JobId job : touched) {
-    const auto it = entries_.find({Kind::kJob, job.value()});
-    if (it != entries_.end()) {
-      auto message = std::make_shared<tide::v1::Job>(*it->second.job);
-      FillReasons(state.jobs.at(job), reasons_[job], *message);
-      Put(it->first, {0, std::move(message), nullptr, nullptr});
+    const bool waited = old != before.end() && old->job == job;
+    if (!waited || old->reasons != reasons) {
+      PutReasonsOf(state.jobs.at(job), reasons);
     }
+    old += waited ? 1 : 0;
   }
-  std::erase_if(reasons_, [](const auto& entry) { return entry.second.empty(); });
+  for (; old != before.end(); ++old) {
+    PutReasonsOf(state.jobs.at(old->job), {});
+  }
 }
 
 uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Term term) {
@@ -144,6 +165,34 @@ uint64_t ViewHub::PublishAll(const ClusterState& state, Term term) {
     everything.changed.incidents.insert(id);
   }
   return Publish(state, everything, term);
+}
+
+void ViewHub::PublishEstimates(const std::vector<StartEstimate>& estimates, Instant now) {
+  bool news = false;
+  {
+    const MutexLock lock(mutex_);
+    // What is asked no more waits no more, or for another job: what it was told is not true then.
+    std::erase_if(estimates_, [&](const auto& shown) {
+      return !std::ranges::binary_search(estimates, shown.first, {}, &StartEstimate::job);
+    });
+    for (const StartEstimate& estimate : estimates) {
+      const auto [shown, fresh] = estimates_.try_emplace(estimate.job, estimate);
+      if (!fresh && !Moved(shown->second, estimate, now)) {
+        continue;
+      }
+      shown->second = estimate;
+      const auto entry = entries_.find({Kind::kJob, estimate.job.value()});
+      if (entry != entries_.end()) {
+        auto message = std::make_shared<tide::v1::Job>(*entry->second.job);
+        *message->mutable_estimate() = wire::ToProto(DescribeEstimate(estimate));
+        Put(entry->first, {0, std::move(message), nullptr, nullptr});
+        news = true;
+      }
+    }
+  }
+  if (news) {
+    Notify();
+  }
 }
 
 void ViewHub::SetConnected(NodeId node, uint64_t stream, bool connected) {

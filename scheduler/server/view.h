@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "scheduler/core/model/start_estimate.h"
 #include "scheduler/core/step.h"
 #include "tide/v1/scheduler.pb.h"
 
@@ -35,6 +36,11 @@ class ViewHub {
   // stream: rises with each stream of an agent; the end of an older one changes nothing.
   void SetConnected(NodeId node, uint64_t stream, bool connected);
   void SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress);
+
+  // When waiting jobs will start. What has moved little since it was last shown is not shown again,
+  // so that a long queue is not sent to every watcher each time.
+  //   now: loop time. Loop thread only.
+  void PublishEstimates(const std::vector<StartEstimate>& estimates, Instant now);
 
   // What changed after `rev`; rev = 0 gives everything with reset = true.
   [[nodiscard]] tide::v1::ViewDelta Since(uint64_t rev);
@@ -63,7 +69,8 @@ class ViewHub {
   void Put(const Key& key, Entry entry) TIDE_REQUIRES(mutex_);
   void PutJob(const ClusterState& state, const Job& job) TIDE_REQUIRES(mutex_);
   void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
-  void PutReasons(const ClusterState& state, const std::vector<Explanation>& explanations)
+  void PutReasonsOf(const Job& job, const ReasonList& reasons) TIDE_REQUIRES(mutex_);
+  void PutReasons(const ClusterState& state, std::vector<Explanation> explanations)
       TIDE_REQUIRES(mutex_);
   void FillLive(tide::v1::Job& job) TIDE_REQUIRES(mutex_);
   void Notify();
@@ -83,7 +90,8 @@ class ViewHub {
     std::map<uint32_t, TaskProgress> tasks;
   };
   std::map<JobId, JobProgress> progress_ TIDE_GUARDED_BY(mutex_);  // of live jobs
-  std::map<JobId, std::vector<Reason>> reasons_ TIDE_GUARDED_BY(mutex_);
+  std::vector<Explanation> reasons_ TIDE_GUARDED_BY(mutex_);
+  std::map<JobId, StartEstimate> estimates_ TIDE_GUARDED_BY(mutex_);  // as shown
   std::map<uint64_t, Listener> listeners_ TIDE_GUARDED_BY(mutex_);
   uint64_t next_listener_ TIDE_GUARDED_BY(mutex_) = 1;
 };

@@ -175,5 +175,32 @@ TEST_CASE("readers follow while the loop and heartbeats write") {
   CHECK(p.JobNow(job).step() == 299);
 }
 
+TEST_CASE("an estimate is shown, and again only when it has moved; it goes when the job starts") {
+  Published p(Cluster().Leaf(1));
+  const JobId first = p.world.Submit(AJob());
+  const JobId next = p.world.Submit(AJob());
+  p.view.PublishAll(p.world.state, kTerm);
+  const Instant now = p.world.now;
+  StartEstimate estimate;
+  estimate.job = next;
+  estimate.earliest = now + Duration::Minutes(5);
+  estimate.likely = now + Duration::Minutes(10);
+  estimate.latest = now + Duration::Minutes(60);
+  estimate.basis.limits = 1;
+  p.view.PublishEstimates({estimate}, now);
+  CHECK(p.JobNow(next).estimate().likely() == estimate.likely.unix_nanos());
+  CHECK(p.JobNow(next).estimate().basis() == "from 1 max_runtime");
+  const uint64_t rev = p.view.Since(0).rev();
+  estimate.latest = now + Duration::Minutes(62);
+  p.view.PublishEstimates({estimate}, now);
+  CHECK(p.view.Since(0).rev() == rev);
+  estimate.latest = now + Duration::Minutes(90);
+  p.view.PublishEstimates({estimate}, now);
+  CHECK(p.view.Since(rev).jobs_size() == 1);
+  p.world.Finish(first);
+  p.view.PublishAll(p.world.state, kTerm);
+  CHECK_FALSE(p.JobNow(next).has_estimate());
+}
+
 }  // namespace
 }  // namespace tide

@@ -98,6 +98,7 @@ void CheckEventsCovered(std::index_sequence<I...> /*indices*/) {
 
 TEST_CASE("no member is forgotten in the field lists", "[codec]") {
   CHECK(IsCovered<MountSpec>());
+  CHECK(IsCovered<Dependency>());
   CHECK(IsCovered<JobSpec>());
   CHECK(IsCovered<TaskExit>());
   CHECK(IsCovered<Task>());

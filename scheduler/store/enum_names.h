@@ -74,6 +74,13 @@ inline constexpr auto kEnumNames<Outcome> = std::to_array<EnumName<Outcome>>({
 });
 
 template <>
+inline constexpr auto kEnumNames<AfterOutcome> = std::to_array<EnumName<AfterOutcome>>({
+    {AfterOutcome::kSuccess, "success"},
+    {AfterOutcome::kFailure, "failure"},
+    {AfterOutcome::kAny, "any"},
+});
+
+template <>
 inline constexpr auto kEnumNames<StartReason> = std::to_array<EnumName<StartReason>>({
     {StartReason::kFirst, "first"},
     {StartReason::kResumed, "resumed"},

@@ -61,6 +61,14 @@ void VisitFields(V& visit, T& record) {
   visit("actor", actor);
 }
 
+template <typename V, MaybeConst<JobMoved> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, before, actor] = record;
+  visit("job", job);
+  visit("before", before);
+  visit("actor", actor);
+}
+
 template <typename V, MaybeConst<JobPlaced> T>
 void VisitFields(V& visit, T& record) {
   auto& [job, epoch, allocation, opportunistic] = record;
@@ -109,6 +117,13 @@ template <typename V, MaybeConst<TimeLimitReached> T>
 void VisitFields(V& visit, T& record) {
   auto& [job] = record;
   visit("job", job);
+}
+
+template <typename V, MaybeConst<DependencyFailed> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, awaited] = record;
+  visit("job", job);
+  visit("awaited", awaited);
 }
 
 template <typename V, MaybeConst<TaskReported> T>

@@ -22,6 +22,14 @@ void VisitFields(V& visit, T& record) {
   visit("read_only", read_only);
 }
 
+template <typename V, MaybeConst<Dependency> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, on, array] = record;
+  visit("job", job);
+  visit("on", on);
+  visit("array", array);
+}
+
 template <typename V, MaybeConst<JobSpec> T>
 void VisitFields(V& visit, T& record) {
   auto& [name,
@@ -46,7 +54,9 @@ void VisitFields(V& visit, T& record) {
          max_runtime,
          env,
          labels,
-         mounts] = record;
+         mounts,
+         after,
+         count] = record;
   visit("name", name);
   visit("project", project);
   visit("image", image);
@@ -70,6 +80,8 @@ void VisitFields(V& visit, T& record) {
   visit("env", env);
   visit("labels", labels);
   visit("mounts", mounts);
+  visit("after", after);
+  visit("count", count);
 }
 
 template <typename V, MaybeConst<TaskExit> T>
@@ -229,7 +241,10 @@ void VisitFields(V& visit, T& record) {
          failure_restarts,
          run_time,
          detail,
-         avoid] = record;
+         avoid,
+         queue_rank,
+         array,
+         array_index] = record;
   visit("id", id);
   visit("spec", spec);
   visit("user", user);
@@ -245,6 +260,9 @@ void VisitFields(V& visit, T& record) {
   visit("run_time", run_time);
   visit("detail", detail);
   visit("avoid", avoid);
+  visit("queue_rank", queue_rank);
+  visit("array", array);
+  visit("array_index", array_index);
 }
 
 template <typename V, MaybeConst<NodeCapacity> T>

@@ -25,7 +25,10 @@ Policy ShortPolicy() {
   policy.isolation_timeout = Duration::Seconds(45);
   policy.isolation_margin = Duration::Seconds(8);
   policy.minimum_run = Duration::Seconds(30);
-  policy.opportunistic_run = Duration::Seconds(10);
+  policy.overtaken_wait = Duration::Seconds(10);
+  policy.patience = Duration::Seconds(10);
+  policy.share_lead = Duration::Seconds(20);
+  policy.share_margin = 2;
   policy.assumed_cost = Duration::Seconds(5);
   policy.preemption_tax = 4;
   policy.review = Duration::Seconds(10);

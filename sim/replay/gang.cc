@@ -43,6 +43,7 @@ void Gang::Account(int64_t now_ms) {
       break;
     case GangPhase::kBroken:
       record.held[GpuUse::kLostToFaults] += gpu_span;
+      record.broken_gpu_ms += gpu_span;
       break;
   }
   since_ms_ = now_ms;

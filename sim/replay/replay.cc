@@ -177,6 +177,9 @@ class Replay {
     TakeReleases();
     TIDE_TRY(CountFinished(result));
     wake_ms_ = ToMs(result.wake_at);
+    if (options_.watch) {
+      options_.watch(state_, policy_, At(now_ms_));
+    }
     return {};
   }
 

@@ -2,9 +2,11 @@
 // Drives the real scheduler core under virtual time: the trace's jobs are submitted, simulated
 // agents obey its commands, nodes break and are repaired.
 
+#include <functional>
 #include <string>
 
 #include "common/base/result.h"
+#include "scheduler/core/model/state.h"
 #include "scheduler/core/policy/policy.h"
 #include "sim/cluster_shape.h"
 #include "sim/record.h"
@@ -24,6 +26,8 @@ struct ReplayOptions {
   int64_t node_silent_ms = 3'000;      // death → suspect
   int64_t node_lost_ms = 10'000;       // death → lost
   int64_t validation_ms = 8 * 60'000;  // of a repaired node
+  // Called after each step with what it left behind; changes nothing.
+  std::function<void(const ClusterState&, const Policy&, Instant now)> watch = nullptr;
 };
 
 // Runs the trace until every job has ended. A job's class is its `kind` where that is the name of

@@ -29,7 +29,11 @@ RunRecord Replayed(const std::vector<Line>& lines,
   if (!run) {
     FAIL(run.error().message);
   }
-  (void)Summarize(*run);  // aborts when the ledger does not add up
+  const Results results = Summarize(*run);  // aborts when the ledger does not add up
+  const EttrLoss& lost = results.ettr_lost;
+  CHECK(results.ettr + lost.save + lost.restart + lost.recomputed + lost.work + lost.broken +
+            lost.waiting ==
+        Approx(1).epsilon(1e-12));
   return *run;
 }
 
@@ -60,6 +64,10 @@ TEST_CASE("replay: after a GPU fault the work since the last checkpoint is done 
   CHECK(run.jobs[0].held[GpuUse::kLostToFaults] == (100 + 1) * 16 * 1000);
   CHECK(run.jobs[0].fault_wait_ms == 980'001 - 401'000);
   CHECK(EttrOf(run.jobs[0]) == Approx(1000.0 / (1000 + 101 + 40 + 579)));
+  const EttrLoss lost = Summarize(run).ettr_lost;
+  CHECK(lost.work * 1720 == Approx(100));
+  CHECK(lost.broken * 1720 == Approx(1));
+  CHECK(lost.waiting * 1720 == Approx(579).epsilon(1e-4));
 }
 
 TEST_CASE("replay: with a spare node the job goes on there") {

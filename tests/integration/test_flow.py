@@ -200,6 +200,92 @@ class Flow(ClusterTest):
         self.assertRegex(final["detail"], "(?i)runtime|limit")
         self.assertLess(final["run_s"], 20)
 
+    # After other jobs, and in one's own order
+
+    def test_after(self):
+        """A chain starts link by link; where one fails, what waits for its success ends, and the rest goes on."""
+        cluster = self.cluster
+        first = self.submit(cluster.spec("first", [PYTHON, "-c", SLEEP]))
+        good = [PYTHON, "-c", "print('done')"]
+        then = self.submit(cluster.spec("then", good, after=[first]))
+        last = self.submit(cluster.spec("last", good, after=[{"job": then, "on": "success"}]))
+        cleanup = self.submit(cluster.spec("cleanup", good, after=[{"job": last, "on": "any"}]))
+        cluster.await_state(first, "running")
+        for job, awaited in ((then, first), (last, then), (cleanup, last)):
+            why = cluster.get("/v1/jobs/%s/why" % job)
+            self.assertEqual([r["code"] for r in why["reasons"]], ["held.dependency"])
+            self.assertIn(awaited, why["reasons"][0]["message"])
+        cluster.kill_daemon("scheduler")  # who waits for whom is known after a restart
+        self.post("/v1/jobs/%s/cancel" % first)
+        for job, awaited in ((then, first), (last, then)):
+            final = cluster.await_over(job)
+            self.assertEqual((final["outcome"], final["starts"]), ("cancelled", 0), describe(final))
+            self.assertIn(awaited + " was cancelled", final["detail"])
+        self.assertEqual(cluster.await_over(cleanup)["outcome"], "succeeded")
+        late = self.good("run", "--after", cleanup, "--workdir", cluster.work, "--wait", "--",
+                         PYTHON, "-c", "print('late')")
+        self.assertEqual(cluster.job(late.split()[0])["outcome"], "succeeded")
+        never = cluster.tide("run", "--after", first, "--", "true")
+        self.assertEqual(never.returncode, 7, never.stderr)
+        unknown = cluster.tide("run", "--after", "j-99999", "--", "true")
+        self.assertEqual((unknown.returncode, unknown.stdout), (3, ""), unknown.stderr)
+        self.assertEqual(unknown.stderr.count("\n"), 1)
+
+    def test_array(self):
+        """One submission, as many jobs; what waits for all of them; orders to several; all after a kill -9."""
+        cluster = self.cluster
+        code = ("import os, time\nindex = os.environ['TIDE_ARRAY_INDEX']\n"
+                "print(os.environ['TIDE_ARRAY_JOB'], index, 'of', os.environ['TIDE_ARRAY_COUNT'], flush=True)\n"
+                "time.sleep(1000 if int(index) >= 2 else 0)\n")  # tidy: poll (the job sleeps, the test does not)
+        spec = cluster.spec("sweep", [PYTHON, "-c", code], count=6)
+        first = self.submit(spec, key="sweep")
+        number = int(first[2:])
+        elements = ["j-%d" % (number + i) for i in range(6)]
+        self.jobs += elements[1:]
+        self.assertEqual(cluster.submit(spec, key="sweep"), first)
+        whole = first + "[]"
+        after = self.submit(cluster.spec("after", [PYTHON, "-c", "print('all')"], after=[{"job": whole, "on": "any"}]))
+        strict = self.submit(cluster.spec("strict", [PYTHON, "-c", "print('all')"], after=[whole]))
+        for job in elements[:2]:
+            self.assertEqual(cluster.await_over(job)["outcome"], "succeeded")
+        until(20, "four to run", lambda: cluster.get("/v1/jobs/" + whole)["states"] == {"running": 4, "succeeded": 2})
+        self.assertEqual(cluster.logs(elements[3]).split(), [first, "3", "of", "6"])
+        self.assertIn(first + "[6]", self.good("ps"))
+        self.assertIn("4 running, 2 succeeded", self.good("show", whole))
+        self.assertIn(first + "[]", self.good("why", after))
+        cluster.kill_daemon("scheduler")
+        self.post("/v1/jobs/%s[2-3]/suspend" % first)
+        for job in elements[2:4]:
+            cluster.await_state(job, "held")
+        self.assertEqual(cluster.job(after)["state"], "queued")
+        self.assertIn("4 cancelled, 2 succeeded", self.settled(whole))
+        self.assertEqual(cluster.await_over(after)["outcome"], "succeeded")
+        self.assertIn(whole, cluster.await_over(strict)["detail"])
+        self.assertEqual(cluster.tide("cancel", whole).returncode, 5)
+
+    def settled(self, whole):
+        """Cancels what is left of an array, and says how it ended."""
+        self.good("cancel", "--yes", whole)
+        until(30, "all to end", lambda: set(self.cluster.get("/v1/jobs/" + whole)["states"]) <= {
+            "cancelled", "succeeded"})
+        return self.good("show", whole)
+
+    def test_move(self):
+        """What is moved to the front starts before what was there first."""
+        cluster = self.cluster
+        fill = self.submit(cluster.spec("fill", [PYTHON, "-c", SLEEP], nodes=4, placement={"zone": "cross-ok"}))
+        cluster.await_state(fill, "running")
+        queued = [self.submit(cluster.spec("wide", [PYTHON, "-c", SLEEP], nodes=4, placement={"zone": "cross-ok"}))
+                  for _ in range(3)]
+        self.assertIn(queued[2], self.good("move", queued[2], "--to-front"))
+        self.good("move", queued[1], "--before", queued[0])
+        self.assertEqual(cluster.tide("move", fill, "--to-front").returncode, 5)
+        for job in (fill, queued[2], queued[1]):
+            cluster.await_state(job, "running")
+            self.post("/v1/jobs/%s/cancel" % job)
+            cluster.await_over(job)
+        cluster.await_state(queued[0], "running")
+
     # Survival
 
     def test_agent_killed_leaves_the_job_alone(self):

@@ -73,6 +73,7 @@ test('jobs, nodes and faults are shown with sign and word', async () => {
   await row('j-3').getByText('running').waitFor();
   await row('j-1').getByText('failed').waitFor();
   await row('j-4').getByText('wants 12 nodes').waitFor();
+  await row('j-4').getByText(/starts ~\d\d:\d\d|starts ~\d+ /).waitFor();
   const quarantined = page.getByRole('listitem').filter({ hasText: 'b-l01-n02' });
   await quarantined.getByText('quarantined').waitFor();
   await page.getByRole('cell', { name: /no longer answers/ }).waitFor();

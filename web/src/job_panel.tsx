@@ -4,7 +4,7 @@ import { LogPane } from './log_pane';
 import { clock, jobs, session, show } from './store';
 import { StateWord } from './state_word';
 import type { Attempt, Job } from './types';
-import { age, count, jobLook, span } from './words';
+import { age, count, jobLook, span, startNote } from './words';
 
 type Verb = 'suspend' | 'resume' | 'cancel';
 
@@ -110,6 +110,10 @@ function Facts({ job }: { job: Job }) {
     ['Last checkpoint', job.checkpoint ? `step ${count(job.checkpoint.step)}, ${age(job.checkpoint.at, clock.value)} ago` : 'none yet'],
     ['Restarts', `${job.hardware_restarts} for hardware, ${job.failure_restarts} after a failure`],
   ];
+  if (job.estimate) {
+    const starts = startNote(job, clock.value);
+    facts.push(['Estimate', starts ? `${starts}, ${job.estimate.basis}` : `none: ${job.estimate.none}`]);
+  }
   return (
     <dl class="facts">
       {facts.map(([name, value]) => (

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { jobList, openJob, show } from './store';
 import { StateWord } from './state_word';
 import type { Job } from './types';
-import { count, jobLook } from './words';
+import { count, jobLook, startNote } from './words';
 
 const kRows = 100;
 
@@ -56,7 +56,9 @@ function Row({ job }: { job: Job }) {
       <td class="number">
         {job.attempts.length} / {job.suspensions}
       </td>
-      <td class="note">{job.detail ?? job.reasons[0]?.message ?? ''}</td>
+      <td class="note">
+        {[job.detail ?? job.reasons[0]?.message, startNote(job, Date.now())].filter(Boolean).join(', ')}
+      </td>
     </tr>
   );
 }

@@ -28,6 +28,15 @@ export interface Reason {
   remedy: string | null;
 }
 
+// When a job that waits will start; the times are null where there is no estimate.
+export interface Estimate {
+  earliest: string | null;
+  likely: string | null;
+  latest: string | null;
+  basis: string | null;
+  none: string | null;
+}
+
 export interface Spec {
   name: string;
   command?: string[];
@@ -52,6 +61,7 @@ export interface Job {
   hardware_restarts: number;
   failure_restarts: number;
   reasons: Reason[];
+  estimate: Estimate | null;
   step: number | null;
   total_steps: number | null;
   loss: number | null;

@@ -60,5 +60,22 @@ export function span(milliseconds: number): string {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const clockAndDay = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+
+// "14:35", or "1 Feb, 14:35" when that is not today. The time of where the reader is.
+function when(at: string, now: number): string {
+  const time = new Date(at);
+  return (time.toDateString() === new Date(now).toDateString() ? clock : clockAndDay).format(time);
+}
+
+// "starts ~14:35 (14:10–16:00)"; empty without an estimate.
+export function startNote(job: Job, now: number): string {
+  const { earliest, likely, latest } = job.estimate ?? {};
+  if (!earliest || !likely || !latest) return '';
+  const range = [when(earliest, now), when(latest, now)];
+  return `starts ~${when(likely, now)}` + (range[0] === range[1] ? '' : ` (${range[0]}–${range[1]})`);
+}
+
 const number = new Intl.NumberFormat('en');
 export const count = (value: number) => number.format(value);

@@ -34,6 +34,8 @@ std::string_view JobEventName(JobEvent event) {
       return "stopped for good";
     case JobEvent::kReleaseRequested:
       return "resumed by its user";
+    case JobEvent::kDependencyFailed:
+      return "dependency failed";
   }
   return "";
 }

@@ -27,8 +27,9 @@ enum class JobEvent : uint8_t {
   kStoppedHold,     // … stay held
   kStoppedFinish,   // … it is over
   kReleaseRequested,
+  kDependencyFailed,  // what it waits for can never come
 };
-inline constexpr int kJobEventCount = 15;
+inline constexpr int kJobEventCount = 16;
 
 struct JobTransition {
   JobState from;
@@ -40,6 +41,7 @@ inline constexpr auto kJobTransitions = std::to_array<JobTransition>({
     {JobState::kQueued, JobEvent::kPlaced, JobState::kStarting},
     {JobState::kQueued, JobEvent::kHoldRequested, JobState::kHeld},
     {JobState::kQueued, JobEvent::kCancelRequested, JobState::kFinished},
+    {JobState::kQueued, JobEvent::kDependencyFailed, JobState::kFinished},
 
     {JobState::kHeld, JobEvent::kReleaseRequested, JobState::kQueued},
     {JobState::kHeld, JobEvent::kCancelRequested, JobState::kFinished},

@@ -11,17 +11,18 @@ namespace {
 // Written from jobs.md section 1 and docs/adr/0001, not from the code. A row per state, a column
 // per event in this order:
 //   Placed, AllRunning, AllSucceeded, SuspendRequested, HoldRequested, Suspended, DeadlinePassed,
-//   Withdrawn, TaskFailed, NodeLost, Cancel, StoppedRequeue, StoppedHold, StoppedFinish, Release.
+//   Withdrawn, TaskFailed, NodeLost, Cancel, StoppedRequeue, StoppedHold, StoppedFinish, Release,
+//   DependencyFailed.
 // Q queued, H held, S starting, R running, V saving, P stopping, F finished, . illegal.
 constexpr std::string_view kLetters = "QHSRVPF";
 constexpr std::array<std::string_view, kJobStateCount> kExpected = {
-    "S...H.....F....",  // queued
-    "..........F...Q",  // held
-    ".R.PP.P.PPP....",  // starting
-    "..FVVPP.PPP....",  // running
-    "..FVVPPRPPP....",  // saving
-    "..F.P.P.PPPQHF.",  // stopping
-    "...............",  // finished
+    "S...H.....F....F",  // queued
+    "..........F...Q.",  // held
+    ".R.PP.P.PPP.....",  // starting
+    "..FVVPP.PPP.....",  // running
+    "..FVVPPRPPP.....",  // saving
+    "..F.P.P.PPPQHF..",  // stopping
+    "................",  // finished
 };
 
 }  // namespace

@@ -60,6 +60,14 @@ struct ValidationRequested {
   bool operator==(const ValidationRequested&) const = default;
 };
 
+// Within the queue of its user, project and class.
+struct JobMoved {
+  JobId job;
+  JobId before;  // 0 = to the front
+  std::string actor;
+  bool operator==(const JobMoved&) const = default;
+};
+
 // --- decided by the scheduler --------------------------------------------------------------
 struct JobPlaced {
   JobId job;
@@ -96,6 +104,12 @@ struct DeadlinePassed {
 struct TimeLimitReached {
   JobId job;
   bool operator==(const TimeLimitReached&) const = default;
+};
+// It can never start any more: `awaited` has ended otherwise than its spec wants.
+struct DependencyFailed {
+  JobId job;
+  JobId awaited;
+  bool operator==(const DependencyFailed&) const = default;
 };
 
 // --- reported by agents --------------------------------------------------------------------
@@ -165,6 +179,7 @@ using EventBody = std::variant<JobSubmitted,
                                DrainRequested,
                                UndrainRequested,
                                ValidationRequested,
+                               JobMoved,
                                JobPlaced,
                                ClaimMade,
                                ClaimDropped,
@@ -172,6 +187,7 @@ using EventBody = std::variant<JobSubmitted,
                                SuspendWithdrawn,
                                DeadlinePassed,
                                TimeLimitReached,
+                               DependencyFailed,
                                TaskReported,
                                NodeJoined,
                                FaultObserved,

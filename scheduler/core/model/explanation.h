@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -16,14 +17,18 @@ namespace tide {
 // Ranked: what is nearest to a start comes last. docs/guide/reasons.md lists them.
 enum class ReasonCode : uint8_t {
   kHeldUser,
+  kHeldDependency,  // other: the first job that it waits for; count: how many
   kBackoff,
   kPreemptYielded,     // other: the job that it gave its nodes to
   kPreemptInProgress,  // other: the first job that is leaving; count: nodes kept
   kQuotaProject,       // quota: the row and what is used of it
   kQuotaUser,          // the same
   kGroupUnknown,
-  kCrossZoneBusy,
-  kZoneCapacity,      // count: most nodes free in one zone; fits_across: two zones hold it
+  kSizeNever,      // count: the most nodes that it could ever have
+  kCrossZoneBusy,  // other: the job that crosses; count: most nodes free in one zone
+  // count: most nodes free in one zone; fits_across: two zones hold it; open_priority: the class
+  // in which it would get them
+  kZoneCapacity,
   kFragmented,        // count: GPUs free in the group; largest: most on one node
   kPreemptProtected,  // other: the job that is safe longest; until: when it is not any more
   kNodesUnhealthy,    // count: nodes out of service
@@ -50,6 +55,7 @@ struct Reason {
   uint32_t count = 0;
   uint32_t largest = 0;
   bool fits_across = false;
+  std::optional<int32_t> open_priority = {};
   Instant until = {};
   std::shared_ptr<const QuotaShortage> quota = {};  // shared: a reason stays small
 
@@ -58,13 +64,39 @@ struct Reason {
         quota && other_reason.quota ? *quota == *other_reason.quota : quota == other_reason.quota;
     return same_quota && code == other_reason.code && other == other_reason.other &&
            count == other_reason.count && largest == other_reason.largest &&
-           fits_across == other_reason.fits_across && until == other_reason.until;
+           fits_across == other_reason.fits_across && open_priority == other_reason.open_priority &&
+           until == other_reason.until;
   }
+};
+
+// Shared and never changed: thousands of jobs wait for the same reasons.
+class ReasonList {
+ public:
+  ReasonList() = default;
+  ReasonList(std::vector<Reason> reasons)  // NOLINT(google-explicit-constructor): a list as it is
+      : reasons_(std::make_shared<const std::vector<Reason>>(std::move(reasons))) {}
+
+  [[nodiscard]] auto begin() const { return All().begin(); }
+  [[nodiscard]] auto end() const { return All().end(); }
+  [[nodiscard]] bool empty() const { return All().empty(); }
+  [[nodiscard]] const Reason& front() const { return All().front(); }
+  [[nodiscard]] const Reason& back() const { return All().back(); }
+  bool operator==(const ReasonList& other) const {
+    return reasons_ == other.reasons_ || All() == other.All();
+  }
+
+ private:
+  [[nodiscard]] const std::vector<Reason>& All() const {
+    static const std::vector<Reason> kNone;
+    return reasons_ ? *reasons_ : kNone;
+  }
+
+  std::shared_ptr<const std::vector<Reason>> reasons_;
 };
 
 struct Explanation {
   JobId job;
-  std::vector<Reason> reasons;
+  ReasonList reasons;
   bool operator==(const Explanation&) const = default;
 };
 

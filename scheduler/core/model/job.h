@@ -133,7 +133,7 @@ struct Attempt {
   Instant released_at;  // every task proven gone
   int64_t stop_step = -1;
   bool withdrawn = false;  // a notice of this attempt was taken back
-  // Started while a job before it in the order waited: that one may take its nodes at any time.
+  // Started while a job before it in the order waited: that one may take its nodes back.
   bool opportunistic = false;
   StartReason start_reason = StartReason::kFirst;
   StopCause end_cause = StopCause::kNone;
@@ -167,6 +167,11 @@ struct Job {
   // Nodes that could not start it, oldest first, at most kAvoidMax. Placement prefers all others;
   // forgotten when the job runs.
   std::vector<NodeId> avoid;
+  // Its place among its owner's jobs of its class: the lower first, then the lower id
+  // (user_order.h). 0 unless its owner has moved jobs; kept while it runs, for when it waits again.
+  int64_t queue_rank = 0;
+  JobId array;  // of an element of an array: its first element; 0 = none
+  uint32_t array_index = 0;
   bool operator==(const Job&) const = default;
 };
 inline constexpr size_t kAvoidMax = 16;

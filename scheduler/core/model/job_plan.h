@@ -10,6 +10,7 @@
 #include "common/base/time.h"
 #include "common/fabric/comm_plan.h"
 #include "scheduler/core/model/job.h"
+#include "scheduler/core/model/start_estimate.h"
 
 namespace tide {
 
@@ -54,9 +55,10 @@ struct JobPlan {
   bool opportunistic = false;
   bool borrows = false;  // beyond what its quota guarantees: the owners may take it back
   std::optional<CrossZonePairs> cross_zone_pairs;  // nothing: it lies in one zone
-  std::vector<PlannedVictim> victims;  // ascending by job; empty when others leave anyway
-  std::vector<PlannedReason> reasons;  // why it does not start now
-  // The same for the same answer: all but notices and words. FNV-1a, 64 bits.
+  std::vector<PlannedVictim> victims;    // ascending by job; empty when others leave anyway
+  std::vector<PlannedReason> reasons;    // why it does not start now
+  std::optional<EstimateText> estimate;  // nothing: it starts now
+  // The same for the same answer: all but times and words. FNV-1a, 64 bits.
   uint64_t hash = 0;
   bool operator==(const JobPlan&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "scheduler/core/model/index.h"
 
 namespace tide {
 namespace {
@@ -40,6 +41,7 @@ void RefreshFabric(ClusterState& state) {
   if (state.fabric_stale) {
     state.fabric = BuildFabric(state.nodes);
     state.fabric_stale = false;
+    IndexCrossing(state);
   }
 }
 
@@ -201,9 +203,7 @@ std::map<std::pair<std::string, std::string>, Account> CountAccounts(const Clust
 void RebuildDerived(ClusterState& state) {
   state.node_by_name.clear();
   state.job_by_key.clear();
-  state.waiting.clear();
-  state.live.clear();
-  state.held.clear();
+  state.run_history = RunHistory();
   for (const Node& node : state.nodes) {
     state.node_by_name[node.identity.name] = node.id;
   }
@@ -211,19 +211,15 @@ void RebuildDerived(ClusterState& state) {
     if (!job.idempotency_key.empty()) {
       state.job_by_key[job.idempotency_key] = id;
     }
-    if (StateOf(job) == JobState::kQueued) {
-      state.waiting.insert(id);
-    }
-    if (AllocationOf(job) != nullptr) {
-      state.live.insert(id);
-    }
-    if (StateOf(job) == JobState::kHeld) {
-      state.held.insert(id);
+    if (StateOf(job) == JobState::kFinished) {
+      state.run_history.Add(job, job.state_since);
     }
   }
+  state.dependencies = CountDependencies(state);
   state.uses = CountUses(state);
   state.accounts = CountAccounts(state);
   state.fabric_stale = true;
+  RebuildIndexes(state);
   RefreshFabric(state);
 }
 
@@ -297,14 +293,12 @@ std::optional<std::string> CheckInvariants(const ClusterState& state) {
     }
     const bool live = AllocationOf(job) != nullptr;
     const bool attempt_open = !job.attempts.empty() && !job.attempts.back().released_at.is_set();
-    if (live != attempt_open || live != state.live.contains(id)) {
+    if (live != attempt_open) {
       return "I4: attempt and phase of " + FormatJobName(id.value()) + " disagree";
     }
-    const auto* queued = std::get_if<Queued>(&job.phase);
-    const bool held = std::holds_alternative<Held>(job.phase);
-    if ((queued != nullptr) != state.waiting.contains(id) || held != state.held.contains(id)) {
-      return "the queue does not mirror " + FormatJobName(id.value());
-    }
+  }
+  if (CountDependencies(state) != state.dependencies) {
+    return "I5: the dependencies do not mirror the jobs";
   }
   if (CountUses(state) != state.uses) {
     return "I1: uses do not mirror the allocations and claims";
@@ -314,7 +308,7 @@ std::optional<std::string> CheckInvariants(const ClusterState& state) {
       return broken;
     }
   }
-  return std::nullopt;
+  return CheckIndexes(state);
 }
 
 }  // namespace tide

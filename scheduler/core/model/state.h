@@ -6,6 +6,7 @@
 //  I2 a gang is whole: an allocation has exactly spec.nodes different nodes.
 //  I3 no node is claimed by two jobs, unless each claims a part and the parts fit.
 //  I4 the last attempt is live exactly while the phase holds an allocation.
+//  I5 a job of the queue is either looked at (`waiting`) or blocked by a dependency.
 
 #include <cstdint>
 #include <map>
@@ -15,10 +16,13 @@
 #include <vector>
 
 #include "scheduler/core/model/account.h"
+#include "scheduler/core/model/dependencies.h"
 #include "scheduler/core/model/fabric.h"
 #include "scheduler/core/model/incident.h"
 #include "scheduler/core/model/job.h"
 #include "scheduler/core/model/node.h"
+#include "scheduler/core/model/run_history.h"
+#include "scheduler/core/model/waiting.h"
 
 namespace tide {
 
@@ -64,13 +68,23 @@ struct ClusterState {
   NodeUses uses;
   std::map<std::string, NodeId> node_by_name;
   std::map<std::string, JobId> job_by_key;  // idempotency key → job
-  std::set<JobId> waiting;                  // Queued
-  std::set<JobId> live;                     // hold an allocation
-  std::set<JobId> held;                     // by their user
+  Dependencies dependencies;
+  // Kept by Apply (model/index.h).
+  std::set<JobId> waiting;          // Queued, and not blocked by a dependency
+  WaitingJobs queue;                // the same as decisions read them
+  std::set<JobId> claiming;         // of the waiting: claim nodes
+  std::set<JobId> live;             // hold an allocation
+  std::set<JobId> crossing;         // of the live: lie in more than one zone
+  std::set<JobId> restless;         // of the live: those that leave, or that time alone may change
+  std::set<JobId> held;             // by their user
+  std::vector<uint8_t> node_flags;  // NodeFlag; index = NodeId
+  std::vector<JobId> touched_jobs;  // by the event at hand
+  std::vector<NodeId> touched_nodes;
   // (project, user) → what was used lately. From the attempts; to rounding the same after a load.
   std::map<std::pair<std::string, std::string>, Account> accounts;
-  Duration share_half_life = Duration::Minutes(60);  // set by Step from the policy
-  Fabric fabric;                                     // of `nodes`, unless it is stale
+  Duration share_half_life = Duration::Minutes(24 * 60);  // set by Step from the policy
+  RunHistory run_history;                                 // of finished jobs; the same after a load
+  Fabric fabric;                                          // of `nodes`, unless it is stale
   bool fabric_stale = true;
   // Since when, by its own clock, this process leads. Times from before are of another clock, so
   // the wait for a lost node's tasks to be gone begins anew here.
@@ -85,7 +99,7 @@ struct ClusterState {
 
 void RebuildDerived(ClusterState& state);
 
-// The fabric is rebuilt once for many nodes that join, not with each.
+// Decisions need it fresh. The fabric is rebuilt once for many nodes that join, not with each.
 void RefreshFabric(ClusterState& state);
 
 // Keep `uses` in step with allocations and claims.

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "scheduler/core/model/index.h"
+#include "scheduler/core/policy/replacement.h"
+#include "scheduler/core/policy/size.h"
+
 namespace tide {
 namespace {
 
@@ -42,17 +46,18 @@ Capacity::Capacity(const ClusterState& state, const Fabric& fabric)
       idle_(fabric),
       parted_(state.nodes.size()),
       taken_(state.nodes.size()),
-      rooms_(state.nodes.size()),
       rooms_by_gpus_(kGpusPerNodeMax + 1) {
-  for (const Node& node : state.nodes) {
-    if (!TakesWork(node)) {
+  for (uint32_t i = 0; i < state.nodes.size(); ++i) {
+    const unsigned flags = state.node_flags[i];
+    if ((flags & kTakesWork) == 0) {
       continue;
     }
-    const NodeUse& use = state.uses[node.id.value()];
-    if (use.idle() && use.claimants.empty()) {
-      idle_.Add(node.id);
-    } else if (const auto room = RoomBesideClaims(node.id)) {
-      SetRoom(node.id, *room);
+    if ((flags & kUnused) != 0) {
+      idle_.Add(NodeId(i));
+    } else if ((flags & kHasRoom) != 0) {
+      if (const auto room = RoomBesideClaims(NodeId(i))) {
+        SetRoom(NodeId(i), *room);
+      }
     }
   }
 }
@@ -79,18 +84,23 @@ std::optional<NodeRoom> Capacity::RoomBesideClaims(NodeId node) const {
   return room;
 }
 
+std::optional<NodeRoom> Capacity::FindRoom(NodeId node) const {
+  const auto it = rooms_.find(node);
+  return it == rooms_.end() ? std::nullopt : std::optional(it->second);
+}
+
 void Capacity::SetRoom(NodeId node, const NodeRoom& room) {
-  auto& entry = rooms_[node.value()];
-  if (entry) {
-    rooms_by_gpus_[entry->Left().gpus].erase(node);
+  const auto [entry, fresh] = rooms_.try_emplace(node, room);
+  if (!fresh) {
+    rooms_by_gpus_[entry->second.Left().gpus].erase(node);
+    entry->second = room;
   }
-  entry = room;
   rooms_by_gpus_[room.Left().gpus].insert(node);
 }
 
-bool Capacity::ZoneSuits(const PlacementRequest& request, NodeId node) const {
+bool Capacity::Suits(const PlacementRequest& request, NodeId node) const {
   const FabricZone& zone = fabric_.ZoneOf(node);
-  const bool named = request.zone != "single" && request.zone != "cross-ok";
+  const bool named = IsNamedZone(request.zone);
   return fabric_.groups[zone.group].name == request.group && (!named || zone.name == request.zone);
 }
 
@@ -116,7 +126,7 @@ PlacementResult Capacity::PlaceAnywhere(const Job& job,
   const int group = fabric_.FindGroup(request.group);
   if (group < 0 ||
       fabric_.groups[static_cast<size_t>(group)].smallest.gpus >= job.spec.gpus_per_node) {
-    return Place(free, request);
+    return PlaceAfterFault(free, request);
   }
   FreeNodes large_enough = free;
   for (const Node& node : state_.nodes) {
@@ -124,7 +134,7 @@ PlacementResult Capacity::PlaceAnywhere(const Job& job,
       large_enough.Remove(node.id);
     }
   }
-  return Place(large_enough, request);
+  return PlaceAfterFault(large_enough, request);
 }
 
 std::optional<Part> Capacity::Room(NodeId node, JobId job) const {
@@ -134,7 +144,7 @@ std::optional<Part> Capacity::Room(NodeId node, JobId job) const {
   if (idle_.Contains(node)) {
     return FullRoom(node).Left();
   }
-  std::optional<NodeRoom> room = rooms_[node.value()];
+  std::optional<NodeRoom> room = FindRoom(node);
   const NodeUse& use = state_.uses[node.value()];
   if (std::ranges::find(use.claimants, job) != use.claimants.end()) {
     // What it claims itself is kept for it.
@@ -151,17 +161,17 @@ std::optional<Part> Capacity::Room(NodeId node, JobId job) const {
 
 std::optional<Capacity::PartPlacement> Capacity::PlacePart(const Job& job,
                                                            const PlacementRequest& request) const {
-  if (const auto placed = FindRoom(job, request, job.avoid)) {
+  if (const auto placed = FindPart(job, request, job.avoid)) {
     return placed;
   }
   const PlacementResult whole = PlaceWhole(job, request, idle_);
   if (!whole.nodes.empty()) {
     return OnNode(job, whole.nodes.front());
   }
-  return job.avoid.empty() ? std::nullopt : FindRoom(job, request, {});
+  return job.avoid.empty() ? std::nullopt : FindPart(job, request, {});
 }
 
-std::optional<Capacity::PartPlacement> Capacity::FindRoom(const Job& job,
+std::optional<Capacity::PartPlacement> Capacity::FindPart(const Job& job,
                                                           const PlacementRequest& request,
                                                           const std::vector<NodeId>& avoid) const {
   // The fewest free GPUs first: nodes that are whole stay whole.
@@ -169,13 +179,12 @@ std::optional<Capacity::PartPlacement> Capacity::FindRoom(const Job& job,
     std::optional<PartPlacement> found;
     for (const NodeId node : rooms_by_gpus_[gpus]) {
       const bool is_former = std::ranges::find(request.former, node) != request.former.end();
-      const std::optional<NodeRoom>& free = rooms_[node.value()];
-      if (!free || (found && !is_former) || !ZoneSuits(request, node) ||
+      if ((found && !is_former) || !Suits(request, node) ||
           std::ranges::find(avoid, node) != avoid.end()) {
         continue;
       }
       auto part = PartOf(job.spec, state_.nodes[node.value()].identity.capacity);
-      const Part room = free->Left();
+      const Part room = rooms_.at(node).Left();
       if (part && Covers(room, *part)) {
         part->devices = ChooseDevices(room.devices, part->gpus);
         found = {node, part};
@@ -204,15 +213,15 @@ void Capacity::TakeWhole(const std::vector<NodeId>& nodes) {
   for (const NodeId node : nodes) {
     idle_.Remove(node);
     taken_[node.value()] = true;
-    if (auto& room = rooms_[node.value()]) {
-      rooms_by_gpus_[room->Left().gpus].erase(node);
-      room.reset();
+    if (const auto room = rooms_.find(node); room != rooms_.end()) {
+      rooms_by_gpus_[room->second.Left().gpus].erase(node);
+      rooms_.erase(room);
     }
   }
 }
 
 void Capacity::TakePart(NodeId node, const Part& part) {
-  std::optional<NodeRoom> room = idle_.Contains(node) ? FullRoom(node) : rooms_[node.value()];
+  std::optional<NodeRoom> room = idle_.Contains(node) ? FullRoom(node) : FindRoom(node);
   idle_.Remove(node);
   parted_[node.value()] = true;
   if (room) {
@@ -227,8 +236,8 @@ void Capacity::Unclaim(const Claim& claim) {
     if (!TakesWork(state_.nodes[node.value()]) || taken_[node.value()]) {
       continue;
     }
-    if (auto& room = rooms_[node.value()]; room && claim.part) {
-      NodeRoom more = *room;
+    if (const auto room = rooms_.find(node); room != rooms_.end() && claim.part) {
+      NodeRoom more = room->second;
       more.GiveBack(*claim.part);
       SetRoom(node, more);
     } else if (use.idle() && use.claimants.size() == 1) {

@@ -3,6 +3,7 @@
 // parts. Starts with the state and follows the pass's own proposals, so that they never contradict
 // each other.
 
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -26,7 +27,7 @@ struct NodeRoom {
 
 class Capacity {
  public:
-  // Cost: O(nodes).
+  // Cost: O(nodes), a byte each, and what carries parts.
   Capacity(const ClusterState& state, const Fabric& fabric);
 
   // Take work, run nothing, claimed by nobody, not taken in this pass.
@@ -53,10 +54,20 @@ class Capacity {
   // The job on this very node, if there is room now (its own claim counts as room).
   [[nodiscard]] std::optional<PartPlacement> OnNode(const Job& job, NodeId node) const;
 
+  // Of its group, and where its zone rule lets it be.
+  [[nodiscard]] bool Suits(const PlacementRequest& request, NodeId node) const;
+
   // Room for parts beside tasks, claims of others and what this pass took; nothing = none.
   [[nodiscard]] std::optional<Part> Room(NodeId node, JobId job) const;
 
   void TakeWhole(const std::vector<NodeId>& nodes);
+  // If they are idle, they are not so for everybody.
+  void Withhold(const std::vector<NodeId>& nodes) {
+    for (const NodeId node : nodes) {
+      idle_.Remove(node);
+    }
+  }
+  void GiveBack(NodeId node) { idle_.Add(node); }
   void TakePart(NodeId node, const Part& part);
   // A claim was given up: what it kept is free again.
   void Unclaim(const Claim& claim);
@@ -65,13 +76,13 @@ class Capacity {
   [[nodiscard]] PlacementResult PlaceAnywhere(const Job& job,
                                               const PlacementRequest& request,
                                               const FreeNodes& free) const;
-  [[nodiscard]] std::optional<PartPlacement> FindRoom(const Job& job,
+  [[nodiscard]] std::optional<PartPlacement> FindPart(const Job& job,
                                                       const PlacementRequest& request,
                                                       const std::vector<NodeId>& avoid) const;
-  [[nodiscard]] bool ZoneSuits(const PlacementRequest& request, NodeId node) const;
   [[nodiscard]] NodeRoom FullRoom(NodeId node) const;
   // Beside tasks and all claims; nothing when it is taken or claimed whole.
   [[nodiscard]] std::optional<NodeRoom> RoomBesideClaims(NodeId node) const;
+  [[nodiscard]] std::optional<NodeRoom> FindRoom(NodeId node) const;
   void SetRoom(NodeId node, const NodeRoom& room);
 
   const ClusterState& state_;
@@ -79,7 +90,7 @@ class Capacity {
   FreeNodes idle_;
   std::vector<bool> parted_;
   std::vector<bool> taken_;                      // whole, by this pass; by node
-  std::vector<std::optional<NodeRoom>> rooms_;   // of nodes that carry parts, or claims of parts
+  std::map<NodeId, NodeRoom> rooms_;             // of nodes that carry parts, or claims of parts
   std::vector<std::set<NodeId>> rooms_by_gpus_;  // the same nodes by free GPUs
 };
 

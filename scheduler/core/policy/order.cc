@@ -44,8 +44,8 @@ int64_t Shares::PathWeightOf(const std::string& project) const {
   return weight;
 }
 
-int64_t Shares::UseOf(const Job& job) const {
-  const auto it = users_.find({job.spec.project, job.user});
+int64_t Shares::UseOf(std::string_view project, std::string_view user) const {
+  const auto it = users_.find({project, user});
   return it == users_.end() ? 0 : it->second;
 }
 
@@ -59,17 +59,13 @@ int64_t Shares::OwnUseOf(const std::string& project) const {
   return it == own_.end() ? 0 : it->second;
 }
 
-WaitingOrder::WaitingOrder(const std::vector<const Job*>& jobs, const Shares& shares) {
-  std::map<std::string, std::map<std::string, std::vector<const Job*>>> owners;
-  for (const Job* job : jobs) {  // ascending ids: first come first
-    owners[job->spec.project][job->user].push_back(job);
-  }
+WaitingOrder::WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& shares) {
   shares_.emplace_back();  // the root
   // Projects that have jobs, and all above them; by name, so that ties go to the first name.
   std::map<std::string, size_t> projects;
   std::set<std::string> parents;
-  for (const auto& [name, users] : owners) {
-    const std::string* at = &name;
+  for (const OwnerJobs& owner : owners) {
+    const std::string* at = owner.project;
     while (!at->empty() && projects.emplace(*at, 0).second) {
       at = &shares.ParentOf(*at);
       parents.insert(*at);
@@ -82,18 +78,19 @@ WaitingOrder::WaitingOrder(const std::vector<const Job*>& jobs, const Shares& sh
     const std::string& parent = shares.ParentOf(name);
     shares_[share].parent = parent.empty() ? 0 : projects.at(parent);
   }
-  for (auto& [name, users] : owners) {
-    size_t home = projects.at(name);
-    if (parents.contains(name)) {
-      const size_t own = Add(shares.OwnUseOf(name), 1);
-      shares_[own].parent = home;
-      home = own;
+  std::map<std::string, size_t> homes;  // what the users of a project are below
+  for (size_t i = 0; i < owners.size(); ++i) {
+    const OwnerJobs& owner = owners[i];
+    const auto [home, fresh] = homes.try_emplace(*owner.project, projects.at(*owner.project));
+    if (fresh && parents.contains(*owner.project)) {
+      const size_t own = Add(shares.OwnUseOf(*owner.project), 1);
+      shares_[own].parent = home->second;
+      home->second = own;
     }
-    for (auto& [user_name, user_jobs] : users) {
-      const size_t user = Add(shares.UseOf(*user_jobs.front()), 1);
-      shares_[user].parent = home;
-      shares_[user].jobs = std::move(user_jobs);
-    }
+    Share& user = shares_[Add(owner.use, 1)];
+    user.parent = home->second;
+    user.jobs = owner.jobs;
+    user.owner = i;
   }
   for (size_t share = 1; share < shares_.size(); ++share) {
     Insert(share);
@@ -112,17 +109,17 @@ void WaitingOrder::Insert(size_t share) {
   shares_[shares_[share].parent].order.emplace(shares_[share].use, share);
 }
 
-const Job* WaitingOrder::Next() {
+const WaitingJob* WaitingOrder::Next() {
   if (shares_.front().order.empty()) {
     return nullptr;
   }
   size_t at = 0;
-  while (shares_[at].jobs.empty()) {
+  while (shares_[at].jobs == nullptr) {
     at = shares_[at].order.begin()->second;
   }
   user_ = at;
-  const Job* job = shares_[at].jobs[shares_[at].next++];
-  bool done = shares_[at].next == shares_[at].jobs.size();
+  const WaitingJob* job = &(*shares_[at].jobs)[shares_[at].next++];
+  bool done = shares_[at].next == shares_[at].jobs->size();
   while (done && at != 0) {
     Share& parent = shares_[shares_[at].parent];
     parent.order.erase({shares_[at].use, at});

@@ -1,12 +1,13 @@
 #pragma once
 // The order in which waiting jobs are looked at (scheduling.md section 2): class, then down the
 // tree of projects the one whose jobs used least over its weight, in it the user that used least
-// lately, then first come.
+// lately, then as the user has ordered them, then first come.
 
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "scheduler/core/model/state.h"
@@ -14,35 +15,38 @@
 
 namespace tide {
 
-// Who a job's use is charged to.
-struct OwnerId {
-  std::string project;
-  std::string user;
-  auto operator<=>(const OwnerId&) const = default;
-};
-
 // What every owner and project has used lately.
 class Shares {
  public:
   Shares(const ClusterState& state, const Policy& policy, Instant now);
   // GPU-milliseconds, decayed, over the weights of its project and of all above it multiplied:
   // owners anywhere in the tree are compared by it.
-  [[nodiscard]] int64_t UseOf(const Job& job) const;
+  [[nodiscard]] int64_t UseOf(std::string_view project, std::string_view user) const;
+  [[nodiscard]] int64_t UseOf(const Job& job) const { return UseOf(job.spec.project, job.user); }
   // Of the project with all below it, and of its own jobs alone. GPU-milliseconds, decayed.
   [[nodiscard]] int64_t UseOfTree(const std::string& project) const;
   [[nodiscard]] int64_t OwnUseOf(const std::string& project) const;
 
   [[nodiscard]] int64_t WeightOf(const std::string& project) const;
+  // With all above it, multiplied.
+  [[nodiscard]] int64_t PathWeightOf(const std::string& project) const;
   // "" at the top.
   [[nodiscard]] const std::string& ParentOf(const std::string& project) const;
 
  private:
-  [[nodiscard]] int64_t PathWeightOf(const std::string& project) const;
-
   const Policy& policy_;
-  std::map<OwnerId, int64_t> users_;
+  // Project and user, as the state holds them.
+  std::map<std::pair<std::string_view, std::string_view>, int64_t> users_;
   std::map<std::string, int64_t> trees_;
   std::map<std::string, int64_t> own_;
+};
+
+// The jobs of one owner in one class, in its own order.
+struct OwnerJobs {
+  const std::string* project = nullptr;
+  const std::string* user = nullptr;
+  const WaitingJobs::Bucket* jobs = nullptr;  // not empty
+  int64_t use = 0;                            // lately, as Shares::UseOf has it
 };
 
 // Hands out the jobs of one class, owner by owner. What an owner is given counts at once, so that
@@ -50,9 +54,12 @@ class Shares {
 //   Cost of Next and Charge: O(depth of the tree × log owners).
 class WaitingOrder {
  public:
-  WaitingOrder(const std::vector<const Job*>& jobs, const Shares& shares);
+  // owners: by project, then user; what they point to must outlive the order.
+  WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& shares);
   // nullptr at the end.
-  [[nodiscard]] const Job* Next();
+  [[nodiscard]] const WaitingJob* Next();
+  // Of the job that came last: index into `owners`.
+  [[nodiscard]] size_t owner() const { return shares_[user_].owner; }
   // The job that came last is going to run: `use` is added to its owner's and all projects' above.
   void Charge(int64_t use);
 
@@ -64,8 +71,9 @@ class WaitingOrder {
     int64_t weight = 1;
     int64_t use = 0;                             // over weight
     std::set<std::pair<int64_t, size_t>> order;  // of what lies below and has jobs left
-    std::vector<const Job*> jobs;                // of a user
-    size_t next = 0;
+    const WaitingJobs::Bucket* jobs = nullptr;   // of a user
+    size_t next = 0;                             // of them
+    size_t owner = 0;
   };
 
   size_t Add(int64_t use, int64_t weight);

@@ -28,15 +28,20 @@ struct Order {
     job.user = user;
   }
   [[nodiscard]] std::string Run() const {
-    std::vector<const Job*> waiting;
+    WaitingJobs waiting;
     for (const Job& job : jobs) {
-      waiting.push_back(&job);
+      waiting.Put(job);
     }
+    std::vector<OwnerJobs> owners;
     const Shares shares(state, policy, kNow);
-    WaitingOrder order(waiting, shares);
+    for (const auto& [key, bucket] : waiting.buckets()) {
+      owners.push_back({&key.project, &key.user, &bucket, shares.UseOf(key.project, key.user)});
+    }
+    WaitingOrder order(owners, shares);
     std::string handed_out;
-    while (const Job* job = order.Next()) {
-      handed_out += (handed_out.empty() ? "" : " ") + job->spec.project + "/" + job->user;
+    while (order.Next() != nullptr) {
+      const OwnerJobs& owner = owners[order.owner()];
+      handed_out += (handed_out.empty() ? "" : " ") + *owner.project + "/" + *owner.user;
       order.Charge(charge);
     }
     return handed_out;

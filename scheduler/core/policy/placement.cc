@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/comm_plan.h"
+#include "scheduler/core/policy/size.h"
 
 namespace tide {
 namespace {
@@ -135,7 +136,7 @@ ZoneRange UsableZones(const Fabric& fabric, const PlacementRequest& request) {
   }
   const FabricGroup& group = fabric.groups[static_cast<size_t>(index)];
   ZoneRange range{group.first_zone, group.first_zone + group.zone_count};
-  if (request.zone != "single" && request.zone != "cross-ok") {
+  if (IsNamedZone(request.zone)) {
     while (range.first < range.last && fabric.zones[range.first].name != request.zone) {
       ++range.first;
     }

@@ -15,7 +15,10 @@ struct PlacementRequest {
   std::string group;
   std::string zone = "single";  // "single", "cross-ok", or a zone's name
   bool cross_zone_free = true;  // fewer cross-zone jobs run than the fabric allows
-  std::vector<NodeId> former;   // nodes of the last attempt: preferred on ties
+  std::vector<NodeId> former;   // nodes of the last attempt by task index: preferred on ties
+  // A fault ended that attempt: see policy/replacement.h.
+  bool after_fault = false;
+  std::vector<NodeId> suspects;  // of `former`: nodes that took their task down
 };
 
 struct PlacementResult {

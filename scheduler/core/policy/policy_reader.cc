@@ -54,9 +54,11 @@ class PolicyReader {
                  {"sharing", [this](const Value& value) { ReadSharing(value); }}},
                 {{"half_life", "sharing"},
                  {"minimum_run", "sharing"},
+                 {"patience", "sharing"},
                  {"preemption_tax", "sharing"},
+                 {"lead", "sharing"},
                  {"margin", "sharing"},
-                 {"opportunistic_run", "sharing"},
+                 {"overtaken_wait", "sharing"},
                  {"review", "sharing"}});
     reader_.Require(top, {"version"});
     CheckProjectsUsed();
@@ -327,11 +329,19 @@ class PolicyReader {
     reader_.Map(value,
                 {SpanField("half_life", kHalfLife, policy_.share_half_life),
                  SpanField("minimum_run", kRun, policy_.minimum_run),
-                 SpanField("opportunistic_run", kRun, policy_.opportunistic_run),
+                 SpanField("patience", kRun, policy_.patience),
+                 SpanField("overtaken_wait", kRun, policy_.overtaken_wait),
                  WholeField("preemption_tax", kTax, policy_.preemption_tax),
                  SpanField("assumed_cost", kCost, policy_.assumed_cost),
+                 SpanField("lead", kRun, policy_.share_lead),
                  WholeField("margin", kMargin, policy_.share_margin),
                  SpanField("review", kReview, policy_.review)});
+    if (policy_.share_lead > policy_.share_half_life) {
+      reader_.Add(value,
+                  "lead is " + FormatDuration(policy_.share_lead) + ", longer than half_life, " +
+                      FormatDuration(policy_.share_half_life) +
+                      ": nobody would ever give way; name a shorter lead");
+    }
   }
 
   Policy policy_;
@@ -351,6 +361,19 @@ ParsedPolicy ParsePolicyFile(std::string_view text, const Policy& policy) {
     return {policy, std::move(document.findings)};
   }
   return PolicyReader(policy).Read(*document.root);
+}
+
+Result<Policy> PolicyFromText(std::string_view text,
+                              const std::string& name,
+                              const Policy& policy) {
+  ParsedPolicy parsed = ParsePolicyFile(text, policy);
+  if (!parsed.findings.empty()) {
+    const size_t more = parsed.findings.size() - 1;
+    return Fail(ErrorCode::kInvalidArgument,
+                FormatFinding(parsed.findings.front(), name) +
+                    (more > 0 ? "; and " + std::to_string(more) + " more" : ""));
+  }
+  return std::move(parsed.policy);
 }
 
 }  // namespace tide

@@ -2,9 +2,11 @@
 // Policy files as text: one strict reader for YAML and JSON. docs/guide/policy.md says what the
 // keys mean.
 
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/result.h"
 #include "common/spec/job_spec.h"
 #include "scheduler/core/policy/policy.h"
 
@@ -22,5 +24,11 @@ struct ParsedPolicy {
 // out of bounds, projects that do not exist or go round in a circle. Never throws.
 // Cost: O(text + projects × depth + rows log rows).
 [[nodiscard]] ParsedPolicy ParsePolicyFile(std::string_view text, const Policy& policy = {});
+
+// The same for a program that reads `text` from the file `name`.
+// Errors: kInvalidArgument with the first mistake in one line, and how many more there are.
+[[nodiscard]] Result<Policy> PolicyFromText(std::string_view text,
+                                            const std::string& name,
+                                            const Policy& policy = {});
 
 }  // namespace tide

@@ -86,6 +86,9 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
       {"sharing: { review: 60 }",
        "2:20: sharing.review: \"60\" is no duration: the unit is missing; write d, h, m, s or "
        "ms, such as 60s (write `60s` for seconds)"},
+      {"sharing: { half_life: 1h }",
+       "2:10: lead is 6h00m, longer than half_life, 1h00m: nobody would ever give way; name a "
+       "shorter lead"},
       {"sharing: { margin: 0 }",
        "2:20: sharing.margin must be a whole number from 1 to 1000, not 0"},
       {"projects: { a: { weight: 0 } }",

@@ -1,6 +1,7 @@
 #include "scheduler/core/policy/quota.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tide {
 namespace {
@@ -16,10 +17,6 @@ std::vector<const Job*> InOrderOfStart(const ClusterState& state) {
            std::pair(b->attempts.back().placed_at, b->id);
   });
   return live;
-}
-
-bool HoldsClaim(const Job& job) {
-  return std::get<Queued>(job.phase).claim.has_value();
 }
 
 bool SameKey(const QuotaRow& a, const QuotaRow& b) {
@@ -86,9 +83,9 @@ void Quotas::CountState() {
       standing_[job->id] = StandingWith(*job);
     }
   }
-  for (const JobId id : state_.waiting) {
+  for (const JobId id : state_.claiming) {
     const Job& job = state_.jobs.at(id);
-    if (!IsAuto(job) && HoldsClaim(job)) {
+    if (!IsAuto(job)) {
       Add(job);
     }
   }
@@ -104,10 +101,18 @@ void Quotas::CountAuto(const std::vector<const Job*>& live) {
       standing_[job->id] = StandingWith(*job);
     }
   }
+  std::set<JobId> waiting;
+  for (auto it = state_.queue.buckets().lower_bound({kAutoPriority, "", ""});
+       it != state_.queue.buckets().end() && it->first.priority == kAutoPriority;
+       ++it) {
+    for (const WaitingJob& job : it->second) {
+      waiting.insert(job.id);
+    }
+  }
   for (const bool claims : {true, false}) {
-    for (const JobId id : state_.waiting) {
+    for (const JobId id : waiting) {
       const Job& job = state_.jobs.at(id);
-      if (IsAuto(job) && HoldsClaim(job) == claims) {
+      if (state_.claiming.contains(id) == claims) {
         ChooseAutoClass(job);
         if (claims) {
           Add(job);

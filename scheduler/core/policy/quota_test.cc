@@ -269,8 +269,9 @@ TEST_CASE("what is guaranteed is not lent out again by shares") {
     QuotaWorld world(Cluster().Leaf(2), {ARow("llm", 0).Limit(kUnbounded)});
     world.policy.quotas.push_back(ARow("vision", guaranteed ? 2 : 1).Limit(kUnbounded).row);
     const JobId running = world.Submit(AJob().Project("vision").Nodes(2));
-    world.Pass(Duration::Minutes(300));
+    world.Pass(Duration::Minutes(900));
     const JobId borrower = world.Submit(AJob().Project("llm"), "bob");
+    world.Pass(world.policy.patience);
     CHECK(world.Runs(running) == guaranteed);
     CHECK(world.Runs(borrower) == !guaranteed);
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "common/spec/dependency_text.h"
+#include "scheduler/core/policy/size.h"
+
 namespace tide {
 namespace {
 
@@ -45,47 +48,92 @@ ReasonText QuotaWords(const Job& job, const char* subject, const QuotaShortage& 
           remedy};
 }
 
+ReasonText DependencyWords(const Job& job, const Reason& reason) {
+  const auto awaited = std::ranges::find(job.spec.after, reason.other, &Dependency::job);
+  std::string end = "the end";
+  std::string name = Name(reason.other);
+  if (awaited != job.spec.after.end()) {
+    name = FormatAwaited(*awaited);
+    end = awaited->on == AfterOutcome::kSuccess   ? "the success"
+          : awaited->on == AfterOutcome::kFailure ? "the failure"
+                                                  : end;
+  }
+  return {"",
+          "waits for " + end + " of " + name +
+              (reason.count > 1 ? ", and for " + std::to_string(reason.count - 1) + " more" : ""),
+          "tide why " + (name.ends_with(']') ? "'" + name + "'" : name) + ": how far that is"};
+}
+
+ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
+  std::string remedy;
+  if (reason.fits_across) {
+    remedy = "placement: {zone: cross-ok} would start it now, slower across zones";
+  } else if (reason.count > 0) {
+    remedy = "resources: {nodes: " + std::to_string(reason.count) + "} would start now";
+  }
+  if (reason.open_priority) {
+    remedy +=
+        (remedy.empty() ? "" : "; or ") + ("priority: " + PriorityName(*reason.open_priority) +
+                                           " would take its nodes from lower jobs");
+  }
+  if (remedy.empty()) {
+    remedy = "tide ps --all: who runs, and for how long";
+  }
+  const bool named = IsNamedZone(job.spec.zone);
+  return {"",
+          "needs " + Count(job.spec.nodes, "node") + " free in " +
+              (named ? "zone " + job.spec.zone : std::string("one zone")) +
+              "; most free now: " + std::to_string(reason.count) + ", short " +
+              std::to_string(job.spec.nodes - std::min(job.spec.nodes, reason.count)),
+          remedy};
+}
+
 ReasonText Words(const Job& job, const Reason& reason) {
   const JobSpec& spec = job.spec;
   switch (reason.code) {
     case ReasonCode::kHeldUser:
       return {"", job.detail, "tide resume " + Name(job.id)};
+    case ReasonCode::kHeldDependency:
+      return DependencyWords(job, reason);
     case ReasonCode::kBackoff:
-      return {"", "waits until " + FormatRfc3339(reason.until) + " after a failure", ""};
+      return {"",
+              "waits until " + FormatRfc3339(reason.until) + " after a failure",
+              "tide logs " + Name(job.id) + ": what failed"};
     case ReasonCode::kPreemptYielded:
       return {"",
               "gave its nodes to " + Name(reason.other) + " and runs again after that has started",
-              ""};
+              "tide why " + Name(reason.other) + ": how far that is"};
     case ReasonCode::kPreemptInProgress:
-      return {"",
-              Count(reason.count, "node") + " kept for it; " +
-                  (reason.other == JobId()
-                       ? std::string("starting")
-                       : "waiting for " + Name(reason.other) + " to save and leave"),
-              ""};
+      return {
+          "",
+          Count(reason.count, "node") + " kept for it; " +
+              (reason.other == JobId()
+                   ? std::string("starting")
+                   : "waiting for " + Name(reason.other) + " to save and leave"),
+          "tide show " + Name(reason.other == JobId() ? job.id : reason.other) + ": how far it is"};
     case ReasonCode::kQuotaProject:
       return QuotaWords(job, "project", *reason.quota);
     case ReasonCode::kQuotaUser:
       return QuotaWords(job, "user", *reason.quota);
     case ReasonCode::kGroupUnknown:
-      return {"", "there is no node of group " + spec.group + " now", "tide nodes"};
-    case ReasonCode::kCrossZoneBusy:
-      return {"", "it would have to cross zones, and another job does already", ""};
-    case ReasonCode::kZoneCapacity: {
-      std::string remedy;
-      if (reason.fits_across) {
-        remedy = "placement: {zone: cross-ok} would start it now, slower across zones";
-      } else if (reason.count > 0) {
-        remedy = "resources: {nodes: " + std::to_string(reason.count) + "} would start now";
-      }
-      const bool named = spec.zone != "single" && spec.zone != "cross-ok";
       return {"",
-              "needs " + Count(spec.nodes, "node") + " free in " +
-                  (named ? "zone " + spec.zone : std::string("one zone")) +
-                  "; most free now: " + std::to_string(reason.count) + ", short " +
-                  std::to_string(spec.nodes - std::min(spec.nodes, reason.count)),
-              remedy};
-    }
+              "there is no node of group " + spec.group + " now",
+              "tide nodes: the groups there are; submit it again for one of them"};
+    case ReasonCode::kSizeNever:
+      return {"",
+              "needs " + Count(spec.nodes, "node") + ", and as the cluster is now it could never " +
+                  "have more than " + std::to_string(reason.count),
+              reason.count > 0 ? "resources: {nodes: " + std::to_string(reason.count) +
+                                     "} could run; submit it again"
+                               : "tide nodes: what there is; submit it again for that"};
+    case ReasonCode::kCrossZoneBusy:
+      return {"",
+              "it would have to cross zones, and " +
+                  (reason.other == JobId() ? "no job may" : Name(reason.other) + " does already"),
+              reason.other == JobId() ? "placement: {zone: single}: wait for one zone to hold it"
+                                      : "tide show " + Name(reason.other) + ": how far that is"};
+    case ReasonCode::kZoneCapacity:
+      return ZoneCapacityWords(job, reason);
     case ReasonCode::kFragmented:
       return {"",
               "needs " + Count(spec.gpus_per_node, "GPU") + " on one node; " +
@@ -93,16 +141,16 @@ ReasonText Words(const Job& job, const Reason& reason) {
                   " on one node",
               reason.largest > 0 ? "resources: {gpus_per_node: " + std::to_string(reason.largest) +
                                        "} would start now"
-                                 : ""};
+                                 : "tide ps --all: who runs, and for how long"};
     case ReasonCode::kPreemptProtected:
       return {"",
               Name(reason.other) + " of the same class may run until " +
                   FormatRfc3339(reason.until) + " before its nodes are shared",
-              "a higher priority does not wait for it"};
+              "a higher priority does not wait for it; tide show " + Name(reason.other)};
     case ReasonCode::kNodesUnhealthy:
       return {"",
               Count(reason.count, "node") + " of group " + spec.group + " out of service",
-              "tide nodes"};
+              "tide nodes: which and why; tide validate or tide undrain brings them back"};
     case ReasonCode::kOrderAhead:
       return {"",
               Name(reason.other) + " of the same priority comes first and waits, too" +
@@ -118,6 +166,8 @@ std::string_view ReasonName(ReasonCode code) {
   switch (code) {
     case ReasonCode::kHeldUser:
       return "held.user";
+    case ReasonCode::kHeldDependency:
+      return "held.dependency";
     case ReasonCode::kBackoff:
       return "backoff";
     case ReasonCode::kPreemptYielded:
@@ -130,6 +180,8 @@ std::string_view ReasonName(ReasonCode code) {
       return "quota.user";
     case ReasonCode::kGroupUnknown:
       return "group.unknown";
+    case ReasonCode::kSizeNever:
+      return "size.never";
     case ReasonCode::kCrossZoneBusy:
       return "placement.cross_zone_busy";
     case ReasonCode::kZoneCapacity:

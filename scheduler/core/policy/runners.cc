@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "scheduler/core/model/user_order.h"
+#include "scheduler/core/policy/replacement.h"
+
 namespace tide {
 namespace {
 
@@ -32,6 +35,40 @@ Duration SliceOf(const Job& job, const Policy& policy) {
   return std::max(policy.minimum_run, CostOfSuspension(job, policy) * policy.preemption_tax);
 }
 
+bool IsFarBelow(int64_t use, int64_t other, int64_t weight, int64_t gpus, const Policy& policy) {
+  return use * policy.share_margin + policy.share_lead.millis() * gpus / weight <= other;
+}
+
+bool MayTake(const Contender& waiting, const Runner& runner, const Policy& policy, Instant now) {
+  const Job& running = *runner.job;
+  if (runner.priority != waiting.priority) {
+    return runner.priority < waiting.priority;
+  }
+  const bool own = SameOwner(*waiting.job, running);
+  const bool overtook = waiting.job->state_since <= running.attempts.back().placed_at;
+  // A fault costs nobody his place: who waits because of one has its nodes back without waiting.
+  const bool after_fault = GoesOnAfterFault(*waiting.job);
+  const bool waited = after_fault || waiting.job->state_since + policy.overtaken_wait <= now;
+  if (runner.overtaken_until <= now && overtook && waited &&
+      (own ? ComesFirst(*waiting.job, running) : after_fault || waiting.use <= runner.use)) {
+    return true;
+  }
+  if (own) {
+    return false;
+  }
+  if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now) {
+    return true;
+  }
+  // What is guaranteed is not lent out again.
+  const bool guaranteed =
+      waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
+  if (waiting.patient || runner.safe_until > now || guaranteed) {
+    return false;
+  }
+  const int64_t gpus = std::min(ChargedGpus(waiting.job->spec), ChargedGpus(running.spec));
+  return IsFarBelow(waiting.use, runner.use, runner.weight, gpus, policy);
+}
+
 Runners::Runners(const ClusterState& state,
                  const Policy& policy,
                  const Shares& shares,
@@ -47,6 +84,7 @@ Runners::Runners(const ClusterState& state,
     runner.priority = quotas.ClassOf(job);
     runner.standing = quotas.StandingOf(job);
     runner.use = shares.UseOf(job);
+    runner.weight = shares.PathWeightOf(job.spec.project);
     runner.loss = CostOfSuspension(job, policy).millis() * ChargedGpus(job.spec);
     runner.loss_per_gpu = runner.loss / ChargedGpus(job.spec);
     runner.leaving = IsLeaving(job);
@@ -60,7 +98,7 @@ Runners::Runners(const ClusterState& state,
       }
     }
     if (attempt.opportunistic) {
-      runner.overtaken_until = attempt.placed_at + policy.opportunistic_run;
+      runner.overtaken_until = attempt.placed_at + policy.minimum_run;
     }
     next_demotion_ =
         std::min(next_demotion_, tide::NextDemotion(runner.priority, job, policy, now));
@@ -89,33 +127,6 @@ Runners::Runners(const ClusterState& state,
 const Runner* Runners::Find(JobId job) const {
   const auto it = std::lower_bound(by_job_.begin(), by_job_.end(), std::pair(job, size_t{0}));
   return it != by_job_.end() && it->first == job ? &runners_[it->second] : nullptr;
-}
-
-bool Runners::MayTake(const Contender& waiting, const Runner& runner) const {
-  const Job& running = *runner.job;
-  if (runner.priority != waiting.priority) {
-    return runner.priority < waiting.priority;
-  }
-  const bool own = SameOwner(*waiting.job, running);
-  const bool overtook = waiting.job->state_since <= running.attempts.back().placed_at;
-  if (runner.overtaken_until <= now_ && overtook &&
-      (own ? waiting.job->id < running.id : waiting.use <= runner.use)) {
-    return true;
-  }
-  if (own) {
-    return false;
-  }
-  if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now_) {
-    return true;
-  }
-  // What is guaranteed is not lent out again.
-  const bool guaranteed =
-      waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
-  if (runner.safe_until > now_ || guaranteed) {
-    return false;
-  }
-  const int64_t slice = policy_.minimum_run.millis() * ChargedGpus(waiting.job->spec);
-  return (waiting.use + slice) * policy_.share_margin <= runner.use;
 }
 
 Instant Runners::NextChange(int32_t priority) const {

@@ -13,11 +13,14 @@ struct Runner {
   const Allocation* allocation = nullptr;
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
-  int64_t use = 0;   // of its owner, lately
-  int64_t loss = 0;  // GPU-milliseconds lost when it leaves now
+  int64_t use = 0;     // of its owner, lately
+  int64_t weight = 1;  // of its project and all above it
+  int64_t loss = 0;    // GPU-milliseconds lost when it leaves now
   int64_t loss_per_gpu = 0;
-  Instant safe_until;       // from other owners of its class
-  Instant overtaken_until;  // from a job of its class that it overtook; Never = it overtook none
+  Instant safe_until;  // from other owners of its class
+  // From a job of its class that it overtook and that has waited long enough; Never = it overtook
+  // none.
+  Instant overtaken_until;
   Instant reclaimed_until;  // from a job of its class within its quota; Never = it borrows nothing
   bool leaving = false;     // saves or stops already
 };
@@ -27,7 +30,8 @@ struct Contender {
   const Job* job = nullptr;
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
-  int64_t use = 0;  // of its owner, lately
+  int64_t use = 0;       // of its owner, lately
+  bool patient = false;  // it has not waited long enough to ask others of its class to leave
 };
 
 // How long a suspension of the job takes it from its work: measured if it was suspended before.
@@ -35,6 +39,17 @@ struct Contender {
 // How long it runs before others of its class may take its nodes: sharing costs it at most one part
 // in `preemption_tax`.
 [[nodiscard]] Duration SliceOf(const Job& job, const Policy& policy);
+
+// Has an owner used so much less than another that it may take as many GPUs from it?
+//   use, other: GPU-milliseconds over weights.   weight: that of the other.
+[[nodiscard]] bool IsFarBelow(
+    int64_t use, int64_t other, int64_t weight, int64_t gpus, const Policy& policy);
+
+// May `waiting` have the nodes of `runner`? Uses are those of `now`.
+[[nodiscard]] bool MayTake(const Contender& waiting,
+                           const Runner& runner,
+                           const Policy& policy,
+                           Instant now);
 
 class Runners {
  public:
@@ -51,8 +66,9 @@ class Runners {
   // Pointers rise in the same order. nullptr: it does not run.
   [[nodiscard]] const Runner* Find(JobId job) const;
 
-  // May `waiting` have the nodes of `runner`?
-  [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const;
+  [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const {
+    return tide::MayTake(waiting, runner, policy_, now_);
+  }
   // When time alone next changes an answer of MayTake for a job of this class.
   [[nodiscard]] Instant NextChange(int32_t priority) const;
   // When time alone next changes the class of a runner.

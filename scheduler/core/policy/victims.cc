@@ -7,11 +7,36 @@
 namespace tide {
 namespace {
 
+// The dearest victim: its class, and how it stands to its quota in it.
+using Rank = std::pair<int32_t, Standing>;
+
+Rank RankOf(const Runner& runner) {
+  return {runner.priority, std::min(runner.standing, Standing::kNoRow)};
+}
+
+// GPU-time lost. As if it had a node more: many small victims disturb more people than a large one.
+int64_t LossOf(const Runner& runner) {
+  constexpr int64_t kGpusOfNode = 8;
+  return runner.loss + runner.loss_per_gpu * kGpusOfNode;
+}
+
+// Lower is better: the dearest victim, GPU-time lost, number of victims.
+using Price = std::tuple<Rank, int64_t, size_t>;
+
 // Runners that free nodes only together: one gang, or all parts on one node.
 struct Unit {
   std::vector<NodeId> nodes;
   std::vector<const Runner*> victims;  // none: it leaves anyway
 };
+
+Price PriceOfUnit(const Unit& unit) {
+  Price price{{INT32_MIN, Standing::kOverLimit}, 0, unit.victims.size()};
+  for (const Runner* victim : unit.victims) {
+    std::get<Rank>(price) = std::max(std::get<Rank>(price), RankOf(*victim));
+    std::get<int64_t>(price) += LossOf(*victim);
+  }
+  return price;
+}
 
 class GangPlanner {
  public:
@@ -26,24 +51,75 @@ class GangPlanner {
         job_(asker.job),
         request_(asker.request),
         free_(pool),
+        pool_(pool),
         runners_(runners),
-        rules_(rules) {}
+        rules_(rules) {
+    const Fabric& fabric = pool.fabric();
+    const int group = fabric.FindGroup(request_.group);
+    if (group < 0 || fabric.groups[static_cast<size_t>(group)].smallest.gpus < GpusWanted()) {
+      for (const Node& node : state.nodes) {
+        if (!IsLargeEnough(node)) {
+          free_.Remove(node.id);
+        }
+      }
+    }
+  }
 
+  // Two ways to choose: what is cheapest for a GPU, which suits large gangs, and what is cheapest
+  // at all, so that no gang leaves for a job of one node. The cheaper of the two.
   VictimPlan Run() {
     CollectUnits();
+    if (!Choose()) {
+      return {};
+    }
+    Choice first{std::move(free_), std::move(units_)};
+    if (first.units.empty()) {
+      return PlanOf(first);
+    }
+    free_ = pool_;
+    units_ = std::move(asked_);
+    std::ranges::stable_sort(units_, {}, [](const Unit& unit) { return PriceOfUnit(unit); });
+    (void)Choose();  // the same units suffice
+    const Choice second{std::move(free_), std::move(units_)};
+    return PlanOf(PriceOf(second.units) < PriceOf(first.units) ? second : first);
+  }
+
+ private:
+  struct Choice {
+    FreeNodes free;
+    std::vector<Unit> units;  // that leave for it
+  };
+
+  [[nodiscard]] static Price PriceOf(const std::vector<Unit>& units) {
+    Price price{{INT32_MIN, Standing::kOverLimit}, 0, 0};
+    for (const Unit& unit : units) {
+      const auto& [rank, loss, victims] = PriceOfUnit(unit);
+      std::get<Rank>(price) = std::max(std::get<Rank>(price), rank);
+      std::get<int64_t>(price) += loss;
+      std::get<size_t>(price) += victims;
+    }
+    return price;
+  }
+
+  // Takes units in their order until the gang fits, and spares those that turn out superfluous.
+  bool Choose() {
     size_t taken = 0;
     while (!CanPlace()) {
       if (taken == units_.size()) {
-        return {};
+        return false;
       }
       AddNodes(units_[taken++]);
     }
     units_.resize(taken);
     Spare();
+    return true;
+  }
+
+  [[nodiscard]] VictimPlan PlanOf(const Choice& choice) const {
     VictimPlan plan;
-    plan.nodes = capacity_.PlaceWhole(job_, request_, free_).nodes;
+    plan.nodes = capacity_.PlaceWhole(job_, request_, choice.free).nodes;
     std::set<JobId> victims;
-    for (const Unit& unit : units_) {
+    for (const Unit& unit : choice.units) {
       const bool used = std::ranges::any_of(unit.nodes, [&](NodeId node) {
         return std::ranges::find(plan.nodes, node) != plan.nodes.end();
       });
@@ -57,7 +133,6 @@ class GangPlanner {
     return plan;
   }
 
- private:
   // What leaves anyway costs nothing and comes first.
   void CollectUnits() {
     std::vector<Unit> asked;
@@ -85,11 +160,19 @@ class GangPlanner {
         asked.push_back(std::move(unit));
       }
     }
-    units_ = std::move(asked);
+    units_ = asked;
+    asked_ = std::move(asked);
+    pool_ = free_;
   }
 
-  [[nodiscard]] bool Suits(NodeId node) const {
-    return state_.nodes[node.value()].identity.group == request_.group && rules_.node(node);
+  [[nodiscard]] uint32_t GpusWanted() const { return job_.spec.gpus_per_node; }
+  [[nodiscard]] bool IsLargeEnough(const Node& node) const {
+    return node.identity.capacity.gpus >= GpusWanted();
+  }
+
+  [[nodiscard]] bool Suits(NodeId id) const {
+    const Node& node = state_.nodes[id.value()];
+    return node.identity.group == request_.group && IsLargeEnough(node) && rules_.node(id);
   }
 
   // Only nodes that its tasks still hold: a task that has exited has left its node already.
@@ -134,10 +217,8 @@ class GangPlanner {
     }
   }
 
-  [[nodiscard]] bool CanPlace() const {
-    // Fits counts nodes that may be too small; placing is the last word, and rarely asked.
-    return Fits(free_, request_) && !capacity_.PlaceWhole(job_, request_, free_).nodes.empty();
-  }
+  // All of them are large enough: what fits can be placed.
+  [[nodiscard]] bool CanPlace() const { return Fits(free_, request_); }
 
   void Spare() {
     for (size_t i = units_.size(); i-- > 0;) {
@@ -156,10 +237,12 @@ class GangPlanner {
   const Capacity& capacity_;
   const Job& job_;
   const PlacementRequest& request_;
-  FreeNodes free_;
+  FreeNodes free_;  // with what the units at hand free
+  FreeNodes pool_;  // with what is left anyway
   const Runners& runners_;
   const TakeRules& rules_;
-  std::vector<Unit> units_;
+  std::vector<Unit> units_;  // at hand
+  std::vector<Unit> asked_;  // all that may be asked
 };
 
 void Give(Part& room, const Part& part) {
@@ -169,8 +252,6 @@ void Give(Part& room, const Part& part) {
   room.devices |= part.devices;
 }
 
-// The dearest victim: its class, and how it stands to its quota in it.
-using Rank = std::pair<int32_t, Standing>;
 // Lower is better: the dearest victim, GPU-time lost, number of victims, node.
 using PartPrice = std::tuple<Rank, int64_t, size_t, NodeId>;
 
@@ -210,8 +291,8 @@ PartOffer OfferOf(const ClusterState& state,
     Give(room, runner->allocation->part.value_or(FullPart(has)));
     if (asked) {
       auto& [dearest, loss, count, where] = offer.price;
-      dearest = std::max(dearest, {runner->priority, std::min(runner->standing, Standing::kNoRow)});
-      loss += runner->loss;
+      dearest = std::max(dearest, RankOf(*runner));
+      loss += LossOf(*runner);
       ++count;
       offer.plan.victims.push_back(runner->job->id);
     }

@@ -24,7 +24,7 @@ PlacementResult Place(const World& world,
   return tide::Place(free, request);
 }
 
-PlacementRequest Ask(uint32_t nodes, const std::string& zone = "single") {
+PlacementRequest Wants(uint32_t nodes, const std::string& zone = "single") {
   PlacementRequest request;
   request.nodes = nodes;
   request.group = "default";
@@ -99,17 +99,17 @@ TEST_CASE("the lowest class goes first, then who started last") {
   const JobId older = world.Submit(AJob().Priority(0));
   world.Pass(Duration::Seconds(1));
   const JobId younger = world.Submit(AJob().Priority(0));
-  CHECK(Choose(world, Ask(1)).victims == std::vector<JobId>{younger});
-  CHECK(Choose(world, Ask(2)).victims == std::vector<JobId>{older, younger});
-  CHECK(Choose(world, Ask(3)).victims == std::vector<JobId>{normal, older, younger});
-  CHECK(Choose(world, Ask(4)).nodes.empty());
+  CHECK(Choose(world, Wants(1)).victims == std::vector<JobId>{younger});
+  CHECK(Choose(world, Wants(2)).victims == std::vector<JobId>{older, younger});
+  CHECK(Choose(world, Wants(3)).victims == std::vector<JobId>{normal, older, younger});
+  CHECK(Choose(world, Wants(4)).nodes.empty());
 }
 
 TEST_CASE("a victim that does not help is spared") {
   World world(Cluster().Zone("A").Leaf(1).Zone("B").Leaf(3));
   const JobId elsewhere = world.Submit(AJob().Priority(0).Zone("A"));
   const JobId gang = world.Submit(AJob().Nodes(3).Priority(5).Zone("B"));
-  const VictimPlan plan = Choose(world, Ask(3));
+  const VictimPlan plan = Choose(world, Wants(3));
   CHECK(plan.victims == std::vector<JobId>{gang});
   CHECK(plan.nodes.size() == 3);
   CHECK(world.Is(elsewhere) == JobState::kRunning);
@@ -133,7 +133,7 @@ TEST_CASE("against all subsets: found when any set suffices, none too many, none
       }
     }
     const PlacementRequest request =
-        Ask(static_cast<uint32_t>(1 + prng.Below(6)), prng.Below(2) == 0 ? "single" : "cross-ok");
+        Wants(static_cast<uint32_t>(1 + prng.Below(6)), prng.Below(2) == 0 ? "single" : "cross-ok");
     if (!Place(world, request, idle).nodes.empty()) {
       continue;
     }

@@ -86,6 +86,21 @@ AJob& AJob::Notice(Duration notice) {
   return *this;
 }
 
+AJob& AJob::After(JobId job, AfterOutcome on) {
+  spec_.after.push_back({job, on});
+  return *this;
+}
+
+AJob& AJob::AfterAll(JobId array, AfterOutcome on) {
+  spec_.after.push_back({array, on, true});
+  return *this;
+}
+
+AJob& AJob::Count(uint32_t elements) {
+  spec_.count = elements;
+  return *this;
+}
+
 AJob& AJob::MaxRuntime(Duration limit) {
   spec_.max_runtime = limit;
   return *this;

@@ -96,6 +96,10 @@ EventBody RandomWorld::Submission() {
   JobSubmitted submitted =
       Submit(state_.next_job_id, static_cast<uint32_t>(prng_.Below(3)) + 1, 10);
   submitted.spec.priority = kPriorityClasses[prng_.Below(std::size(kPriorityClasses))].value;
+  if (prng_.Below(4) == 0) {
+    submitted.spec.after = {{RandomJob(), static_cast<AfterOutcome>(prng_.Below(3))}};
+  }
+  submitted.spec.count = prng_.Below(8) == 0 ? 3 : 1;
   submitted.spec.env["KEY"] = "a=\"b\"";
   return submitted;
 }
@@ -165,7 +169,9 @@ EventBody RandomWorld::ValidationEnd() {
 }
 
 EventBody RandomWorld::JobOrder() {
-  switch (prng_.Below(4)) {
+  switch (prng_.Below(5)) {
+    case 4:
+      return JobMoved{RandomJob(), prng_.Below(2) == 0 ? JobId() : RandomJob(), "ada"};
     case 0:
       return HoldRequested{RandomJob(), now_ + Duration::Seconds(30), "ada", "lunch"};
     case 1:

@@ -1,0 +1,62 @@
+#include "api/http/elements.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "api/view/json.h"
+
+namespace tide::api {
+
+std::expected<Elements, Problem> FindElements(const View& view, const std::string& text) {
+  const auto ref = ParseArrayRef(text);
+  if (!ref) {
+    return std::unexpected(ToProblem(ref.error()));
+  }
+  const auto found = view.jobs.find(ref->job);
+  if (found == view.jobs.end() || found->second->message.array() != ref->job) {
+    return Refuse(ErrorCode::kNotFound,
+                  "no array begins with " + FormatJobName(ref->job) +
+                      "; `tide ps --all` lists what there is");
+  }
+  const uint32_t count = found->second->message.spec().count();
+  if (ref->first >= count || (!ref->all() && ref->last >= count)) {
+    return Refuse(ErrorCode::kNotFound,
+                  FormatJobName(ref->job) + "[] has " + std::to_string(count) + " elements, 0 to " +
+                      std::to_string(count - 1));
+  }
+  return Elements{*ref, found->second, std::min(ref->last, count - 1)};
+}
+
+std::shared_ptr<const JobRow> FirstWaiting(const View& view, const Elements& elements) {
+  auto it = view.jobs.find(elements.first_job());
+  for (uint32_t i = 0; i < elements.count() && it != view.jobs.end(); ++i, ++it) {
+    const v1::JobState state = it->second->message.state();
+    if (state == v1::JOB_STATE_QUEUED || state == v1::JOB_STATE_HELD) {
+      return it->second;
+    }
+  }
+  return elements.array;
+}
+
+std::string ElementsJson(const View& view, const Elements& elements) {
+  std::map<std::string, uint32_t> states;
+  auto it = view.jobs.find(elements.first_job());
+  for (uint32_t i = 0; i < elements.count() && it != view.jobs.end(); ++i, ++it) {
+    const v1::Job& job = it->second->message;
+    ++states[job.state() == v1::JOB_STATE_FINISHED ? OutcomeWord(job.outcome())
+                                                   : StateWord(job.state())];
+  }
+  const v1::Job& array = elements.array->message;
+  return nlohmann::json{{"id", FormatArrayRef(elements.ref)},
+                        {"array", FormatJobName(elements.ref.job)},
+                        {"first", elements.ref.first},
+                        {"last", elements.last},
+                        {"count", array.spec().count()},
+                        {"name", array.spec().name()},
+                        {"user", array.user()},
+                        {"states", states}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace tide::api

@@ -1,0 +1,159 @@
+#include "scheduler/core/model/index.h"
+
+#include <set>
+#include <utility>
+
+namespace tide {
+namespace {
+
+void SetMember(std::set<JobId>& set, JobId job, bool member) {
+  if (member) {
+    set.insert(job);
+  } else {
+    set.erase(job);
+  }
+}
+
+// Plainly running jobs wait for nothing but what their agents say.
+bool IsRestless(const Job& job) {
+  return AllocationOf(job) != nullptr &&
+         (StateOf(job) != JobState::kRunning || job.spec.max_runtime.nanos() > 0 ||
+          FirstLeftAt(job.attempts.back()).is_set());
+}
+
+bool Claims(const Job& job) {
+  const auto* queued = std::get_if<Queued>(&job.phase);
+  return queued != nullptr && queued->claim.has_value();
+}
+
+// Of a live job. A stale fabric knows nothing; all are looked at again when it is fresh.
+bool Crosses(const ClusterState& state, const Job& job) {
+  return job.spec.nodes > 1 && !state.fabric_stale &&
+         state.fabric.Crosses(AllocationOf(job)->nodes);
+}
+
+bool MayBeLookedAt(const ClusterState& state, const Job& job) {
+  return StateOf(job) == JobState::kQueued && !state.dependencies.blocked.contains(job.id);
+}
+
+void IndexJob(ClusterState& state, const Job& job) {
+  const bool waits = MayBeLookedAt(state, job);
+  if (waits) {
+    state.queue.Put(job);
+  } else if (state.waiting.contains(job.id)) {
+    state.queue.Remove(job);
+  }
+  SetMember(state.waiting, job.id, waits);
+  SetMember(state.claiming, job.id, Claims(job));
+  const bool live = AllocationOf(job) != nullptr;
+  if (live && !state.live.contains(job.id)) {
+    SetMember(state.crossing, job.id, Crosses(state, job));
+  } else if (!live) {
+    state.crossing.erase(job.id);
+  }
+  SetMember(state.live, job.id, live);
+  SetMember(state.restless, job.id, IsRestless(job));
+  SetMember(state.held, job.id, StateOf(job) == JobState::kHeld);
+}
+
+uint8_t FlagsOf(const Node& node, const NodeUse& use) {
+  unsigned flags = 0;
+  if (TakesWork(node)) {
+    flags |= kTakesWork;
+  }
+  if (use.idle() && use.claimants.empty()) {
+    flags |= kUnused;
+  } else if (!use.whole) {
+    flags |= kHasRoom;
+  }
+  if (node.state == NodeState::kProbation || (node.lost_at.is_set() && !use.idle())) {
+    flags |= kTimed;
+  }
+  if (node.state == NodeState::kDraining && node.actor != "tide") {
+    flags |= kEvacuated;
+  }
+  return static_cast<uint8_t>(flags);
+}
+
+void IndexNode(ClusterState& state, const Node& node) {
+  state.node_flags[node.id.value()] = FlagsOf(node, state.uses[node.id.value()]);
+}
+
+}  // namespace
+
+void TouchJob(ClusterState& state, JobId job) {
+  state.touched_jobs.push_back(job);
+}
+
+void TouchNode(ClusterState& state, NodeId node) {
+  state.touched_nodes.push_back(node);
+}
+
+void RefreshIndexes(ClusterState& state) {
+  state.node_flags.resize(state.nodes.size());
+  for (const JobId job : std::exchange(state.touched_jobs, {})) {
+    IndexJob(state, state.jobs.at(job));
+  }
+  for (const NodeId node : std::exchange(state.touched_nodes, {})) {
+    IndexNode(state, state.nodes[node.value()]);
+  }
+}
+
+void IndexCrossing(ClusterState& state) {
+  state.crossing.clear();
+  for (const JobId id : state.live) {
+    if (Crosses(state, state.jobs.at(id))) {
+      state.crossing.insert(id);
+    }
+  }
+}
+
+void RebuildIndexes(ClusterState& state) {
+  state.queue = WaitingJobs();
+  for (std::set<JobId>* set : {&state.waiting,
+                               &state.claiming,
+                               &state.live,
+                               &state.crossing,
+                               &state.restless,
+                               &state.held}) {
+    set->clear();
+  }
+  state.touched_jobs.clear();
+  state.touched_nodes.clear();
+  for (const auto& [id, job] : state.jobs) {
+    IndexJob(state, job);
+  }
+  state.node_flags.assign(state.nodes.size(), 0);
+  for (const Node& node : state.nodes) {
+    IndexNode(state, node);
+  }
+}
+
+std::optional<std::string> CheckIndexes(const ClusterState& state) {
+  WaitingJobs queue;
+  for (const auto& [id, job] : state.jobs) {
+    const bool waits = MayBeLookedAt(state, job);
+    if (waits) {
+      queue.Put(job);
+    }
+    if (waits != state.waiting.contains(id) || Claims(job) != state.claiming.contains(id) ||
+        (AllocationOf(job) != nullptr) != state.live.contains(id) ||
+        IsRestless(job) != state.restless.contains(id) ||
+        (StateOf(job) == JobState::kHeld) != state.held.contains(id) ||
+        (!state.fabric_stale &&
+         (AllocationOf(job) != nullptr && Crosses(state, job)) != state.crossing.contains(id))) {
+      return "an index does not mirror " + FormatJobName(id.value());
+    }
+  }
+  if (!queue.SameJobs(state.queue)) {
+    return "the queue does not mirror the waiting jobs";
+  }
+  for (const Node& node : state.nodes) {
+    if (state.node_flags[node.id.value()] != FlagsOf(node, state.uses[node.id.value()])) {
+      return "the flags of node " + node.identity.name + " are not true";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tide

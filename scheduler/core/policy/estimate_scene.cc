@@ -1,0 +1,301 @@
+#include "scheduler/core/policy/estimate_scene.h"
+
+#include <algorithm>
+
+#include "scheduler/core/model/index.h"
+#include "scheduler/core/policy/size.h"
+#include "scheduler/core/policy/waiting_classes.h"
+
+namespace tide::estimate {
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr size_t kEarly = static_cast<size_t>(Outlook::kEarly);
+constexpr size_t kLikely = static_cast<size_t>(Outlook::kLikely);
+constexpr size_t kLate = static_cast<size_t>(Outlook::kLate);
+constexpr int64_t kPathWeightMax = 1'000'000'000;
+
+bool IsLeaving(const Job& job) {
+  return std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
+}
+
+const Claim* ClaimOf(const Job& job) {
+  const auto* queued = std::get_if<Queued>(&job.phase);
+  return queued != nullptr && queued->claim ? &*queued->claim : nullptr;
+}
+
+int64_t PathWeight(const Shares& shares, const std::string& project) {
+  int64_t weight = 1;
+  const std::string* at = &project;
+  for (int depth = 0; depth < kProjectDepthMax && !at->empty(); ++depth) {
+    weight = std::min(kPathWeightMax, weight * std::min(kPathWeightMax, shares.WeightOf(*at)));
+    at = &shares.ParentOf(*at);
+  }
+  return weight;
+}
+
+// How long a holder takes to leave once it is asked: at once, as its saves did, or all its notice.
+std::array<Duration, kOutlooks> LeaveOf(const Job& job, const Policy& policy) {
+  const Duration notice = std::min(job.spec.suspend_notice, policy.suspend_notice_max);
+  const Duration half_cost = Duration::Nanos(CostOfSuspension(job, policy).nanos() / 2);
+  return {Duration(), std::min(half_cost, notice), notice + policy.stop_grace};
+}
+
+}  // namespace
+
+Scene::Scene(const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now)
+    : state_(state),
+      fabric_(fabric),
+      policy_(policy),
+      now_(now),
+      shares_(state, policy, now),
+      later_(state, policy, now + policy.share_half_life),
+      quotas_(state, fabric, policy, now),
+      runners_(state, policy, shares_, quotas_, now),
+      run_times_(state.run_history),
+      zones_(fabric.zones.size()) {
+  AddRunners();
+  AddWaiters();
+  AddNodes();
+}
+
+int64_t Scene::UseAt(uint32_t index, Instant at) const {
+  const Owner& owner = owners_[index];
+  const int64_t kept = Decay(at - now_, policy_.share_half_life);
+  return static_cast<int64_t>((Wide{owner.use} * kept + Wide{owner.settles} * (kDecayOne - kept)) /
+                              kDecayOne);
+}
+
+uint32_t Scene::OwnerOf(const std::string& project, const std::string& user) {
+  const auto [it, fresh] =
+      owner_of_.try_emplace({project, user}, static_cast<uint32_t>(owners_.size()));
+  if (fresh) {
+    const int64_t use = shares_.UseOf(project, user);
+    // In one half-life it goes half of the way.
+    const int64_t settles = std::max<int64_t>(0, 2 * later_.UseOf(project, user) - use);
+    owners_.push_back(
+        {use, settles, PathWeight(shares_, project), run_times_.OwnRuns(project, user)});
+  }
+  return it->second;
+}
+
+Duration Scene::RanSoFar(const Job& job) const {
+  const bool runs = AllocationOf(job) != nullptr && job.attempts.back().running_at.is_set();
+  return runs ? job.run_time + (now_ - job.attempts.back().running_at) : job.run_time;
+}
+
+void Scene::AddRunners() {
+  for (const Runner& runner : runners_.all()) {
+    const Job& job = *runner.job;
+    Holder holder;
+    holder.job = &job;
+    holder.runner = &runner;
+    holder.owner = OwnerOf(job.spec.project, job.user);
+    holder.priority = runner.priority;
+    holder.since = job.attempts.back().placed_at;
+    holder.leave = LeaveOf(job, policy_);
+    holder.leaving = IsLeaving(job);
+    if (const auto* saving = std::get_if<Saving>(&job.phase)) {
+      holder.leave[kLate] = std::max(saving->deadline - now_, Duration()) + policy_.stop_grace;
+    } else if (holder.leaving) {
+      holder.leave[kLate] = policy_.stop_grace;
+    }
+    holder.leave[kLikely] = std::min(holder.leave[kLikely], holder.leave[kLate]);
+    const Remaining remaining = run_times_.Of(job, owners_[holder.owner].runs, RanSoFar(job));
+    holder.basis = remaining.basis;
+    for (size_t i = 0; i < kOutlooks; ++i) {
+      holder.ends[i] = now_ + (holder.leaving ? holder.leave[i] : remaining.spans[i]);
+    }
+    holder_of_[job.id] = static_cast<uint32_t>(holders_.size());
+    holders_.push_back(holder);
+    if (state_.crossing.contains(job.id)) {
+      crossing_.push_back(holder_of_[job.id]);
+    }
+  }
+}
+
+void Scene::AddClaimant(const Job& job, const Claim& claim) {
+  Claimant claimant{job.id, {now_, now_, now_}};
+  for (const NodeId node : claim.nodes) {
+    for (const Occupant& occupant : state_.uses[node.value()].tasks) {
+      const Holder& leaver = holders_[holder_of_.at(occupant.job)];
+      for (size_t i = 0; leaver.leaving && i < kOutlooks; ++i) {
+        claimant.starts[i] = std::max(claimant.starts[i], leaver.ends[i]);
+      }
+    }
+  }
+  Holder holder;
+  holder.job = &job;
+  holder.owner = OwnerOf(job.spec.project, job.user);
+  holder.priority = quotas_.ClassOf(job);
+  holder.since = claimant.starts[kLikely];
+  holder.leave = LeaveOf(job, policy_);
+  const Remaining run = run_times_.Of(job, owners_[holder.owner].runs, job.run_time);
+  holder.basis = run.basis;
+  for (size_t i = 0; i < kOutlooks; ++i) {
+    holder.ends[i] = claimant.starts[i] + run.spans[i];
+  }
+  holder_of_[job.id] = static_cast<uint32_t>(holders_.size());
+  holders_.push_back(holder);
+  claimants_.push_back(claimant);
+  if (fabric_.Crosses(claim.nodes)) {
+    crossing_.push_back(holder_of_[job.id]);
+  }
+}
+
+int64_t Scene::MilliOf(NodeId node, const Part& part) const {
+  const NodeCapacity& capacity = state_.nodes[node.value()].identity.capacity;
+  const bool by_gpus = part.gpus > 0;
+  const int64_t share = by_gpus ? part.gpus : part.cpus;
+  const int64_t of = std::max<int64_t>(1, by_gpus ? capacity.gpus : capacity.cpus);
+  return std::clamp(share * kMilliNodes / of, int64_t{1}, kMilliNodes);
+}
+
+void Scene::AddPart(NodeId node, uint32_t holder, const Part& part) {
+  PartedNode& parted = zones_[fabric_.ZoneIndexOf(node)].parted.back();
+  const int64_t milli = std::min(MilliOf(node, part), parted.room);
+  parted.room -= milli;
+  parted.parts.emplace_back(holder, milli);
+}
+
+void Scene::AddNodes() {
+  for (const Node& node : state_.nodes) {
+    if ((state_.node_flags[node.id.value()] & kTakesWork) == 0) {
+      continue;
+    }
+    const NodeUse& use = state_.uses[node.id.value()];
+    Zone& zone = zones_[fabric_.ZoneIndexOf(node.id)];
+    ++zone.in_service;
+    const Claim* claim =
+        use.claimants.empty() ? nullptr : ClaimOf(state_.jobs.at(use.claimants.front()));
+    const bool claimed_whole = claim != nullptr && !claim->part;
+    if (claimed_whole || use.whole) {
+      const uint32_t holder =
+          holder_of_.at(claimed_whole ? use.claimants.front() : use.first().job);
+      if (!zone.held.empty() && zone.held.back().holder == holder) {
+        ++zone.held.back().nodes;
+      } else {
+        zone.held.push_back({holder, 1});  // a holder may come again: that does no harm
+      }
+    } else if (use.tasks.empty() && use.claimants.empty()) {
+      ++zone.idle;
+    } else {
+      zone.parted.push_back({kMilliNodes, {}});
+      for (const Occupant& occupant : use.tasks) {
+        const uint32_t holder = holder_of_.at(occupant.job);
+        if (const auto& part = AllocationOf(*holders_[holder].job)->part) {
+          AddPart(node.id, holder, *part);
+        }
+      }
+      for (const JobId claimant : use.claimants) {
+        if (const auto& part = ClaimOf(state_.jobs.at(claimant))->part) {
+          AddPart(node.id, holder_of_.at(claimant), *part);
+        }
+      }
+    }
+  }
+}
+
+void Scene::AddWaiters() {
+  for (const JobId id : state_.claiming) {
+    const Job& job = state_.jobs.at(id);
+    AddClaimant(job, *ClaimOf(job));
+  }
+  // Jobs lie about in memory in the order of their ids: they are opened in that order.
+  std::vector<std::pair<JobId, const Job*>> jobs;
+  jobs.reserve(state_.waiting.size());
+  for (const JobId id : state_.waiting) {
+    jobs.emplace_back(id, &state_.jobs.at(id));
+  }
+  waiters_.reserve(jobs.size());
+  const WaitingClasses classes(state_, policy_, shares_, quotas_);
+  for (const auto& [priority, owners] : classes.all()) {
+    highest_ = std::max(highest_, priority);
+    std::vector<uint32_t> owner_of;
+    owner_of.reserve(owners.size());
+    for (const OwnerJobs& owner : owners) {
+      owner_of.push_back(OwnerOf(*owner.project, *owner.user));
+    }
+    std::vector<Waiter> over_quota;  // who wait for a row's end do not stand before others
+    WaitingOrder order(owners, shares_);
+    while (const WaitingJob* waiting = order.Next()) {
+      if (!waiting->plain && state_.claiming.contains(waiting->id)) {
+        continue;
+      }
+      const auto job =
+          std::ranges::lower_bound(jobs, waiting->id, {}, &std::pair<JobId, const Job*>::first);
+      const Waiter waiter = MakeWaiter(*job->second, owner_of[order.owner()], priority);
+      if (waiter.standing == Standing::kOverLimit) {
+        over_quota.push_back(waiter);
+        continue;
+      }
+      waiters_.push_back(waiter);
+      if (waiter.none == NoEstimate::kNone) {
+        order.Charge(policy_.minimum_run.millis() * waiter.gpus);
+      }
+    }
+    waiters_.insert(waiters_.end(), over_quota.begin(), over_quota.end());
+  }
+  owner_of_.clear();  // some of its names were of `classes`
+}
+
+Waiter Scene::MakeWaiter(const Job& job, uint32_t owner, int32_t priority) {
+  Waiter waiter;
+  waiter.job = &job;
+  waiter.owner = owner;
+  waiter.priority = priority;
+  waiter.nodes = job.spec.nodes;
+  waiter.not_before = std::max(now_, std::get<Queued>(job.phase).not_before);
+  waiter.run = run_times_.Of(job, owners_[waiter.owner].runs, job.run_time);
+  waiter.gpus = ChargedGpus(job.spec);
+  waiter.slice = SliceOf(job, policy_);
+  waiter.fails = job.failure_restarts > 0;
+  waiter.may_cross = job.spec.zone == "cross-ok" && job.spec.nodes > 1;
+  ChooseZones(waiter);
+  if (waiter.none == NoEstimate::kNone) {
+    CheckQuota(waiter);
+  }
+  return waiter;
+}
+
+void Scene::ChooseZones(Waiter& waiter) const {
+  const JobSpec& spec = waiter.job->spec;
+  const int index = fabric_.FindGroup(spec.group);
+  if (index < 0) {
+    waiter.none = NoEstimate::kGroup;
+    return;
+  }
+  const FabricGroup& group = fabric_.groups[static_cast<size_t>(index)];
+  const int64_t milli = MilliNodesOf(spec, group.largest);
+  waiter.part = spec.nodes == 1 && milli < kMilliNodes ? milli : 0;
+  waiter.first_zone = group.first_zone;
+  waiter.zone_count = group.zone_count;
+  if (IsNamedZone(spec.zone)) {
+    waiter.zone_count = 0;
+    for (uint32_t zone = group.first_zone; zone < group.first_zone + group.zone_count; ++zone) {
+      if (fabric_.zones[zone].name == spec.zone) {
+        waiter.first_zone = zone;
+        waiter.zone_count = 1;
+      }
+    }
+  }
+}
+
+// What starts counts for those after it. Where every row that is in the way ends, so does the wait.
+void Scene::CheckQuota(Waiter& waiter) {
+  waiter.standing = quotas_.Check(*waiter.job);
+  if (waiter.standing != Standing::kOverLimit) {
+    quotas_.Add(*waiter.job);
+    return;
+  }
+  for (const Reason& reason : quotas_.ReasonsFor(*waiter.job)) {
+    if (!reason.quota->until.is_set()) {
+      waiter.none = NoEstimate::kQuota;
+      return;
+    }
+    waiter.not_before = std::max(waiter.not_before, reason.quota->until);
+  }
+}
+
+}  // namespace tide::estimate

@@ -1,0 +1,587 @@
+#include "scheduler/core/policy/estimate_sweep.h"
+
+#include <algorithm>
+
+namespace tide::estimate {
+namespace {
+
+// Gaps are a few idle nodes before a gang: a job looks at the first of them only, so that the cost
+// stays bounded by counts.
+constexpr int kGapsLookedAt = 8;
+constexpr int kRoomsLookedAt = 32;
+// How often in a sweep, and how exactly, the moment is searched for at which shares have drifted
+// far enough for a turn. Those who ask first have used least; who asks after so many waits for the
+// end.
+constexpr uint32_t kDriftsMax = 2048;
+constexpr int kDriftSteps = 8;  // of two half-lives: half a minute
+constexpr Duration kDriftLeast = Duration::Seconds(20);
+// Shorter gaps are not worth a start.
+constexpr Duration kGapLeast = Duration::Seconds(60);
+
+}  // namespace
+
+Sweep::Sweep(const Scene& scene, Outlook outlook)
+    : scene_(scene),
+      outlook_(static_cast<size_t>(outlook)),
+      horizon_(scene.now() + kEstimateHorizon),
+      zones_(scene.zones().size()) {
+  for (const Holder& holder : scene.holders()) {
+    Keeper keeper;
+    keeper.holder = &holder;
+    keeper.owner = holder.owner;
+    keeper.priority = holder.priority;
+    keeper.gpus = ChargedGpus(holder.job->spec);
+    keeper.since = holder.since;
+    keeper.shared = Instant::Never();
+    keeper.ends = holder.ends[outlook_];
+    keeper.leave = holder.leave[outlook_];
+    keepers_.push_back(keeper);
+  }
+  for (const uint32_t keeper : scene.crossing()) {
+    crossing_.insert(keepers_[keeper].ends);
+  }
+  for (size_t i = 0; i < zones_.size(); ++i) {
+    AddZone(scene.zones()[i], zones_[i]);
+  }
+}
+
+void Sweep::AddZone(const Zone& from, ZoneState& to) {
+  if (from.idle > 0) {
+    AddOffer(to, scene_.now(), from.idle, kNobody, kNobody);
+  }
+  for (const HeldNodes& held : from.held) {
+    const Instant at = NextMoment(scene_.highest(), keepers_[held.holder], Instant());
+    AddOffer(to, at, held.nodes, held.holder, kNobody);
+  }
+  for (const PartedNode& node : from.parted) {
+    // It is whole when its last part leaves: who may have that one may have it all.
+    uint32_t last = node.parts.front().first;
+    for (const auto& [keeper, milli] : node.parts) {
+      const auto key = [&](uint32_t of) {
+        return std::pair(keepers_[of].priority, keepers_[of].ends);
+      };
+      last = key(keeper) > key(last) ? keeper : last;
+    }
+    const auto index = static_cast<uint32_t>(parted_.size());
+    parted_.push_back({});
+    const Instant end = keepers_[last].ends;
+    AddOffer(to, NextMoment(scene_.highest(), keepers_[last], Instant()), 1, last, index);
+    AddGap(to.rooms, {scene_.now(), 0, end, 1, node.room, index, kNobody});
+    for (const auto& [keeper, milli] : node.parts) {
+      const Instant at = NextMoment(scene_.highest(), keepers_[keeper], Instant());
+      AddGap(to.rooms, {at, 0, end, 1, milli, index, keeper});
+    }
+  }
+}
+
+void Sweep::AddOffer(
+    ZoneState& zone, Instant at, uint32_t nodes, uint32_t keeper, uint32_t parted) {
+  if (nodes == 0) {
+    return;
+  }
+  const Offer offer{at, at, next_number_++, nodes, keeper, parted};
+  zone.offers.insert(offer);
+  if (parted != kNobody) {
+    parted_[parted].offer = offer;
+    parted_[parted].ends = EndOf(keeper);
+  }
+}
+
+void Sweep::AddGap(Gaps& to, Gap gap) {
+  gap.number = next_number_++;
+  if (gap.room > 0 && gap.nodes > 0 && UntilOf(gap) - gap.from >= kGapLeast) {
+    to.insert(gap);
+  }
+}
+
+uint32_t Sweep::AddKeeper(const Waiter& waiter, Instant start) {
+  Keeper keeper;
+  keeper.owner = waiter.owner;
+  keeper.priority = waiter.priority;
+  keeper.gpus = waiter.gpus;
+  keeper.since = start;
+  keeper.shared = start + waiter.slice;
+  keeper.ends = start + RunOf(waiter);
+  keepers_.push_back(keeper);
+  return static_cast<uint32_t>(keepers_.size() - 1);
+}
+
+// --- who may have what, and when ---------------------------------------------------------------
+
+Instant Sweep::EndOf(uint32_t keeper) const {
+  return keeper == kNobody ? scene_.now() : keepers_[keeper].ends;
+}
+
+// From then on it asks others of its class to leave.
+Instant Sweep::ImpatientAt(const Waiter& waiter) const {
+  return waiter.job->state_since + scene_.policy().patience;
+}
+
+// While the holder runs. The same rule as when the time comes, with uses as they will be then.
+bool Sweep::MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) const {
+  const Policy& policy = scene_.policy();
+  const int64_t weight = scene_.owner(waiter.owner).weight;
+  const int64_t use = scene_.UseAt(waiter.owner, at) + started_[waiter.owner] / weight;
+  if (waiter.fails) {
+    return false;  // a job that keeps failing does not stop others
+  }
+  if (keeper.holder != nullptr) {
+    if (keeper.holder->runner == nullptr || keeper.holder->leaving) {
+      return false;
+    }
+    Runner runner = *keeper.holder->runner;
+    runner.use = scene_.UseAt(keeper.owner, at);
+    return tide::MayTake(
+        {waiter.job, waiter.priority, waiter.standing, use, at < ImpatientAt(waiter)},
+        runner,
+        policy,
+        at);
+  }
+  if (keeper.priority != waiter.priority || keeper.owner == waiter.owner || at < keeper.shared ||
+      at < ImpatientAt(waiter)) {
+    return false;
+  }
+  const int64_t ran = std::min(at - keeper.since, policy.share_half_life).millis() * keeper.gpus;
+  const int64_t used = scene_.UseAt(keeper.owner, at) + ran / scene_.owner(keeper.owner).weight;
+  const int64_t holds = scene_.owner(keeper.owner).weight;
+  return IsFarBelow(use, used, holds, std::min(waiter.gpus, keeper.gpus), policy);
+}
+
+bool Sweep::MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const {
+  return at >= EndOf(keeper) || MayTakeTurn(waiter, keepers_[keeper], at);
+}
+
+// After `after`: when time alone next changes whether a job of this class may have its nodes.
+Instant Sweep::NextMoment(int32_t priority, const Keeper& keeper, Instant after) const {
+  Instant next = std::max(keeper.ends, scene_.now());
+  const auto consider = [&](Instant moment) {
+    if (moment != Instant::Never()) {
+      moment = std::max(moment, scene_.now());
+      next = moment > after ? std::min(next, moment) : next;
+    }
+  };
+  const Runner* runner = keeper.holder == nullptr ? nullptr : keeper.holder->runner;
+  if (runner != nullptr && keeper.holder->leaving) {
+    return next;
+  }
+  if (runner != nullptr && priority > keeper.priority) {
+    consider(scene_.now());
+  }
+  if (priority >= keeper.priority) {
+    const Instant safe_until = runner != nullptr ? runner->safe_until : keeper.shared;
+    consider(safe_until);
+    if (runner != nullptr) {
+      consider(runner->overtaken_until);
+      consider(runner->reclaimed_until);
+    }
+  }
+  return next;
+}
+
+Instant Sweep::DriftMoment(const Waiter& waiter, const Keeper& keeper, Instant after) {
+  const Instant safe_until = keeper.holder != nullptr && keeper.holder->runner != nullptr
+                                 ? keeper.holder->runner->safe_until
+                                 : keeper.shared;
+  if (waiter.priority != keeper.priority || after < safe_until || !may_drift_) {
+    return Instant::Never();
+  }
+  if (const Instant patient = ImpatientAt(waiter);
+      after < patient && MayTakeTurn(waiter, keeper, patient)) {
+    return patient;
+  }
+  ++drifts_;
+  // Uses come and go by half-lives: what two of them do not bring is left to the end.
+  Duration step = scene_.policy().share_half_life * 2;
+  if (!MayTakeTurn(waiter, keeper, after + step)) {
+    return Instant::Never();
+  }
+  Instant refused = after;
+  for (int i = 0; i < kDriftSteps; ++i) {
+    step = Duration::Nanos(step.nanos() / 2);
+    refused = MayTakeTurn(waiter, keeper, refused + step) ? refused : refused + step;
+  }
+  return refused + std::max(step, kDriftLeast);
+}
+
+Instant Sweep::OpensAt(const Waiter& waiter, uint32_t keeper, Instant from) {
+  while (!MayHave(waiter, keeper, from)) {
+    const Instant drift = DriftMoment(waiter, keepers_[keeper], from);
+    from = std::min(drift, NextMoment(waiter.priority, keepers_[keeper], from));
+  }
+  return from;
+}
+
+// When somebody who may have it from `at` on does have it.
+Instant Sweep::GoneAt(uint32_t keeper, Instant at) const {
+  const bool asked = keeper != kNobody && at < EndOf(keeper);
+  return asked ? std::min(at + keepers_[keeper].leave, EndOf(keeper)) : at;
+}
+
+Sweep::Offers::iterator Sweep::MoveOn(ZoneState& zone,
+                                      Offers::iterator it,
+                                      Instant at,
+                                      Instant base) {
+  auto node = zone.offers.extract(it++);
+  node.value().at = at;
+  node.value().base = base;
+  const Offer offer = node.value();
+  const auto moved = zone.offers.insert(std::move(node)).position;
+  if (offer.parted != kNobody) {
+    parted_[offer.parted].offer = offer;
+  }
+  // It may have come to lie right before `it`.
+  return it == zone.offers.end() || offer < *it ? moved : it;
+}
+
+Sweep::Offers::iterator Sweep::Admit(const Waiter& waiter, ZoneState& zone, Offers::iterator it) {
+  while (it != zone.offers.end() && !MayHave(waiter, it->keeper, it->at)) {
+    const Keeper& keeper = keepers_[it->keeper];
+    const Instant next = NextMoment(waiter.priority, keeper, it->at);
+    const Instant drift = DriftMoment(waiter, keeper, it->at);
+    if (drift >= next) {
+      it = MoveOn(zone, it, next, next);
+      continue;
+    }
+    Offer offer = *it;
+    it = MoveOn(zone, it, drift, offer.base);
+    offer.at = drift;
+    moved_.emplace_back(&zone, offer);
+  }
+  return it;
+}
+
+void Sweep::MoveBack() {
+  for (const auto& [zone, offer] : moved_) {
+    if (const auto it = zone->offers.find(offer); it != zone->offers.end()) {
+      (void)MoveOn(*zone, it, it->base, it->base);
+    }
+  }
+  moved_.clear();
+}
+
+// --- where ---------------------------------------------------------------------------------------
+
+Instant Sweep::FindInOffers(const Waiter& waiter, ZoneState& zone) {
+  uint32_t missing = waiter.nodes;
+  Instant at = waiter.not_before;
+  for (auto it = zone.offers.begin();; ++it) {
+    it = Admit(waiter, zone, it);
+    if (it == zone.offers.end()) {
+      return Instant::Never();
+    }
+    at = std::max(at, GoneAt(it->keeper, it->at));
+    if (it->nodes >= missing) {
+      return at;
+    }
+    missing -= it->nodes;
+  }
+}
+
+Instant Sweep::UntilOf(const Gap& gap) const {
+  return gap.parted != kNobody && parted_[gap.parted].open ? parted_[gap.parted].ends : gap.until;
+}
+
+const std::vector<Sweep::OpenGap>& Sweep::OpenGaps(const Waiter& waiter,
+                                                   Gaps& gaps,
+                                                   int most,
+                                                   Instant before) {
+  open_.clear();
+  int looked = 0;
+  for (auto it = gaps.begin(); it != gaps.end() && looked < most && it->from < before;
+       ++it, ++looked) {
+    if (it->room < waiter.part) {
+      continue;
+    }
+    const Instant from = OpensAt(waiter, it->keeper, it->from);
+    const Instant at = std::max(GoneAt(it->keeper, from), waiter.not_before);
+    if (UntilOf(*it) - at >= kGapLeast) {
+      open_.insert(std::ranges::upper_bound(open_, at, {}, &OpenGap::at), {at, it});
+    }
+  }
+  return open_;
+}
+
+Instant Sweep::FindInGaps(const Waiter& waiter, ZoneState& zone, Instant before) {
+  const std::vector<OpenGap>& open = OpenGaps(waiter, zone.gaps, kGapsLookedAt, before);
+  for (size_t i = 0; i < open.size(); ++i) {
+    uint32_t nodes = 0;
+    for (size_t early = 0; early <= i; ++early) {
+      const bool lasts = open[early].gap->until - open[i].at >= kGapLeast;
+      nodes += lasts ? open[early].gap->nodes : 0;
+    }
+    if (nodes >= waiter.nodes) {
+      return open[i].at;
+    }
+  }
+  return Instant::Never();
+}
+
+Instant Sweep::FindInRooms(const Waiter& waiter, ZoneState& zone, Instant before) {
+  const std::vector<OpenGap>& open = OpenGaps(waiter, zone.rooms, kRoomsLookedAt, before);
+  return open.empty() ? Instant::Never() : open.front().at;
+}
+
+// At most so many jobs cross at a time: it waits for one of them.
+Instant Sweep::MayCrossFrom() const {
+  const size_t most = scene_.policy().cross_zone_jobs_max;
+  if (crossing_.size() < most) {
+    return scene_.now();
+  }
+  if (most == 0) {
+    return Instant::Never();
+  }
+  return *std::prev(crossing_.end(), static_cast<std::ptrdiff_t>(most));
+}
+
+// The largest zone with each of the others: two zones take part, as in placement.h.
+Sweep::Found Sweep::FindInTwoZones(const Waiter& waiter) {
+  Found best;
+  best.in = Found::In::kTwoZones;
+  const Instant from = MayCrossFrom();
+  if (from == Instant::Never()) {
+    return best;
+  }
+  uint32_t largest = waiter.first_zone;
+  for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
+    if (scene_.zones()[i].in_service > scene_.zones()[largest].in_service) {
+      largest = i;
+    }
+  }
+  for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
+    if (i == largest ||
+        scene_.zones()[i].in_service + scene_.zones()[largest].in_service < waiter.nodes) {
+      continue;
+    }
+    Offers& a = zones_[largest].offers;
+    Offers& b = zones_[i].offers;
+    auto in_a = Admit(waiter, zones_[largest], a.begin());
+    auto in_b = Admit(waiter, zones_[i], b.begin());
+    Instant at = std::max(from, waiter.not_before);
+    for (uint32_t missing = waiter.nodes; in_a != a.end() || in_b != b.end();) {
+      const bool first = in_b == b.end() || (in_a != a.end() && in_a->at <= in_b->at);
+      const Offer& offer = first ? *in_a : *in_b;
+      at = std::max(at, GoneAt(offer.keeper, offer.at));
+      if (offer.nodes >= missing) {
+        best = at < best.at ? Found{at, Found::In::kTwoZones, largest, i} : best;
+        break;
+      }
+      missing -= offer.nodes;
+      if (first) {
+        in_a = Admit(waiter, zones_[largest], std::next(in_a));
+      } else {
+        in_b = Admit(waiter, zones_[i], std::next(in_b));
+      }
+    }
+  }
+  return best;
+}
+
+Sweep::Found Sweep::Find(const Waiter& waiter) {
+  Found best;
+  const auto consider = [&](Instant at, Found::In in, uint32_t zone) {
+    if (at < best.at) {
+      best = {at, in, zone, 0};
+    }
+  };
+  for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
+    if (scene_.zones()[i].in_service >= waiter.nodes) {
+      consider(FindInOffers(waiter, zones_[i]), Found::In::kOffers, i);
+    }
+    consider(FindInGaps(waiter, zones_[i], best.at), Found::In::kGaps, i);
+    if (waiter.part > 0) {
+      consider(FindInRooms(waiter, zones_[i], best.at), Found::In::kRooms, i);
+    }
+  }
+  if (waiter.may_cross && waiter.zone_count > 1) {
+    const Found across = FindInTwoZones(waiter);
+    best = across.at < best.at ? across : best;
+  }
+  return best;
+}
+
+// --- taking ------------------------------------------------------------------------------------
+
+void Sweep::Count(uint32_t of, Instant at, EstimateBasis& basis) const {
+  if (of == kNobody) {
+    return;
+  }
+  const Keeper& keeper = keepers_[of];
+  if (keeper.holder == nullptr || keeper.holder->runner == nullptr) {
+    ++basis.ahead;
+  } else if (keeper.holder->leaving || at < keeper.ends) {
+    ++basis.turns;
+  } else if (keeper.holder->basis == RunTimeBasis::kLimit) {
+    ++basis.limits;
+  } else if (keeper.holder->basis == RunTimeBasis::kElapsed) {
+    ++basis.elapsed;
+  } else {
+    ++basis.history;
+  }
+}
+
+// Until `start` its nodes are for whom can use them: a gang does not keep others from taking a turn
+// before it has all of its nodes together.
+void Sweep::Release(const Offer& offer, ZoneState& zone, Instant start) {
+  const bool asked = offer.keeper != kNobody && offer.base < EndOf(offer.keeper);
+  AddGap(zone.gaps,
+         {offer.base, 0, start, offer.nodes, kMilliNodes, kNobody, asked ? offer.keeper : kNobody});
+  if (offer.parted != kNobody) {
+    parted_[offer.parted].open = false;
+  }
+}
+
+void Sweep::TakeOffers(
+    const Waiter& waiter, ZoneState& zone, uint32_t nodes, Instant start, EstimateBasis& basis) {
+  for (auto it = zone.offers.begin(); nodes > 0;) {
+    it = Admit(waiter, zone, it);
+    if (it == zone.offers.end()) {
+      lost_ = true;
+      return;
+    }
+    Offer taken = *it;
+    it = zone.offers.erase(it);
+    Count(taken.keeper, taken.at, basis);
+    if (taken.nodes > nodes) {
+      // Its holder leaves all of them.
+      AddOffer(zone, GoneAt(taken.keeper, taken.at), taken.nodes - nodes, kNobody, kNobody);
+      taken.nodes = nodes;
+    }
+    nodes -= taken.nodes;
+    Release(taken, zone, start);
+  }
+}
+
+void Sweep::TakePartOfOffer(const Waiter& waiter,
+                            ZoneState& zone,
+                            Instant start,
+                            EstimateBasis& basis) {
+  TakeOffers(waiter, zone, 1, start, basis);
+  const auto index = static_cast<uint32_t>(parted_.size());
+  parted_.push_back({});
+  const uint32_t keeper = AddKeeper(waiter, start);
+  const Instant end = keepers_[keeper].ends;
+  AddOffer(zone, end, 1, keeper, index);
+  AddGap(zone.rooms, {start, 0, end, 1, kMilliNodes - waiter.part, index, kNobody});
+}
+
+void Sweep::TakeGaps(const Waiter& waiter, ZoneState& zone, Instant start, EstimateBasis& basis) {
+  // Who starts before a gang is safe for so long from others.
+  const Instant end = start + std::min(RunOf(waiter), scene_.policy().overtaken_wait);
+  uint32_t missing = waiter.nodes;
+  const std::vector<OpenGap> gaps = OpenGaps(waiter, zone.gaps, kGapsLookedAt);
+  for (const OpenGap& open : gaps) {
+    if (open.gap->until - start < kGapLeast) {
+      continue;
+    }
+    Gap gap = *open.gap;
+    zone.gaps.erase(open.gap);
+    Count(gap.keeper, gap.from, basis);
+    const uint32_t nodes = std::min(gap.nodes, missing);
+    missing -= nodes;
+    AddGap(zone.gaps, {gap.from, 0, gap.until, gap.nodes - nodes, gap.room, kNobody, gap.keeper});
+    AddGap(zone.gaps, {end, 0, gap.until, nodes, gap.room, kNobody, kNobody});
+    if (missing == 0) {
+      return;
+    }
+  }
+  lost_ = true;
+}
+
+void Sweep::TakeRoom(const Waiter& waiter, ZoneState& zone, Instant start, EstimateBasis& basis) {
+  const std::vector<OpenGap>& open = OpenGaps(waiter, zone.rooms, kRoomsLookedAt);
+  if (open.empty()) {
+    lost_ = true;
+    return;
+  }
+  const Gap gap = *open.front().gap;
+  zone.rooms.erase(open.front().gap);
+  Count(gap.keeper, gap.from, basis);
+  const uint32_t keeper = AddKeeper(waiter, start);
+  const Instant end = keepers_[keeper].ends;
+  if (Parted& node = parted_[gap.parted]; node.open && node.ends < end) {
+    // The node comes together later, when this part ends.
+    zone.offers.erase(node.offer);
+    AddOffer(zone, end, 1, keeper, gap.parted);
+  }
+  const Instant until = UntilOf(gap);
+  AddGap(zone.rooms, {start, 0, until, 1, gap.room - waiter.part, gap.parted, kNobody});
+  AddGap(zone.rooms,
+         {NextMoment(waiter.priority, keepers_[keeper], Instant()),
+          0,
+          until,
+          1,
+          waiter.part,
+          gap.parted,
+          keeper});
+}
+
+void Sweep::Start(const Waiter& waiter, const Found& found, EstimateBasis& basis) {
+  ZoneState& zone = zones_[found.zone];
+  if (found.in == Found::In::kRooms) {
+    TakeRoom(waiter, zone, found.at, basis);
+  } else if (found.in == Found::In::kGaps) {
+    TakeGaps(waiter, zone, found.at, basis);
+  } else if (found.in == Found::In::kTwoZones) {
+    ZoneState& other = zones_[found.other_zone];
+    uint32_t here = 0;
+    uint32_t there = 0;
+    auto in_a = Admit(waiter, zone, zone.offers.begin());
+    auto in_b = Admit(waiter, other, other.offers.begin());
+    while (here + there < waiter.nodes) {
+      const uint32_t missing = waiter.nodes - here - there;
+      if (in_b == other.offers.end() || (in_a != zone.offers.end() && in_a->at <= in_b->at)) {
+        here += std::min(missing, in_a->nodes);
+        in_a = Admit(waiter, zone, std::next(in_a));
+      } else {
+        there += std::min(missing, in_b->nodes);
+        in_b = Admit(waiter, other, std::next(in_b));
+      }
+    }
+    TakeOffers(waiter, zone, here, found.at, basis);
+    TakeOffers(waiter, other, there, found.at, basis);
+    const uint32_t keeper = AddKeeper(waiter, found.at);
+    AddOffer(zone, keepers_[keeper].shared, here, keeper, kNobody);
+    AddOffer(other, keepers_[keeper].shared, there, keeper, kNobody);
+    crossing_.insert(keepers_[keeper].ends);
+  } else if (waiter.part > 0) {
+    TakePartOfOffer(waiter, zone, found.at, basis);
+  } else {
+    TakeOffers(waiter, zone, waiter.nodes, found.at, basis);
+    const uint32_t keeper = AddKeeper(waiter, found.at);
+    const Instant at = NextMoment(waiter.priority, keepers_[keeper], Instant());
+    AddOffer(zone, at, waiter.nodes, keeper, kNobody);
+  }
+  // Last: what was found is found again before that.
+  started_[waiter.owner] += scene_.policy().minimum_run.millis() * waiter.gpus;
+}
+
+std::vector<SweepStart> Sweep::Run() {
+  std::vector<SweepStart> starts(scene_.waiters().size());
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const Waiter& waiter = scene_.waiters()[i];
+    starts[i].none = waiter.none;
+    if (waiter.none != NoEstimate::kNone) {
+      continue;
+    }
+    if (started_.size() <= waiter.owner) {
+      started_.resize(waiter.owner + 1);
+    }
+    may_drift_ = drifts_ < kDriftsMax;
+    const Found found = Find(waiter);
+    if (found.at == Instant::Never()) {
+      starts[i].none = NoEstimate::kCapacity;
+    } else if (found.at > horizon_) {
+      starts[i].none = NoEstimate::kTooFar;  // who comes after it is as far, but may be smaller
+    } else {
+      starts[i].at = found.at;
+      Start(waiter, found, starts[i].basis);
+    }
+    MoveBack();
+  }
+  if (lost_) {
+    std::ranges::for_each(starts, [](SweepStart& start) { start.none = NoEstimate::kUnsure; });
+  }
+  return starts;
+}
+
+}  // namespace tide::estimate

@@ -1,0 +1,119 @@
+#include "scheduler/core/policy/evidence.h"
+
+#include <algorithm>
+
+#include "scheduler/core/model/index.h"
+#include "scheduler/core/policy/size.h"
+
+namespace tide {
+namespace {
+
+// From waiting jobs of its class that stand so to their quotas.
+Instant SafeUntil(const Runner& runner, Standing standing) {
+  return standing == Standing::kWithin ? std::min(runner.safe_until, runner.reclaimed_until)
+                                       : runner.safe_until;
+}
+
+}  // namespace
+
+void Evidence::AddPlacement(const Contender& waiting,
+                            const PlacementRequest& request,
+                            const PlacementResult& placement,
+                            JobId crossing,
+                            const Runners& runners,
+                            std::vector<Reason>& reasons) {
+  const uint32_t most = MostInOneZone(request);
+  if (placement.cross_zone_busy) {
+    reasons.push_back({.code = ReasonCode::kCrossZoneBusy, .other = crossing, .count = most});
+  }
+  if (!higher_classes_) {
+    higher_classes_.emplace(state_, runners);
+  }
+  reasons.push_back(
+      {.code = ReasonCode::kZoneCapacity,
+       .count = most,
+       .fits_across = placement.cross_zone_would_fit,
+       .open_priority = higher_classes_->Find(
+           *waiting.job, waiting.priority, capacity_.idle(), request.cross_zone_free)});
+}
+
+uint32_t Evidence::MostInOneZone(const PlacementRequest& request) const {
+  const Fabric& fabric = state_.fabric;
+  const int group = fabric.FindGroup(request.group);
+  if (group < 0) {
+    return 0;
+  }
+  uint32_t most = 0;
+  const FabricGroup& in = fabric.groups[static_cast<size_t>(group)];
+  const bool named = IsNamedZone(request.zone);
+  for (uint32_t zone = in.first_zone; zone < in.first_zone + in.zone_count; ++zone) {
+    if (!named || fabric.zones[zone].name == request.zone) {
+      most = std::max(most, capacity_.idle().CountInZone(zone));
+    }
+  }
+  return most;
+}
+
+Reason Evidence::Fragmentation(const Job& job) const {
+  Reason reason{.code = ReasonCode::kFragmented};
+  for (const Node& node : state_.nodes) {
+    if (node.identity.group != job.spec.group || !TakesWork(node)) {
+      continue;
+    }
+    if (const auto room = capacity_.Room(node.id, job.id)) {
+      reason.count += room->gpus;
+      reason.largest = std::max(reason.largest, room->gpus);
+    }
+  }
+  return reason;
+}
+
+void Evidence::AddGroup(const Contender& waiting,
+                        const Runners& runners,
+                        std::vector<Reason>& reasons) {
+  const JobSpec& spec = waiting.job->spec;
+  if (state_.fabric.FindGroup(spec.group) < 0) {
+    reasons.push_back({.code = ReasonCode::kGroupUnknown});
+  } else if (const uint32_t most = LargestGangEver(state_, spec); most < spec.nodes) {
+    reasons.push_back({.code = ReasonCode::kSizeNever, .count = most});
+  }
+  if (const Runner* safe = SafestOfClass(waiting, runners)) {
+    reasons.push_back({.code = ReasonCode::kPreemptProtected,
+                       .other = safe->job->id,
+                       .until = SafeUntil(*safe, waiting.standing)});
+  }
+  if (const uint32_t count = OutOfService(spec.group); count > 0) {
+    reasons.push_back({.code = ReasonCode::kNodesUnhealthy, .count = count});
+  }
+}
+
+// Nodes of the group that take no work.
+uint32_t Evidence::OutOfService(const std::string& group) {
+  if (!out_of_service_) {
+    out_of_service_.emplace();
+    for (size_t i = 0; i < state_.nodes.size(); ++i) {
+      if ((state_.node_flags[i] & kTakesWork) == 0) {
+        ++(*out_of_service_)[state_.nodes[i].identity.group];
+      }
+    }
+  }
+  const auto it = out_of_service_->find(group);
+  return it == out_of_service_->end() ? 0 : it->second;
+}
+
+// A runner of its class that is safe from it for a known time.
+const Runner* Evidence::SafestOfClass(const Contender& waiting, const Runners& runners) const {
+  const Runner* safest = nullptr;
+  for (const Runner& runner : runners.all()) {
+    const Instant until = SafeUntil(runner, waiting.standing);
+    if (!runner.leaving && runner.priority == waiting.priority &&
+        runner.job->spec.group == waiting.job->spec.group &&
+        runner.job->user != waiting.job->user && until > now_ && until != Instant::Never() &&
+        (safest == nullptr || until > SafeUntil(*safest, waiting.standing))) {
+      safest = &runner;
+    }
+  }
+  return safest;
+}
+
+}  // namespace tide

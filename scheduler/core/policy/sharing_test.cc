@@ -1,0 +1,141 @@
+// Turns inside a class: who leaves for whom, and when (docs/adr/0003).
+
+#include <catch2/catch.hpp>
+
+#include "scheduler/core/testing/world.h"
+
+namespace tide::testing {
+namespace {
+
+// `victim` has run so long when somebody else submits a job of one node, who then waits so long.
+bool LeavesFor(const AJob& running, Duration ran, Duration waited) {
+  World world(Cluster().Leaf(1));
+  const JobId victim = world.Submit(running, "bob");
+  world.Pass(ran);
+  const JobId job = world.Submit(AJob(), "eve");
+  world.Pass(waited);
+  CHECK((world.Is(job) == JobState::kRunning) == (world.Is(victim) == JobState::kQueued));
+  return world.Is(job) == JobState::kRunning;
+}
+
+constexpr Duration kLong = Duration::Minutes(20 * 60);
+
+}  // namespace
+
+TEST_CASE("a job waits with patience before others of its class leave for it") {
+  const Policy policy;
+  const Duration just = Duration::Seconds(1);
+  CHECK_FALSE(LeavesFor(AJob(), kLong, policy.patience - just));
+  CHECK(LeavesFor(AJob(), kLong, policy.patience + just));
+  CHECK(LeavesFor(AJob().Priority(0), Duration(), Duration()));  // a lower class leaves at once
+}
+
+TEST_CASE("nodes that free up while it waits are taken, and nobody leaves") {
+  World world(Cluster().Leaf(2));
+  const JobId stays = world.Submit(AJob(), "bob");
+  const JobId ends = world.Submit(AJob(), "bob");
+  world.Pass(kLong);
+  const JobId job = world.Submit(AJob(), "eve");
+  world.Pass(Duration::Minutes(5));
+  world.Finish(ends);
+  CHECK(world.Is(job) == JobState::kRunning);
+  world.Pass(Duration::Minutes(60));
+  CHECK(world.Is(stays) == JobState::kRunning);
+}
+
+TEST_CASE("who leaves has had the lead, counted from what the other had used") {
+  const Policy policy;
+  const Duration lead = policy.share_lead;
+  // Use decays while it grows: a little more than the lead has to be run.
+  CHECK_FALSE(LeavesFor(AJob(), lead - policy.patience, policy.patience));
+  CHECK(LeavesFor(AJob(), lead + Duration::Minutes(60), policy.patience));
+}
+
+TEST_CASE("a margin keeps two owners from chasing each other") {
+  World world(Cluster().Leaf(1));
+  const JobId first = world.Submit(AJob(), "bob");
+  world.Pass(kLong);
+  const JobId second = world.Submit(AJob(), "eve");
+  world.Pass(Duration::Minutes(30));
+  REQUIRE(world.Is(second) == JobState::kRunning);
+  world.Pass(kLong);  // as long as the other had; that is not eight times as much
+  CHECK(world.Is(first) == JobState::kQueued);
+}
+
+TEST_CASE("no gang leaves for a job of one node where another job will do") {
+  World world(Cluster().Leaf(5));
+  const JobId gang = world.Submit(AJob().Nodes(4).Priority(0), "bob");
+  world.Pass(Duration::Minutes(1));
+  const JobId small = world.Submit(AJob().Priority(0), "bob");
+  world.Pass(kLong);
+  (void)world.Submit(AJob().Priority(30), "eve");
+  CHECK(world.Is(gang) == JobState::kRunning);
+  CHECK(world.Is(small) == JobState::kQueued);
+}
+
+TEST_CASE("one job leaves rather than four that have as many GPUs together") {
+  World world(Cluster().Leaf(2));
+  for (int i = 0; i < 8; ++i) {
+    (void)world.Submit(AJob().Gpus(1).Priority(0), "bob");
+  }
+  const JobId large = world.Submit(AJob().Gpus(4).Priority(0), "bob");
+  (void)world.Submit(AJob().Gpus(4).Priority(0), "bob");
+  world.Pass(kLong);
+  const JobId job = world.Submit(AJob().Gpus(4).Priority(30), "eve");
+  REQUIRE(world.Is(job) == JobState::kRunning);
+  size_t left = 0;
+  for (const auto& [id, each] : world.state.jobs) {
+    left += each.suspensions;
+  }
+  CHECK(left == 1);
+  CHECK(world.At(large).suspensions + world.At(JobId(10)).suspensions == 1);
+}
+
+TEST_CASE("a gang gets its nodes although small jobs of others never end") {
+  World world(Cluster().Leaf(4));
+  for (const char* user : {"u1", "u2", "u3", "u4"}) {
+    (void)world.Submit(AJob(), user);
+  }
+  const JobId gang = world.Submit(AJob().Nodes(4), "eve");
+  // Each hour somebody new comes, and somebody who has been there leaves.
+  for (int hour = 0; hour < 60 && world.Is(gang) != JobState::kRunning; ++hour) {
+    const JobId oldest = *world.state.live.begin();
+    (void)world.Submit(AJob(), "new" + std::to_string(hour));
+    world.Pass(Duration::Minutes(60));
+    if (world.Is(oldest) == JobState::kRunning && oldest != gang) {
+      world.Finish(oldest);
+    }
+  }
+  CHECK(world.Is(gang) == JobState::kRunning);
+}
+
+TEST_CASE("the weight of a project does not change who of it gives way") {
+  for (const int64_t weight : {1, 6}) {
+    World world(Cluster().Leaf(2));
+    world.policy.projects["llm"] = {"", weight};
+    (void)world.Submit(AJob().Nodes(2).Project("llm"), "bob");
+    world.Pass(kLong);
+    const JobId job = world.Submit(AJob().Nodes(2).Project("llm"), "eve");
+    world.Pass(Duration::Minutes(60));
+    CHECK(world.Is(job) == JobState::kRunning);
+  }
+}
+
+TEST_CASE("a job for small nodes starts beside one that waits for large ones") {
+  World world(Cluster().Gpus(8).Leaf(2).Gpus(4).Leaf(2));
+  (void)world.Submit(AJob().Nodes(2).Gpus(8).Priority(50), "ada");
+  const JobId large = world.Submit(AJob().Nodes(2).Gpus(8), "bob");
+  CHECK(world.Is(large) == JobState::kQueued);
+  const JobId small = world.Submit(AJob().Nodes(2).Gpus(4), "bob");
+  CHECK(world.Is(small) == JobState::kRunning);
+}
+
+TEST_CASE("the scheduler wakes when patience is over") {
+  World world(Cluster().Leaf(1));
+  (void)world.Submit(AJob(), "bob");
+  world.Pass(kLong);
+  (void)world.Submit(AJob(), "eve");
+  CHECK(world.last.wake_at <= world.now + world.policy.patience);
+}
+
+}  // namespace tide::testing
