@@ -32,6 +32,7 @@ struct Served {
   grpc::Status Read(const tide::v1::ReadLogRequest& request, std::string& text) {
     grpc::ClientContext context;
     token.Attach(context);
+    context.set_wait_for_ready(true);
     const auto stream = stub->ReadLog(&context, request);
     tide::v1::LogChunk chunk;
     text.clear();
@@ -101,7 +102,8 @@ TEST_CASE("following begins before the log does and ends when all was sent") {
   Served served;
   grpc::ClientContext context;
   served.token.Attach(context);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_wait_for_ready(true);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   tide::v1::ReadLogRequest request = Served::Request();
   request.set_follow(true);
   const auto stream = served.stub->ReadLog(&context, request);
@@ -125,6 +127,7 @@ TEST_CASE("a reader that goes away ends its following") {
   served.Log("one\n");
   grpc::ClientContext context;
   served.token.Attach(context);
+  context.set_wait_for_ready(true);
   tide::v1::ReadLogRequest request = Served::Request();
   request.set_follow(true);
   const auto stream = served.stub->ReadLog(&context, request);
@@ -148,6 +151,7 @@ TEST_CASE("rounds of the agreement") {
   const auto agree = [&](int verb, int64_t step, tide::v1::AgreeResponse& response) {
     grpc::ClientContext context;
     served.token.Attach(context);
+    context.set_wait_for_ready(true);
     request.set_verb(static_cast<tide::v1::AgreeVerb>(verb));
     request.set_at_step(step);
     request.set_deadline(77);
