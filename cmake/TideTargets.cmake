@@ -1,19 +1,29 @@
 # Helpers so that a folder's CMakeLists.txt reads as a list of what it holds.
 
-# tide_library(NAME SOURCES a.cc … DEPS tide_base …): a static library with the project's flags.
+# tide_library(NAME [COLD] SOURCES a.cc … DEPS tide_base …): a static library with the project's
+# flags. COLD: it waits for people, processes or disks, so -O1 is enough and compiles a quarter faster.
 function(tide_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE tide_options)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  if(ARG_COLD)
+    target_compile_options(${name} PRIVATE -O1)
+  endif()
 endfunction()
 
-# tide_program(NAME SOURCES main.cc … DEPS …): an executable in build/<preset>/bin.
+# tide_program(NAME SOURCES main.cc … DEPS …): an executable in build/<preset>/bin. What it
+# adds to its libraries reads flags and puts parts together: -O1.
 function(tide_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_options)
+  target_compile_options(${name} PRIVATE -O1)
 endfunction()
+
+# What is tested keeps its own level; the tests themselves are compiled more often than they run.
+# Sanitizers make -O0 too slow.
+set(TIDE_TEST_OPTIMIZATION $<IF:$<CONFIG:RelWithDebInfo>,-O0,-O1>)
 
 # tide_test(NAME [TSAN] SOURCES a_test.cc … DEPS …): a Catch2 program registered with ctest under
 # NAME. TSAN: it has threads of ours and also runs under the thread sanitizer.
@@ -21,7 +31,7 @@ function(tide_test name)
   cmake_parse_arguments(ARG "TSAN" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_catch_main tide_options)
-  target_compile_options(${name} PRIVATE -O1)  # what is tested keeps its own level
+  target_compile_options(${name} PRIVATE ${TIDE_TEST_OPTIMIZATION})
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_precompile_headers(${name} REUSE_FROM tide_catch_pch)
