@@ -1,6 +1,7 @@
 """kill -9 of scheduler, agent, API or CLI at random moments: every job still ends with the right weights.
 
-TIDE_KILLS: how many (20). TIDE_SEED: repeats a run; it is printed.
+TIDE_KILLS: how many (20). TIDE_KILLS_PARTS: this is one of so many runs that share them.
+TIDE_SEED: repeats a run; it is printed.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ import unittest
 
 from harness import NODES, PYTHON, ClusterTest, DoubleRunWatch, Refused, describe, pause, until
 
-KILLS = int(os.environ.get("TIDE_KILLS", "20"))
+KILLS = -(-int(os.environ.get("TIDE_KILLS", "20")) // int(os.environ.get("TIDE_KILLS_PARTS", "1")))
 SEED = int(os.environ.get("TIDE_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
 LIVE = ("starting", "running", "saving")
 
