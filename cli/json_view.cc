@@ -57,6 +57,10 @@ std::string ShortNumber(int64_t number) {
   return zero == std::string::npos ? out : out.erase(zero, 2);
 }
 
+std::string Count(int64_t number, std::string_view noun) {
+  return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
+}
+
 std::string Since(Instant begin, Instant now) {
   return begin.is_set() ? FormatDuration(now - begin) : "";
 }

@@ -20,10 +20,6 @@ struct PlanOptions {
   bool why_not = false;
 };
 
-std::string Count(int64_t n, const std::string& noun) {
-  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
-}
-
 // "A 8, B 4" in rank order.
 std::string ZoneCounts(const json& plan) {
   std::string text;

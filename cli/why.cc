@@ -42,7 +42,7 @@ std::string Headline(const json& job, const Style& style) {
   const std::string since = " " + Since(Time(job, "state_since"), SystemNow()) + "   " +
                             Printable(Text(spec, "priority"));
   const std::string needs =
-      Printable("needs " + std::to_string(Number(resources, "nodes", 0)) + " nodes, zone " +
+      Printable("needs " + Count(Number(resources, "nodes", 0), "node") + ", zone " +
                 Text(Member(spec, "placement"), "zone") + ", group " + Text(resources, "group"));
   std::string name = Printable(Text(spec, "name"));
   const size_t others = DisplayWidth(id + kGap + word + since);

@@ -26,8 +26,8 @@ enum class ReasonCode : uint8_t {
   kGroupUnknown,
   kSizeNever,      // count: the most nodes that it could ever have
   kCrossZoneBusy,  // other: the job that crosses; count: most nodes free in one zone
-  // count: most nodes free in one zone; fits_across: two zones hold it; open_priority: the class
-  // in which it would get them
+  // count: most nodes free in one zone, or, across, in two; fits_across: two zones hold it;
+  // open_priority: the class in which it would get them
   kZoneCapacity,
   kFragmented,        // count: GPUs free in the group; largest: most on one node
   kPreemptProtected,  // other: the job that is safe longest; until: when it is not any more
@@ -54,6 +54,7 @@ struct Reason {
   JobId other = {};
   uint32_t count = 0;
   uint32_t largest = 0;
+  bool across = false;
   bool fits_across = false;
   std::optional<int32_t> open_priority = {};
   Instant until = {};
@@ -64,8 +65,8 @@ struct Reason {
         quota && other_reason.quota ? *quota == *other_reason.quota : quota == other_reason.quota;
     return same_quota && code == other_reason.code && other == other_reason.other &&
            count == other_reason.count && largest == other_reason.largest &&
-           fits_across == other_reason.fits_across && open_priority == other_reason.open_priority &&
-           until == other_reason.until;
+           across == other_reason.across && fits_across == other_reason.fits_across &&
+           open_priority == other_reason.open_priority && until == other_reason.until;
   }
 };
 

@@ -22,7 +22,9 @@ void Evidence::AddPlacement(const Contender& waiting,
                             JobId crossing,
                             const Runners& runners,
                             std::vector<Reason>& reasons) {
-  const uint32_t most = MostInOneZone(request);
+  const bool across = request.zone == kCrossOk && request.cross_zone_free;
+  const bool in_one = request.zone == kCrossOk && !request.cross_zone_free;
+  const uint32_t most = MostFree(request, in_one ? kSingleZone : std::string_view(request.zone));
   if (placement.cross_zone_busy) {
     reasons.push_back({.code = ReasonCode::kCrossZoneBusy, .other = crossing, .count = most});
   }
@@ -32,26 +34,21 @@ void Evidence::AddPlacement(const Contender& waiting,
   reasons.push_back(
       {.code = ReasonCode::kZoneCapacity,
        .count = most,
+       .across = across,
        .fits_across = placement.cross_zone_would_fit,
        .open_priority = higher_classes_->Find(
            *waiting.job, waiting.priority, capacity_.idle(), request.cross_zone_free)});
 }
 
-uint32_t Evidence::MostInOneZone(const PlacementRequest& request) const {
+uint32_t Evidence::MostFree(const PlacementRequest& request, std::string_view rule) const {
   const Fabric& fabric = state_.fabric;
   const int group = fabric.FindGroup(request.group);
   if (group < 0) {
     return 0;
   }
-  uint32_t most = 0;
-  const FabricGroup& in = fabric.groups[static_cast<size_t>(group)];
-  const bool named = IsNamedZone(request.zone);
-  for (uint32_t zone = in.first_zone; zone < in.first_zone + in.zone_count; ++zone) {
-    if (!named || fabric.zones[zone].name == request.zone) {
-      most = std::max(most, capacity_.idle().CountInZone(zone));
-    }
-  }
-  return most;
+  return LargestGang(fabric, fabric.groups[static_cast<size_t>(group)], rule, [&](uint32_t zone) {
+    return capacity_.idle().CountInZone(zone);
+  });
 }
 
 Reason Evidence::Fragmentation(const Job& job) const {

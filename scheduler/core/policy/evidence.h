@@ -33,7 +33,7 @@ class Evidence {
   void AddGroup(const Contender& waiting, const Runners& runners, std::vector<Reason>& reasons);
 
  private:
-  [[nodiscard]] uint32_t MostInOneZone(const PlacementRequest& request) const;
+  [[nodiscard]] uint32_t MostFree(const PlacementRequest& request, std::string_view rule) const;
   [[nodiscard]] uint32_t OutOfService(const std::string& group);
   [[nodiscard]] const Runner* SafestOfClass(const Contender& waiting, const Runners& runners) const;
 

@@ -1,7 +1,5 @@
 #include "scheduler/core/policy/nearest_change.h"
 
-#include <algorithm>
-
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/size.h"
 
@@ -38,27 +36,21 @@ std::optional<int32_t> HigherClasses::Find(const Job& job,
     return std::nullopt;
   }
   const FabricGroup& group = fabric_.groups[static_cast<size_t>(index)];
-  const bool named = IsNamedZone(job.spec.zone);
+  const bool in_one = job.spec.zone == kCrossOk && !may_cross;
+  const std::string_view rule = in_one ? kSingleZone : std::string_view(job.spec.zone);
   std::optional<int32_t> lowest;
   for (const PriorityClass& higher : kPriorityClasses) {  // highest first
     if (higher.value <= priority) {
       break;
     }
-    uint32_t most = 0;
-    uint32_t second = 0;
-    for (uint32_t zone = group.first_zone; zone < group.first_zone + group.zone_count; ++zone) {
-      if (named && fabric_.zones[zone].name != job.spec.zone) {
-        continue;
-      }
+    const uint32_t most = LargestGang(fabric_, group, rule, [&](uint32_t zone) {
       uint32_t nodes = idle.CountInZone(zone);
       for (const auto& [runs_in, count] : running_[zone]) {
         nodes += runs_in < higher.value ? count : 0;
       }
-      second = std::max(second, std::min(most, nodes));
-      most = std::max(most, nodes);
-    }
-    const bool crosses = job.spec.zone == "cross-ok" && may_cross;
-    if (most + (crosses ? second : 0) < job.spec.nodes) {
+      return nodes;
+    });
+    if (most < job.spec.nodes) {
       break;
     }
     lowest = higher.value;

@@ -82,7 +82,9 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
   const bool named = IsNamedZone(job.spec.zone);
   return {"",
           "needs " + Count(job.spec.nodes, "node") + " free in " +
-              (named ? "zone " + job.spec.zone : std::string("one zone")) +
+              (named           ? "zone " + job.spec.zone
+               : reason.across ? std::string("two zones")
+                               : std::string("one zone")) +
               "; most free now: " + std::to_string(reason.count) + ", short " +
               std::to_string(job.spec.nodes - std::min(job.spec.nodes, reason.count)),
           remedy};

@@ -1,11 +1,9 @@
 #include "scheduler/core/policy/size.h"
 
-#include <algorithm>
-
 namespace tide {
 
 bool IsNamedZone(std::string_view rule) {
-  return rule != "single" && rule != "cross-ok";
+  return rule != kSingleZone && rule != kCrossOk;
 }
 
 uint32_t CountLargeEnough(const ClusterState& state, const FabricZone& zone, const JobSpec& spec) {
@@ -28,17 +26,9 @@ uint32_t LargestGangEver(const ClusterState& state, const JobSpec& spec) {
     return 0;
   }
   const FabricGroup& group = state.fabric.groups[static_cast<size_t>(index)];
-  uint32_t most = 0;
-  uint32_t second = 0;  // a gang is split over two zones at most
-  for (uint32_t i = group.first_zone; i < group.first_zone + group.zone_count; ++i) {
-    const FabricZone& zone = state.fabric.zones[i];
-    if (!IsNamedZone(spec.zone) || zone.name == spec.zone) {
-      const uint32_t count = CountLargeEnough(state, zone, spec);
-      second = std::max(second, std::min(most, count));
-      most = std::max(most, count);
-    }
-  }
-  return spec.zone == "cross-ok" ? most + second : most;
+  return LargestGang(state.fabric, group, spec.zone, [&](uint32_t zone) {
+    return CountLargeEnough(state, state.fabric.zones[zone], spec);
+  });
 }
 
 }  // namespace tide

@@ -1,14 +1,39 @@
 #pragma once
-// What a group could ever hold, were all its nodes in service and idle.
+// How large a gang may be: by its group, its zone rule and the nodes that count.
 
+#include <algorithm>
 #include <string_view>
 
 #include "scheduler/core/model/state.h"
 
 namespace tide {
 
+inline constexpr std::string_view kSingleZone = "single";
+inline constexpr std::string_view kCrossOk = "cross-ok";
+
 // A zone rule names a zone, rather than "single" or "cross-ok".
 [[nodiscard]] bool IsNamedZone(std::string_view rule);
+
+// The largest gang when NODES(zone index) nodes count in each zone of a group: those of the zone
+// that the rule names, of the largest zone, or of the two largest for "cross-ok".
+//   Cost: one call for each zone.
+template <typename Nodes>
+[[nodiscard]] uint32_t LargestGang(const Fabric& fabric,
+                                   const FabricGroup& group,
+                                   std::string_view rule,
+                                   const Nodes& nodes) {
+  const bool named = IsNamedZone(rule);
+  uint32_t most = 0;
+  uint32_t second = 0;
+  for (uint32_t zone = group.first_zone; zone < group.first_zone + group.zone_count; ++zone) {
+    if (!named || fabric.zones[zone].name == rule) {
+      const uint32_t count = nodes(zone);
+      second = std::max(second, std::min(most, count));
+      most = std::max(most, count);
+    }
+  }
+  return rule == kCrossOk ? most + second : most;
+}
 
 // Nodes of a zone with as many GPUs as the job wants on each.
 //   Cost: O(1) where all nodes of the group have them, else O(nodes of the zone).
@@ -16,7 +41,8 @@ namespace tide {
                                         const FabricZone& zone,
                                         const JobSpec& spec);
 
-// The largest gang of such nodes that its group and zone rule could hold. 0: the group is unknown.
+// The largest gang of such nodes that its group and zone rule could hold, were all nodes in service
+// and idle. 0: the group is unknown.
 //   Cost: that of CountLargeEnough for each zone.
 [[nodiscard]] uint32_t LargestGangEver(const ClusterState& state, const JobSpec& spec);
 
