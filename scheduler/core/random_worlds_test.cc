@@ -24,6 +24,9 @@ constexpr uint32_t kNodesMax = 5;  // of a job
 
 Cluster RandomCluster(Prng& prng) {
   Cluster cluster;
+  if (prng.Below(2) == 0) {
+    cluster.Witness(Duration::Seconds(static_cast<int64_t>(20 + prng.Below(200))));
+  }
   cluster.Zone("A").Leaf(static_cast<uint32_t>(1 + prng.Below(3)));
   cluster.Leaf(static_cast<uint32_t>(1 + prng.Below(3)));
   return cluster.Zone("B").Leaf(static_cast<uint32_t>(1 + prng.Below(4)));

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "scheduler/core/lease.h"
+#include "scheduler/core/isolation.h"
 #include "scheduler/core/model/index.h"
 
 namespace tide {
@@ -10,8 +10,8 @@ namespace {
 
 class Timers {
  public:
-  Timers(const Policy& policy, Instant led_since, Instant now, Decision& decision)
-      : policy_(policy), led_since_(led_since), now_(now), decision_(decision) {}
+  Timers(const ClusterState& state, const Policy& policy, Instant now, Decision& decision)
+      : state_(state), policy_(policy), now_(now), decision_(decision) {}
 
   void Due(Instant when, EventBody body) {
     if (when <= now_) {
@@ -50,10 +50,7 @@ class Timers {
 
   void Node(const tide::Node& node, bool occupied) {
     if (node.lost_at.is_set() && occupied) {
-      // The agent stops its tasks after isolation_timeout; wait longer before believing it.
-      // So does a leader from when the one before it, if that hangs, stops answering for the node.
-      const Instant from = std::max(node.lost_at, led_since_ + kLeaseDuration);
-      Due(from + policy_.isolation_timeout + policy_.isolation_margin, NodeIsolated{node.id});
+      Due(IsolatedAt(state_, node, policy_), NodeIsolated{node.id});
     }
     if (node.state == NodeState::kProbation) {
       Due(node.probation_since + policy_.probation, ProbationOver{node.id});
@@ -61,8 +58,8 @@ class Timers {
   }
 
  private:
+  const ClusterState& state_;
   const Policy& policy_;
-  Instant led_since_;
   Instant now_;
   Decision& decision_;
 };
@@ -70,7 +67,7 @@ class Timers {
 }  // namespace
 
 void CollectDue(const ClusterState& state, const Policy& policy, Instant now, Decision& decision) {
-  Timers timers(policy, state.led_since, now, decision);
+  Timers timers(state, policy, now, decision);
   for (const JobId id : state.restless) {
     timers.Job(state.jobs.at(id));
   }

@@ -153,8 +153,10 @@ NodeIdentity CopyIdentity(const NodeIdentity& identity) {
                                 runtime,
                                 agent_version,
                                 port_low,
-                                port_high] = identity;
-  return {name, group, zone, leaf, capacity, "", "", "", "", "", port_low, port_high};
+                                port_high,
+                                witness_timeout] = identity;
+  return {
+      name, group, zone, leaf, capacity, "", "", "", "", "", port_low, port_high, witness_timeout};
 }
 
 Node CopyNode(const Node& node) {

@@ -287,7 +287,8 @@ void VisitFields(V& visit, T& record) {
          runtime,
          agent_version,
          port_low,
-         port_high] = record;
+         port_high,
+         witness_timeout] = record;
   visit("name", name);
   visit("group", group);
   visit("zone", zone);
@@ -300,6 +301,7 @@ void VisitFields(V& visit, T& record) {
   visit("agent_version", agent_version);
   visit("port_low", port_low);
   visit("port_high", port_high);
+  visit("witness_timeout", witness_timeout);
 }
 
 template <typename V, MaybeConst<Verdict> T>

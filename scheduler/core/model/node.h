@@ -48,6 +48,9 @@ struct NodeIdentity {
   std::string agent_version;
   uint32_t port_low = 0;  // ports kept for MASTER_PORT, inclusive
   uint32_t port_high = 0;
+  // No task of a gang goes on here for longer without scheduler and witness; 0 = it may, for the
+  // isolation timeout.
+  Duration witness_timeout;
   bool operator==(const NodeIdentity&) const = default;
 };
 

@@ -53,7 +53,9 @@ struct Policy {
   Duration suspend_notice_max = Duration::Minutes(10);
   Duration probation = Duration::Minutes(30);
   Duration isolation_timeout = Duration::Minutes(10);  // agents stop their tasks when cut off
-  Duration isolation_margin = Duration::Seconds(30);   // the scheduler waits this much longer
+  // As long tasks of gangs go on without a witness (docs/adr/0005); nothing = up to the isolation.
+  Duration witness_timeout = Duration::Seconds(60);
+  Duration isolation_margin = Duration::Seconds(30);  // the scheduler waits this much longer
   uint32_t cross_zone_jobs_max = 1;
 
   // Time-sharing inside a class (scheduling.md section 3; the numbers: docs/adr/0003).

@@ -20,6 +20,7 @@ Cluster& Cluster::Leaf(uint32_t nodes) {
     join.identity.capacity.gpus = gpus_;
     join.identity.port_low = 20000;
     join.identity.port_high = 20099;
+    join.identity.witness_timeout = witness_;
     joins_.push_back(join);
   }
   return *this;
@@ -32,6 +33,11 @@ Cluster& Cluster::Gpus(uint32_t count) {
 
 Cluster& Cluster::Group(const std::string& name) {
   group_ = name;
+  return *this;
+}
+
+Cluster& Cluster::Witness(Duration timeout) {
+  witness_ = timeout;
   return *this;
 }
 

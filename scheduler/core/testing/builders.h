@@ -17,6 +17,8 @@ class Cluster {
   // Of the nodes that follow.
   Cluster& Gpus(uint32_t count);
   Cluster& Group(const std::string& name);
+  // Tasks of gangs go on without a witness for so long.
+  Cluster& Witness(Duration timeout);
   [[nodiscard]] const std::vector<NodeJoined>& Joins() const { return joins_; }
 
  private:
@@ -24,6 +26,7 @@ class Cluster {
   std::string group_ = "default";
   uint32_t leaf_ = 0;
   uint32_t gpus_ = 8;
+  Duration witness_;
   std::vector<NodeJoined> joins_;
 };
 

@@ -18,6 +18,8 @@ void FakeAgents::End(FakeTask& task, ExitReason reason, int32_t code, Instant no
   task.report.exit.reason = reason;
   task.report.exit.code = code;
   task.report.at = now;
+  Instant& witnessed = witnessed_[{task.report.job, task.report.epoch}];
+  witnessed = std::max(witnessed, now);
   Say(task);
 }
 
@@ -178,11 +180,27 @@ void FakeAgents::Reboot(NodeId node) {
 void FakeAgents::Isolate(Instant now, Duration timeout) {
   for (auto& [key, task] : tasks_) {
     const auto since = cut.find(task.report.node);
-    if (since != cut.end() && since->second + timeout <= now &&
-        task.report.state != TaskState::kExited) {
+    if (since == cut.end() || task.report.state == TaskState::kExited) {
+      continue;
+    }
+    Instant end = since->second + timeout;
+    const std::pair attempt(task.report.job, task.report.epoch);
+    if (const auto last = witnessed_.find(attempt);
+        witness_timeout != Duration() && LiveTasks(attempt) == 1 && last != witnessed_.end()) {
+      end = std::min(end, std::max(since->second, last->second) + witness_timeout);
+    }
+    if (end <= now) {
       End(task, ExitReason::kCutOff, 0, now);
     }
   }
+}
+
+size_t FakeAgents::LiveTasks(const std::pair<JobId, Epoch>& attempt) const {
+  return static_cast<size_t>(std::count_if(tasks_.begin(), tasks_.end(), [&](const auto& entry) {
+    const TaskReported& report = entry.second.report;
+    return report.job == attempt.first && report.epoch == attempt.second &&
+           report.state != TaskState::kExited;
+  }));
 }
 
 std::vector<EventBody> FakeAgents::TakeReports() {

@@ -24,6 +24,7 @@ class FakeAgents {
   std::string verdict = "pass";
   std::map<NodeId, Instant> cut;  // nodes that reach nobody, since when
   std::set<JobId> parts;          // jobs that run beside others on a node
+  Duration witness_timeout;       // NodeIdentity::witness_timeout of every node; 0 = no such rule
 
   void Obey(const Command& command, Instant now);
   // One act of every task that can do something: start, park, save, leave. True if any did.
@@ -32,7 +33,9 @@ class FakeAgents {
   void Exit(JobId job, uint32_t task, ExitReason reason, int32_t code, Instant now);
   // The node loses power: its tasks are gone without a report.
   void Reboot(NodeId node);
-  // Agents that have been cut off for `timeout` end their tasks (jobs.md section 4).
+  // Agents that have been cut off for `timeout` end their tasks (jobs.md section 4); of gangs also
+  // `witness_timeout` after the last other task ended. Between agents nothing is cut, so each task
+  // lives for as long as any rule lets it.
   void Isolate(Instant now, Duration timeout);
 
   // Reports since the last call, in order; those of cut nodes stay with their agents.
@@ -58,10 +61,13 @@ class FakeAgents {
   // Every rank of the gang waits at the agreed step: from here on it leaves, whatever it is told.
   [[nodiscard]] bool GangIsParked(const FakeTask& task) const;
   void End(FakeTask& task, ExitReason reason, int32_t code, Instant now);
+  [[nodiscard]] size_t LiveTasks(const std::pair<JobId, Epoch>& attempt) const;
   void Say(const FakeTask& task);
 
   std::map<Key, FakeTask> tasks_;
   std::map<JobId, int64_t> steps_;  // the step a job has reached
+  // When the last task but one of an attempt ended.
+  std::map<std::pair<JobId, Epoch>, Instant> witnessed_;
   std::vector<std::pair<NodeId, EventBody>> outbox_;
   std::map<NodeId, std::string> validations_;
 };

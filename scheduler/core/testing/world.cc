@@ -16,6 +16,7 @@ World::World(const Cluster& cluster) {
   std::vector<EventBody> joins;
   for (const NodeJoined& join : cluster.Joins()) {
     identities_.push_back(join.identity);
+    agents.witness_timeout = join.identity.witness_timeout;
     joins.emplace_back(join);
   }
   Turn(joins);

@@ -1,0 +1,53 @@
+#include "scheduler/core/isolation.h"
+
+#include <algorithm>
+
+#include "scheduler/core/lease.h"
+
+namespace tide {
+namespace {
+
+// silent: from when on nobody has answered the node.
+Instant EndOf(const ClusterState& state, const Occupant& on, Instant silent, const Policy& policy) {
+  const Instant isolated = silent + policy.isolation_timeout;
+  const std::vector<Task>& tasks = state.jobs.at(on.job).attempts.back().tasks;
+  const Duration alone = state.nodes[tasks[on.task].node.value()].identity.witness_timeout;
+  if (alone == Duration() || tasks.size() < 2) {
+    return isolated;
+  }
+  Instant witnessed = silent;
+  for (uint32_t other = 0; other < tasks.size(); ++other) {
+    if (other == on.task) {
+      continue;
+    }
+    if (tasks[other].state != TaskState::kExited) {
+      return isolated;  // it may be this one's witness, where nobody else reaches either
+    }
+    witnessed = std::max(witnessed, tasks[other].exited_at);
+  }
+  return std::min(isolated, witnessed + alone);
+}
+
+}  // namespace
+
+Duration WitnessTimeoutOf(std::optional<int64_t> said_ms, const Policy& policy) {
+  const Duration told = policy.witness_timeout;
+  const bool bounded = said_ms && *said_ms >= 0 && *said_ms < policy.isolation_timeout.millis();
+  if (!bounded || told == Duration() || told >= policy.isolation_timeout) {
+    return Duration();
+  }
+  return std::max(told, Duration::Millis(*said_ms));
+}
+
+Instant IsolatedAt(const ClusterState& state, const Node& node, const Policy& policy) {
+  // A leader waits anew from when the one before it, if that hangs, stops answering for the node.
+  // What was noted before it led is of another clock.
+  const Instant silent = std::max(node.lost_at, state.led_since + kLeaseDuration);
+  Instant end = silent;
+  for (const Occupant& occupant : state.uses[node.id.value()].tasks) {
+    end = std::max(end, EndOf(state, occupant, silent, policy));
+  }
+  return end + policy.isolation_margin;
+}
+
+}  // namespace tide

@@ -1,0 +1,149 @@
+// When a lost node's tasks are given up: by the isolation timeout, or earlier by the rule with
+// witnesses (docs/adr/0005).
+
+#include "scheduler/core/isolation.h"
+
+#include <catch2/catch.hpp>
+
+#include "scheduler/core/lease.h"
+#include "scheduler/core/testing/world.h"
+
+namespace tide::testing {
+namespace {
+
+constexpr Duration kAlone = Duration::Seconds(60);
+
+Duration Long(const World& world) {
+  return world.policy.isolation_timeout + world.policy.isolation_margin;
+}
+Duration Short(const World& world) {
+  return kAlone + world.policy.isolation_margin;
+}
+
+// Both in one moment: what the second one ran was not stopped before.
+void LoseBoth(World& world, const std::vector<uint32_t>& nodes) {
+  std::vector<EventBody> lost;
+  for (const NodeId node : {NodeId(nodes[0]), NodeId(nodes[1])}) {
+    world.agents.cut.emplace(node, world.now);
+    lost.emplace_back(NodeSilent{node});
+    lost.emplace_back(NodeLost{node});
+  }
+  world.Turn(lost);
+  world.Run();
+}
+
+TEST_CASE("what a node is believed to keep to") {
+  Policy policy;
+  policy.isolation_timeout = Duration::Minutes(10);
+  policy.witness_timeout = kAlone;
+  CHECK(WitnessTimeoutOf(std::nullopt, policy) == Duration());  // an older agent
+  CHECK(WitnessTimeoutOf(0, policy) == kAlone);                 // it holds no gang
+  CHECK(WitnessTimeoutOf(30'000, policy) == kAlone);            // shorter, until it is welcomed
+  CHECK(WitnessTimeoutOf(90'000, policy) == Duration::Seconds(90));  // longer, until then
+  CHECK(WitnessTimeoutOf(600'000, policy) == Duration());
+  CHECK(WitnessTimeoutOf(-1, policy) == Duration());
+  policy.witness_timeout = Duration();
+  CHECK(WitnessTimeoutOf(0, policy) == Duration());
+  policy.witness_timeout = policy.isolation_timeout;
+  CHECK(WitnessTimeoutOf(0, policy) == Duration());
+}
+
+TEST_CASE("the last task of a gang is given up soon after all others are proven gone") {
+  World world(Cluster().Witness(kAlone).Leaf(4));
+  const JobId job = world.Submit(AJob().Nodes(3));
+  const uint32_t lost = world.NodesOf(job).front();
+  world.Lose(lost);
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Short(world) - Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.At(job).attempts.front().tasks.front().exit.reason == ExitReason::kLost);
+}
+
+TEST_CASE("the wait begins with the last proof, not with the loss") {
+  World world(Cluster().Witness(kAlone).Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.agents.stops = false;  // the other rank takes its time
+  world.Lose(world.NodesOf(job).front());
+  const Duration grace = world.policy.stop_grace;  // then it is killed
+  REQUIRE(grace > Duration());
+  world.Pass(Short(world));
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(grace - Duration::Millis(1));
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Duration::Millis(1));
+  CHECK(world.Is(job) != JobState::kStopping);
+}
+
+TEST_CASE("two lost tasks may be each other's witness: the isolation timeout holds") {
+  World world(Cluster().Witness(kAlone).Leaf(5));
+  const JobId job = world.Submit(AJob().Nodes(3));
+  LoseBoth(world, world.NodesOf(job));
+  world.Pass(Long(world) - Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("of two lost tasks one comes back and is gone: the other's wait begins") {
+  World world(Cluster().Witness(kAlone).Leaf(5));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  const std::vector<uint32_t> nodes = world.NodesOf(job);
+  LoseBoth(world, nodes);
+  world.Pass(Duration::Seconds(200));
+  world.Rejoin(nodes[1]);
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Short(world) - Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("a proof that comes late never makes the wait longer than the isolation timeout") {
+  World world(Cluster().Witness(kAlone).Leaf(5));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  const std::vector<uint32_t> nodes = world.NodesOf(job);
+  LoseBoth(world, nodes);
+  world.Pass(Long(world) - Duration::Seconds(30));
+  world.Rejoin(nodes[1]);
+  world.Pass(Duration::Seconds(29));
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("a task that is alone, and a node that keeps to no witnesses, have the whole timeout") {
+  const bool alone = GENERATE(true, false);
+  World world(alone ? Cluster().Witness(kAlone).Leaf(3) : Cluster().Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(alone ? 1 : 2));
+  world.Lose(world.NodesOf(job).front());
+  world.Pass(Long(world) - Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+TEST_CASE("a new leader counts from its own beginning, whatever the clocks were") {
+  World world(Cluster().Witness(kAlone).Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.Lose(world.NodesOf(job).front());
+  world.state.led_since = world.now = world.now + Duration::Minutes(5);  // its clock is ahead
+  world.Turn({});
+  CHECK(world.last.wake_at == world.now + kLeaseDuration + Short(world));
+  CHECK(world.Is(job) == JobState::kStopping);
+}
+
+TEST_CASE("a proof that comes the usual way ends the wait") {
+  World world(Cluster().Witness(kAlone).Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  const uint32_t lost = world.NodesOf(job).front();
+  world.Lose(lost);
+  world.Pass(Duration::Seconds(5));
+  world.agents.Reboot(NodeId(lost));
+  world.Rejoin(lost);
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
+}  // namespace
+}  // namespace tide::testing
