@@ -145,7 +145,10 @@ int Serve(AgentConfig config, const rpc::ClusterToken& token) {
                        [&loop](const tide::agent::TaskId& id, int64_t deadline) {
                          return loop.SignalTask(id, deadline);
                        },
-                       [&loop](const std::string& key) { return loop.IsOver(key); }});
+                       [&loop](const std::string& key) { return loop.IsOver(key); },
+                       [&loop](const tide::agent::TaskId& id, int64_t submitted_at) {
+                         return loop.IsAlive(id, submitted_at);
+                       }});
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials());
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

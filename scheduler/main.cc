@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "common/base/exit_codes.h"
@@ -30,6 +32,7 @@ struct Options {
   std::string cluster_token_file;
   std::string log_format = "text";
   int64_t isolation_timeout_ms = 600'000;
+  std::optional<int64_t> witness_timeout_ms;  // not set: a minute, where that makes sense
   int64_t heartbeat_ms = 1000;
   std::string cluster;  // file; "" = none
   std::string policy;   // file; "" = none
@@ -50,10 +53,33 @@ Status CheckRange(const std::string& flag, int64_t value, int64_t least, int64_t
                   std::to_string(least) + " to " + std::to_string(most));
 }
 
+// So many heartbeats may get lost before a task of a gang is ended.
+constexpr int64_t kWitnessBeats = 10;
+
+Status CheckWitness(const Options& options) {
+  const int64_t witness_ms = options.witness_timeout_ms.value_or(0);
+  const int64_t least_ms = kWitnessBeats * options.heartbeat_ms;
+  if (witness_ms == 0 || (witness_ms >= least_ms && witness_ms <= options.isolation_timeout_ms)) {
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "--witness-timeout-ms " + std::to_string(witness_ms) +
+                  ": expected 0 for none, or milliseconds from " + std::to_string(least_ms) + " (" +
+                  std::to_string(kWitnessBeats) + " heartbeats) to " +
+                  std::to_string(options.isolation_timeout_ms) + " (--isolation-timeout-ms)");
+}
+
 Status CheckOptions(const Options& options) {
   constexpr int64_t kMonthMs = int64_t{30} * 24 * 3600 * 1000;
   TIDE_TRY(CheckRange("--isolation-timeout-ms", options.isolation_timeout_ms, 100, kMonthMs));
-  return CheckRange("--heartbeat-ms", options.heartbeat_ms, 10, 60'000);
+  TIDE_TRY(CheckRange("--heartbeat-ms", options.heartbeat_ms, 10, 60'000));
+  return CheckWitness(options);
+}
+
+Duration WitnessTimeout(const Options& options) {
+  constexpr int64_t kMinuteMs = 60'000;
+  return Duration::Millis(options.witness_timeout_ms.value_or(
+      std::max(kMinuteMs, kWitnessBeats * options.heartbeat_ms)));
 }
 
 Result<std::unique_ptr<Store>> OpenStore(const std::string& address) {
@@ -133,6 +159,7 @@ int Serve(const Options& options) {
   }
   Policy policy;
   policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
+  policy.witness_timeout = WitnessTimeout(options);
   if (const Status read = ReadPolicy(options.policy, policy); !read) {
     return Complain(read.error().message, kExitUsage);
   }
@@ -202,6 +229,9 @@ int main(int argc, char** argv) {
   app.add_option("--isolation-timeout-ms",
                  options.isolation_timeout_ms,
                  "agents that are cut off stop their tasks after this");
+  app.add_option("--witness-timeout-ms",
+                 options.witness_timeout_ms,
+                 "the same for tasks of gangs without a witness; 60000, 0 = as others");
   app.add_option("--heartbeat-ms", options.heartbeat_ms, "interval of agents' heartbeats");
   app.add_option("--cluster", options.cluster, "cluster file: groups, zones, leaves, nodes");
   app.add_option("--policy", options.policy, "policy file: projects, quotas, demotions, sharing");

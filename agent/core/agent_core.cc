@@ -36,6 +36,7 @@ void AgentCore::OnStream(uint64_t stream, AgentTime now) {
   stream_ = stream;
   welcomed_ = false;
   hello_ns_ = now.steady_ns;
+  hello_witness_ms_ = WitnessTimeout();
   // Of the clock, so that a node whose disk was replaced goes on above its old numbers.
   hello_number_ = std::max(hello_number_ + 1, static_cast<uint64_t>(now.wall_ns));
   effects_.emplace_back(SaveHelloNumber{hello_number_});
@@ -78,11 +79,13 @@ bool AgentCore::TakesOrders() {
   return term_saved_;
 }
 
-// What waited in the socket while this agent was stopped may be older than the isolation timeout:
-// by now the scheduler has given the order to another node.
+// What waited in the socket while this agent was stopped may be older than the isolation timeout,
+// or than what a task of a gang has without a witness: by now the scheduler has given the order to
+// another node.
 bool AgentCore::IsOldNews(AgentTime now) const {
   const Contact since{.heard_ns = std::max(contact_.heard_ns, hello_ns_),
-                      .isolation_ms = contact_.isolation_ms};
+                      .isolation_ms = contact_.isolation_ms,
+                      .witness_ms = witness_ms_};
   return since.IsCutOff(now.steady_ns);
 }
 
@@ -93,10 +96,20 @@ void AgentCore::LeaveStream() {
 }
 
 // The lease is saved before any order of this stream is carried out: supervisors read it.
-void AgentCore::OnWelcome(int64_t heartbeat_ms, int64_t isolation_ms, AgentTime now) {
+void AgentCore::OnWelcome(int64_t heartbeat_ms,
+                          int64_t isolation_ms,
+                          AgentTime now,
+                          int64_t witness_ms) {
   welcomed_ = true;
   heartbeat_ms_ = std::max(kHeartbeatMinMs, heartbeat_ms);
   contact_.isolation_ms = isolation_ms;
+  witness_ms_ = witness_ms < isolation_ms ? std::max<int64_t>(0, witness_ms) : 0;
+  for (auto& [id, task] : tasks_) {
+    // A supervisor that reads no lease of its task's own would not keep to it.
+    if (GangLease* gang = task.gang(); gang != nullptr && gang->saved) {
+      gang->SetTimeout(witness_ms_);
+    }
+  }
   contact_saved_ns_ = 0;
   Heard(hello_ns_, now);
 }
@@ -124,16 +137,78 @@ void AgentCore::Heard(int64_t asked_ns, AgentTime now) {
 // Cut off for longer than the scheduler waits before it starts the tasks elsewhere: end them here
 // first, so that no rank runs twice.
 void AgentCore::CheckIsolation(AgentTime now) {
-  if (!contact_.IsCutOff(now.steady_ns)) {
-    if (contact_.heard_ns - contact_saved_ns_ >= kContactSaveNs) {
-      contact_saved_ns_ = contact_.heard_ns;
-      effects_.emplace_back(SaveContact{contact_});
-    }
-    return;
+  if (!contact_.IsCutOff(now.steady_ns) &&
+      contact_.heard_ns - contact_saved_ns_ >= kContactSaveNs) {
+    contact_saved_ns_ = contact_.heard_ns;
+    effects_.emplace_back(SaveContact{contact_});
   }
   for (auto& [id, task] : tasks_) {
-    task.CutOff(now, effects_);
+    if (LeaseOf(task).IsCutOff(now.steady_ns)) {
+      task.CutOff(now, effects_);
+    } else if (task.gang() != nullptr && task.alive()) {
+      KeepLease(task, now);
+    }
   }
+}
+
+// --- witnesses ----------------------------------------------------------------------------------
+
+Contact AgentCore::LeaseOf(const TaskMachine& task) const {
+  return task.gang() == nullptr ? contact_ : task.gang()->Of(contact_);
+}
+
+// What a supervisor reads lags behind, never ahead: it would end its task too early, not too late.
+// A timeout that changed is saved at once.
+void AgentCore::KeepLease(TaskMachine& task, AgentTime now) {
+  GangLease& gang = *task.gang();
+  if (!gang.saved) {
+    return;  // its supervisor reads the node's
+  }
+  const TaskId& id = task.record().id;
+  const Contact lease = gang.Of(contact_);
+  const Contact& saved = *gang.saved;
+  const bool same =
+      lease.isolation_ms == saved.isolation_ms && lease.witness_ms == saved.witness_ms;
+  if (!same || lease.heard_ns - saved.heard_ns >= kContactSaveNs ||
+      lease.witnessed_ns - saved.witnessed_ns >= kContactSaveNs) {
+    gang.saved = lease;
+    effects_.emplace_back(SaveTaskContact{id, lease});
+  }
+  if (const auto question = gang.Ask(contact_, now.steady_ns)) {
+    effects_.emplace_back(AskWitness{id, question->peer, question->number, question->wait_ms});
+  }
+}
+
+void AgentCore::OnWitness(const TaskId& id, uint64_t number, bool alive, AgentTime now) {
+  TaskMachine* task = FindTask(id);
+  if (task != nullptr && task->gang() != nullptr) {
+    task->gang()->OnAnswer(number, alive);
+    CheckIsolation(now);
+  }
+}
+
+std::map<TaskId, AgentCore::Testimony> AgentCore::Testimonies() const {
+  std::map<TaskId, Testimony> testimonies;
+  for (const auto& [id, task] : tasks_) {
+    if (task.gang() != nullptr && task.alive()) {
+      testimonies[id] = {task.record().submitted_at, LeaseOf(task).ExpiresNs()};
+    }
+  }
+  return testimonies;
+}
+
+std::optional<int64_t> AgentCore::WitnessTimeout() const {
+  int64_t longest_ms = 0;
+  for (const auto& [id, task] : tasks_) {
+    if (task.exited() || task.gang() == nullptr) {
+      continue;
+    }
+    if (task.gang()->timeout_ms() == 0) {
+      return std::nullopt;
+    }
+    longest_ms = std::max(longest_ms, task.gang()->timeout_ms());
+  }
+  return longest_ms;
 }
 
 // --- orders -------------------------------------------------------------------------------------
@@ -159,6 +234,12 @@ bool AgentCore::OnStart(const StartOrder& order) {
   task.SetMemoryLimit(order.memory_limit_bytes);
   launching_ = id;
   effects_.emplace_back(SaveTask{id});
+  if (order.tasks > 1) {
+    GangLease gang(order.tasks, id.task, witness_ms_);
+    gang.saved = gang.Of(contact_);
+    task.SetGang(gang);
+    effects_.emplace_back(SaveTaskContact{id, *gang.saved});
+  }
   effects_.emplace_back(LaunchTask{id});
   return true;
 }
@@ -284,8 +365,22 @@ bool AgentCore::Adopt(TaskRecord record, bool in_runtime, uint64_t memory_limit_
   return true;
 }
 
+// Witnesses of before count on, from when they were asked; so does the timeout of before.
+void AgentCore::AdoptGang(const TaskId& id, uint32_t tasks, const std::optional<Contact>& saved) {
+  TaskMachine* task = FindTask(id);
+  if (task == nullptr || tasks < 2) {
+    return;
+  }
+  const Contact before = saved.value_or(Contact{});
+  GangLease gang(tasks, id.task, before.witness_ms, before.witnessed_ns);
+  gang.saved = saved;
+  task->SetGang(gang);
+}
+
+// Nobody knows what its supervisor reads: until it is gone, the scheduler waits as for a task that
+// is alone.
 void AgentCore::AdoptUnread(const TaskId& id, const std::string& why, AgentTime now) {
-  tasks_.emplace(id, NewRecord(id));
+  tasks_.emplace(id, NewRecord(id)).first->second.SetGang(GangLease(0, id.task, 0));
   GiveUp(id, why, now);
 }
 
@@ -316,6 +411,10 @@ void AgentCore::SetOutcomeMessage(const TaskId& id, std::string text) {
 }
 
 void AgentCore::LookAgain(AgentTime now) {
+  // The last task of before this scheduler's, or of before witnesses, is gone: it is told so.
+  if (welcomed_ && witness_ms_ > 0 && !hello_witness_ms_ && WitnessTimeout()) {
+    LeaveStream();
+  }
   TaskMachine* next = nullptr;
   for (auto& [id, task] : tasks_) {
     const bool sooner = next == nullptr || task.next_look_ns() < next->next_look_ns();

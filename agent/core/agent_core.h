@@ -13,10 +13,14 @@
 //  A5 the Hellos of a node are numbered upwards, over restarts and reboots: a scheduler may read
 //     one late, after a newer one, and must not believe it.
 //  A6 a task of another job that had the same number is ended and never reported.
+//  A7 a task of a gang is also killed `witness_timeout` after the scheduler answered or, later, the
+//     newest question was sent to which a peer said that its task of the gang is alive. No agent
+//     says so of a task that is gone, told to go, or whose own lease is over.
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -41,7 +45,8 @@ class AgentCore {
   void OnLost(uint64_t stream);
   // True: obey it. False: it came on an old stream, from a former leader, or too late.
   [[nodiscard]] bool Accept(uint64_t stream, uint64_t term, AgentTime now);
-  void OnWelcome(int64_t heartbeat_ms, int64_t isolation_ms, AgentTime now);
+  // witness_ms: Contact::witness_ms of tasks of gangs; 0 = this scheduler has no use for witnesses.
+  void OnWelcome(int64_t heartbeat_ms, int64_t isolation_ms, AgentTime now, int64_t witness_ms = 0);
   // The number to send with a heartbeat, and its answer.
   [[nodiscard]] uint64_t OnHeartbeat(AgentTime now);
   // number 0: the scheduler is of a release that names none, and answers one after the other.
@@ -55,6 +60,9 @@ class AgentCore {
   [[nodiscard]] bool welcomed() const { return welcomed_; }
   [[nodiscard]] uint64_t hello_number() const { return hello_number_; }
   [[nodiscard]] uint64_t highest_term() const { return highest_term_; }
+  // For this stream's Hello: no task of a gang here goes on for longer without scheduler and
+  // witness, 0 = there is none; nothing = one may, up to the isolation timeout.
+  [[nodiscard]] std::optional<int64_t> hello_witness_ms() const { return hello_witness_ms_; }
   [[nodiscard]] int64_t heartbeat_ms() const { return heartbeat_ms_; }
 
   // --- orders ---
@@ -62,6 +70,7 @@ class AgentCore {
     TaskId id;
     int64_t submitted_at = 0;  // tells jobs of one number apart; 0 = not said
     uint64_t memory_limit_bytes = 0;
+    uint32_t tasks = 1;       // of its gang
     bool in_the_way = false;  // something of another job is left under this id
   };
   // False: held already, this agent is ending, or something is in the way: it is ordered again on
@@ -103,6 +112,9 @@ class AgentCore {
   // Takes up what an earlier agent saved; of a task that has not ended, OnNews comes next.
   // False: it never ran; its record may go.
   [[nodiscard]] bool Adopt(TaskRecord record, bool in_runtime, uint64_t memory_limit_bytes);
+  // Of an adopted task of a gang. saved: what its supervisor reads; nothing = it was started by an
+  // agent that knew no witnesses.
+  void AdoptGang(const TaskId& id, uint32_t tasks, const std::optional<Contact>& saved);
   // Takes up a task that runs and whose order and record cannot be read. It is ended, and reported
   // until it is: absence from a Hello would mean that nothing of it is left.
   void AdoptUnread(const TaskId& id, const std::string& why, AgentTime now);
@@ -115,6 +127,21 @@ class AgentCore {
   // there is one at a time: at the task that waits longest.
   void LookAgain(AgentTime now);
   void CheckIsolation(AgentTime now);
+
+  // --- witnesses ---
+  // The answer to an AskWitness.
+  void OnWitness(const TaskId& id, uint64_t number, bool alive, AgentTime now);
+  // What this agent may say of its task when a peer asks: yes, until then.
+  struct Testimony {
+    int64_t submitted_at = 0;  // of the job; one of the same number is another; 0 = not said
+    int64_t until_ns = 0;      // steady time: its own lease
+    [[nodiscard]] bool IsAlive(int64_t asked_submitted_at, int64_t now_ns) const {
+      const bool same = submitted_at == 0 || asked_submitted_at == 0;
+      return (same || submitted_at == asked_submitted_at) && now_ns < until_ns;
+    }
+  };
+  // Of each task of a gang that is alive. To be asked for anew before anything is reported.
+  [[nodiscard]] std::map<TaskId, Testimony> Testimonies() const;
 
   // --- reports ---
   // Of every task, for a Hello, or of those that changed since they were reported. Both count as
@@ -134,6 +161,10 @@ class AgentCore {
   void Heard(int64_t asked_ns, AgentTime now);
   [[nodiscard]] bool IsOldNews(AgentTime now) const;
   void LeaveStream();
+  [[nodiscard]] Contact LeaseOf(const TaskMachine& task) const;
+  [[nodiscard]] std::optional<int64_t> WitnessTimeout() const;
+  // Saves and renews the lease of a task of a gang.
+  void KeepLease(TaskMachine& task, AgentTime now);
 
   std::map<TaskId, TaskMachine> tasks_;
   TaskId launching_;  // job 0 = none
@@ -142,6 +173,8 @@ class AgentCore {
   bool term_saved_ = true;
   Contact contact_;
   int64_t contact_saved_ns_ = 0;
+  int64_t witness_ms_ = 0;  // as the last Welcome says
+  std::optional<int64_t> hello_witness_ms_;
   uint64_t hello_number_;
   uint64_t stream_ = 0;
   bool welcomed_ = false;

@@ -92,6 +92,20 @@ struct SaveHelloNumber {
 struct SaveContact {
   Contact contact;
 };
+// The lease of a task of a gang, which its supervisor reads. Of one that is to be launched, failure
+// is told by AgentCore::OnSaveFailed.
+struct SaveTaskContact {
+  TaskId id;
+  Contact contact;
+};
+// Asks the agent of the gang's task `peer` whether that is alive. Answered by OnWitness, also when
+// nobody answered for `wait_ms`.
+struct AskWitness {
+  TaskId id;
+  uint32_t peer = 0;
+  uint64_t number = 0;
+  int64_t wait_ms = 0;
+};
 
 using Effect = std::variant<SaveTask,
                             LaunchTask,
@@ -109,7 +123,9 @@ using Effect = std::variant<SaveTask,
                             DropStream,
                             SaveTerm,
                             SaveHelloNumber,
-                            SaveContact>;
+                            SaveContact,
+                            SaveTaskContact,
+                            AskWitness>;
 using Effects = std::vector<Effect>;
 
 }  // namespace tide::agent

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/core/effect.h"
+#include "agent/core/gang_lease.h"
 #include "agent/core/rank_view.h"
 #include "agent/core/task_outcome.h"
 
@@ -100,6 +101,12 @@ class TaskMachine {
   [[nodiscard]] const TaskRecord& record() const { return record_; }
   [[nodiscard]] bool exited() const { return record_.exited; }
   void SetMemoryLimit(uint64_t bytes) { memory_limit_bytes_ = bytes; }
+  // Of a task of a gang; null for one that is alone.
+  void SetGang(const GangLease& lease) { gang_ = lease; }
+  [[nodiscard]] GangLease* gang() { return gang_ ? &*gang_ : nullptr; }
+  [[nodiscard]] const GangLease* gang() const { return gang_ ? &*gang_ : nullptr; }
+  // Neither gone nor told to go.
+  [[nodiscard]] bool alive() const { return !record_.exited && !record_.stop_ordered; }
 
   // --- orders. committed_step: of the pages now, -1 = none ---
   void Suspend(const Notice& notice, int64_t committed_step, Effects& out);
@@ -149,6 +156,7 @@ class TaskMachine {
   TaskNews news_;
   HeldReport reported_;  // what the scheduler was told last
   uint64_t memory_limit_bytes_ = 0;
+  std::optional<GangLease> gang_;
   // Of the stop that this agent has sent, in steady time: the system clock may step. A stop that
   // is only on record is sent again.
   std::optional<int64_t> kill_at_ns_;

@@ -83,8 +83,11 @@ void SupervisorLoop::Run() {
   ::sigprocmask(SIG_BLOCK, &handled, nullptr);
   signals_ = Fd(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  if (const Status launched = Launch(); !launched) {
-    SetError(launched.error().message);
+  CheckContact();  // its order may have waited while this machine stood still
+  if (!status_.cut_off) {
+    if (const Status launched = Launch(); !launched) {
+      SetError(launched.error().message);
+    }
   }
   while (!done_) {
     ReapChildren();

@@ -45,8 +45,9 @@ void SupervisorLoop::CheckContact() {
     contact_look_at_ = kNever;
     status_.cut_off = true;
     std::fprintf(stderr,
-                 "no answer of the scheduler for %lld s: ending the task\n",
-                 static_cast<long long>(contact_.isolation_ms / 1000));
+                 "no answer of the scheduler for %lld s%s: ending the task\n",
+                 static_cast<long long>((now - contact_.heard_ns) / 1'000'000'000),
+                 contact_.witness_ms > 0 ? ", and no witness" : "");
     Order(InitOrder::Kind::kKill, 0);
     KillWithin(0);
   }

@@ -18,7 +18,8 @@ namespace {
 
 // The file holds the same record twice, one after the other. It is overwritten in place, as a full
 // tmpfs has no room for a new file and the lease must not end for that. A reader may come in the
-// middle: then one of the two is whole.
+// middle: then one of the two is whole. What a task of a gang has besides stands behind the first
+// check word, under a second one: supervisors of before read no further than the first.
 constexpr size_t kRecordBytes = 256;
 constexpr size_t kFileBytesMax = 4096;  // one page: it has its room from the first write on
 
@@ -33,9 +34,33 @@ uint64_t Fnv1a(std::string_view text) {
 std::string Encode(const Contact& contact) {
   std::string record = BootId() + " " + std::to_string(contact.heard_ns) + " " +
                        std::to_string(contact.isolation_ms);
-  record += " " + std::to_string(Fnv1a(record)) + "\n";
+  record += " " + std::to_string(Fnv1a(record));
+  if (contact.witness_ms > 0) {
+    record += " " + std::to_string(contact.witness_ms) + " " + std::to_string(contact.witnessed_ns);
+    record += " " + std::to_string(Fnv1a(record));
+  }
+  record += "\n";
   record.resize(kRecordBytes, '\0');
   return record;
+}
+
+// Where the text read so far ends.
+size_t EndOf(std::istringstream& in, size_t size) {
+  return in.eof() ? size : static_cast<size_t>(in.tellg());
+}
+
+// What follows the first check word: nothing, or a witness under a check word of its own.
+bool DecodeWitness(std::istringstream& in, std::string_view record, Contact& read) {
+  const std::string_view rest = record.substr(EndOf(in, record.size()));
+  if (rest.find_first_not_of(std::string_view("\n\0", 2)) == std::string_view::npos) {
+    return true;
+  }
+  uint64_t check = 0;
+  if (!(in >> read.witness_ms >> read.witnessed_ns)) {
+    return false;
+  }
+  const size_t end = EndOf(in, record.size());
+  return in >> check && check == Fnv1a(record.substr(0, end)) && read.witness_ms > 0;
 }
 
 std::optional<Contact> Decode(std::string_view record, int64_t now_ns) {
@@ -46,11 +71,13 @@ std::optional<Contact> Decode(std::string_view record, int64_t now_ns) {
   if (!(in >> boot_id >> read.heard_ns >> read.isolation_ms)) {
     return std::nullopt;
   }
-  const auto end = static_cast<size_t>(in.tellg());
+  const size_t end = EndOf(in, record.size());
   // Older agents replaced the file as a whole, without a check word.
-  const bool whole =
-      in >> check ? check == Fnv1a(record.substr(0, end)) : record.size() < kRecordBytes;
-  if (whole && boot_id == BootId() && read.heard_ns <= now_ns && read.isolation_ms > 0) {
+  const bool whole = in >> check
+                         ? check == Fnv1a(record.substr(0, end)) && DecodeWitness(in, record, read)
+                         : record.size() < kRecordBytes;
+  const bool of_now = read.heard_ns <= now_ns && read.witnessed_ns <= now_ns;
+  if (whole && boot_id == BootId() && of_now && read.isolation_ms > 0) {
     return read;
   }
   return std::nullopt;

@@ -1,7 +1,8 @@
 #pragma once
 // When the scheduler last answered this node: a lease on all its tasks. The agent keeps it in a
 // file, so that a restarted agent knows for how long it was cut off, and so that a task's
-// supervisor can end the task on time when the agent is dead or hangs.
+// supervisor can end the task on time when the agent is dead or hangs. A task of a gang has a file
+// of its own, with its witness.
 
 #include <cstdint>
 #include <optional>

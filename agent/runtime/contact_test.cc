@@ -39,6 +39,40 @@ TEST_CASE("contact: remembered within one boot") {
   CHECK_FALSE(ReadContact(path, 50));
 }
 
+TEST_CASE("contact: with a witness; supervisors of before read what they know") {
+  const TaskFixture fixture;
+  const std::string path = fixture.state_dir() + "/contact";
+  const Contact contact{
+      .heard_ns = 40, .isolation_ms = 20'000, .witness_ms = 3000, .witnessed_ns = 45};
+  REQUIRE(WriteContact(path, contact));
+  CHECK(ReadContact(path, 50).value() == contact);
+  CHECK_FALSE(ReadContact(path, 44));  // a witness from the future
+  const std::string text = ReadFile(path).value();
+  REQUIRE(WriteContact(path, {.heard_ns = 40, .isolation_ms = 20'000}));
+  const std::string before = ReadFile(path).value();
+  const std::string known = before.substr(0, before.find('\n'));
+  CHECK(text.substr(0, known.size() + 1) == known + " ");
+}
+
+TEST_CASE("contact: a witness that is being written is never read with another one's lease") {
+  const TaskFixture fixture;
+  const std::string path = fixture.state_dir() + "/contact";
+  const Contact first{
+      .heard_ns = 40, .isolation_ms = 20'000, .witness_ms = 3000, .witnessed_ns = 45};
+  const Contact second{
+      .heard_ns = 5000, .isolation_ms = 300'000, .witness_ms = 60'000, .witnessed_ns = 51};
+  REQUIRE(WriteContact(path, first));
+  const std::string old = ReadFile(path).value();
+  REQUIRE(WriteContact(path, second));
+  const std::string renewed = ReadFile(path).value();
+  REQUIRE(renewed.size() == old.size());
+  for (size_t done = 0; done <= old.size(); ++done) {
+    REQUIRE(WriteFileDurably(path, renewed.substr(0, done) + old.substr(done)));
+    const Contact read = ReadContact(path, 6'000).value();
+    CHECK((read == first || read == second));
+  }
+}
+
 // Space for nothing else is left on it. Empty where this process may not mount.
 class FullDisk {
  public:
@@ -115,6 +149,31 @@ TEST_CASE("contact: a task whose agent is dead ends when its lease does") {
     CHECK(end.ranks[1].signal == SIGKILL);
     CHECK(ReadContact(config.contact, BootNanos()).value().IsCutOff(BootNanos()));
   }
+}
+
+TEST_CASE("contact: a task of a gang whose agent is dead ends without a witness") {
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kProcess, {kOnAndOn});
+  config.contact = task.state_dir() + "/contact";
+  Contact contact{.heard_ns = BootNanos(), .isolation_ms = 600'000, .witness_ms = 1000};
+  REQUIRE(WriteContact(config.contact, contact));
+  REQUIRE(task.runtime().Start(config));
+  const TaskStatus end = task.WaitEnd();
+  CHECK(end.cut_off);
+  CHECK(BootNanos() >= contact.ExpiresNs());
+}
+
+TEST_CASE("contact: what is over before it begins does not begin") {
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kProcess, {kOnAndOn});
+  config.contact = task.state_dir() + "/contact";
+  REQUIRE(WriteContact(config.contact, {.heard_ns = 1, .isolation_ms = 1}));
+  REQUIRE(task.runtime().Start(config));
+  const TaskStatus end = task.WaitEnd();
+  CHECK(end.finished);
+  CHECK(end.released);
+  CHECK(end.cut_off);
+  CHECK_FALSE(end.started);
 }
 
 TEST_CASE("contact: a renewed lease keeps a task, a lost file does not renew it") {

@@ -52,6 +52,9 @@ void AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
     RemoveHeld(config_.state_dir, key);
     return;
   }
+  core_.AdoptGang(id,
+                  static_cast<uint32_t>(read->start.peers_size()),
+                  ReadContact(TaskContactPath(config_, key), BootNanos()));
   HeldTask& task = held_[id];
   task.start = std::move(read->start);
   task.key = key;

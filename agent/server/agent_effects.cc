@@ -16,6 +16,7 @@ void AgentLoop::Act() {
       BeatIfDue();
     }
   }
+  PublishTestimonies();
 }
 
 void AgentLoop::Do(const SaveTask& effect) {
@@ -215,6 +216,53 @@ void AgentLoop::Do(const SaveContact& effect) {
   if (const Status saved = WriteContact(ContactPath(config_), effect.contact); !saved) {
     log::Failure("Contact not saved", {{"Error", saved.error().message}});
   }
+}
+
+void AgentLoop::Do(const SaveTaskContact& effect) {
+  const std::string key = TaskKey(effect.id);
+  const Status saved = WriteContact(TaskContactPath(config_, key), effect.contact);
+  if (saved) {
+    return;
+  }
+  log::Failure("Contact not saved", {{"Task", key}, {"Error", saved.error().message}});
+  if (core_.IsLaunching(effect.id)) {
+    core_.OnSaveFailed(effect.id, saved.error().message);
+  }
+}
+
+void AgentLoop::Do(const AskWitness& effect) {
+  const HeldTask* task = FindHeld(effect.id);
+  if (task == nullptr || effect.peer >= static_cast<uint32_t>(task->start.peers_size())) {
+    return;
+  }
+  tide::v1::WitnessRequest request;
+  request.set_job_id(effect.id.job);
+  request.set_epoch(effect.id.epoch);
+  request.set_task(effect.peer);
+  request.set_submitted_at(task->start.submitted_at());
+  witnesses_.Ask(task->start.peers(static_cast<int>(effect.peer)).endpoint(),
+                 request,
+                 Duration::Millis(effect.wait_ms),
+                 [this, id = effect.id, number = effect.number](bool alive) {
+                   Post([this, id, number, alive] {
+                     core_.OnWitness(id, number, alive, Now());
+                     Act();
+                   });
+                 });
+}
+
+// Before anything is reported: what is said to be gone is never again said to be alive.
+void AgentLoop::PublishTestimonies() {
+  std::map<TaskId, AgentCore::Testimony> testimonies = core_.Testimonies();
+  const MutexLock lock(mutex_);
+  testimonies_ = std::move(testimonies);
+}
+
+bool AgentLoop::IsAlive(const TaskId& id, int64_t submitted_at) {
+  const int64_t now_ns = BootNanos();
+  const MutexLock lock(mutex_);
+  const auto it = testimonies_.find(id);
+  return it != testimonies_.end() && it->second.IsAlive(submitted_at, now_ns);
 }
 
 }  // namespace tide::agent

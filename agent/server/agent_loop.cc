@@ -46,9 +46,11 @@ AgentLoop::AgentLoop(AgentConfig config,
           ReadContact(ContactPath(config_), BootNanos()).value_or(Contact{.heard_ns = BootNanos()}),
           ReadNumber(config_, "hello")),
       janitor_(config_.state_dir + "/scratch"),
+      witnesses_(token_),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 AgentLoop::~AgentLoop() {
+  witnesses_.Stop();
   leads_.clear();
   if (validator_.joinable()) {
     validator_.join();
@@ -207,7 +209,8 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
   if (message.has_welcome()) {
     core_.OnWelcome(message.welcome().heartbeat_ms(),
                     static_cast<int64_t>(message.welcome().isolation_timeout_ms()),
-                    Now());
+                    Now(),
+                    static_cast<int64_t>(message.welcome().witness_timeout_ms()));
     Act();
     next_heartbeat_ns_ = 0;  // the first beat goes out
     next_check_ns_ = 0;
@@ -252,6 +255,7 @@ void AgentLoop::AcknowledgeFaults(size_t count) {
 }
 
 void AgentLoop::SendHello() {
+  PublishTestimonies();
   tide::v1::AgentMessage message;
   tide::v1::Hello* hello = message.mutable_hello();
   tide::v1::Node* node = hello->mutable_node();
@@ -275,6 +279,9 @@ void AgentLoop::SendHello() {
   hello->set_highest_term(core_.highest_term());
   hello->set_incarnation(static_cast<uint64_t>(::getpid()));
   hello->set_number(core_.hello_number());
+  if (const auto witness_ms = core_.hello_witness_ms()) {
+    hello->set_witness_timeout_ms(static_cast<uint64_t>(*witness_ms));
+  }
   for (const HeldReport& report : core_.AllReports(Now())) {
     *hello->add_tasks() = ToProto(report);
   }
@@ -292,6 +299,7 @@ void AgentLoop::ReportChanges() {
   if (!core_.welcomed()) {
     return;
   }
+  PublishTestimonies();
   tide::v1::Report report;
   for (const HeldReport& changed : core_.ChangedReports(Now())) {
     *report.add_tasks() = ToProto(changed);

@@ -24,6 +24,7 @@
 #include "agent/server/rank_socket.h"
 #include "agent/server/suspend_run.h"
 #include "agent/server/task_book.h"
+#include "agent/server/witness_calls.h"
 #include "common/base/mutex.h"
 
 namespace tide::agent {
@@ -54,6 +55,8 @@ class AgentLoop {
   // Has the task sent the suspend signal, once for each `deadline`. False: not delivered yet.
   [[nodiscard]] bool SignalTask(const TaskId& id, int64_t deadline);
   [[nodiscard]] bool IsOver(const std::string& key);
+  // For the peer that asks: may its task go on without the scheduler, as this one is alive?
+  [[nodiscard]] bool IsAlive(const TaskId& id, int64_t submitted_at);
 
   // Link callbacks, posted by their owner.
   void OnStream(uint64_t stream);
@@ -88,6 +91,9 @@ class AgentLoop {
   void Do(const SaveHelloNumber& effect);
   [[nodiscard]] bool SaveNumber(const std::string& file, uint64_t number);
   void Do(const SaveContact& effect);
+  void Do(const SaveTaskContact& effect);
+  void Do(const AskWitness& effect);
+  void PublishTestimonies();
   [[nodiscard]] Status Launch(HeldTask& task, AgentCore::Fault& fault);
 
   // --- taking up tasks (agent_adopt.cc) ---
@@ -144,6 +150,7 @@ class AgentLoop {
   };
   std::map<TaskId, Lead> leads_;  // of gangs led from here
   uint64_t next_lead_ = 1;
+  WitnessCalls witnesses_;
   std::thread validator_;
   std::string validating_;                             // request under way
   std::optional<tide::v1::Validate> next_validation_;  // came meanwhile
@@ -166,6 +173,8 @@ class AgentLoop {
   std::deque<std::function<void()>> posted_ TIDE_GUARDED_BY(mutex_);
   std::set<std::string> alive_ TIDE_GUARDED_BY(mutex_);               // may still write; for IsOver
   std::map<std::string, int64_t> signalled_ TIDE_GUARDED_BY(mutex_);  // by key: for SignalTask
+  // What peers are told.
+  std::map<TaskId, AgentCore::Testimony> testimonies_ TIDE_GUARDED_BY(mutex_);
   bool stopping_ = false;
   bool stop_tasks_ = false;
 };

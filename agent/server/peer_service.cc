@@ -88,6 +88,16 @@ class PeerService final : public tide::v1::AgentPeer::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status Witness(grpc::ServerContext* context,
+                       const tide::v1::WitnessRequest* request,
+                       tide::v1::WitnessResponse* response) override {
+    if (!options_.token.Matches(*context)) {
+      return rpc::Unauthenticated();
+    }
+    response->set_alive(options_.is_alive(IdOf(*request), request->submitted_at()));
+    return grpc::Status::OK;
+  }
+
   grpc::Status ReadLog(grpc::ServerContext* context,
                        const tide::v1::ReadLogRequest* request,
                        grpc::ServerWriter<tide::v1::LogChunk>* writer) override {

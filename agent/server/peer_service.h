@@ -1,5 +1,6 @@
 #pragma once
-// What an agent serves: rounds of the agreement for its peers, logs for the API.
+// What an agent serves: rounds of the agreement and its word as a witness for its peers, logs for
+// the API.
 
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,8 @@ struct PeerServiceOptions {
   std::function<bool(const TaskId& id, int64_t deadline)> signal_task;
   // Has the task written all it ever will? Any thread.
   std::function<bool(const std::string& key)> is_over;
+  // Is this task alive, of a job that was submitted then? Any thread.
+  std::function<bool(const TaskId& id, int64_t submitted_at)> is_alive;
 };
 
 [[nodiscard]] std::unique_ptr<grpc::Service> MakePeerService(PeerServiceOptions options);

@@ -291,9 +291,15 @@ std::string ContactPath(const AgentConfig& config) {
   return config.run_root + "/" + config.name + "/contact";
 }
 
+// Beside the run folder, which is the ranks'.
+std::string TaskContactPath(const AgentConfig& config, const std::string& key) {
+  return ContactPath(config) + "-" + key;
+}
+
 void ClearRunDir(const AgentConfig& config, const std::string& key) {
   std::error_code ignored;  // it may be gone already
   std::filesystem::remove_all(RunDir(config, key), ignored);
+  std::filesystem::remove(TaskContactPath(config, key), ignored);
 }
 
 Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTask& start) {
@@ -308,7 +314,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
   task.uid = config.job_uid;
   task.gid = config.job_gid;
   task.run_dir = RunDir(config, task.key);
-  task.contact = ContactPath(config);
+  task.contact = start.peers_size() > 1 ? TaskContactPath(config, task.key) : ContactPath(config);
   task.init_path = config.init_path;
   task.runtime_path = config.runtime_path;
   task.hostname = config.name;

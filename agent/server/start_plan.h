@@ -31,8 +31,10 @@ template <typename Message>
 
 // When the scheduler last answered this agent, for its successors and its tasks' supervisors.
 [[nodiscard]] std::string ContactPath(const AgentConfig& config);
+// The same for one task of a gang, with its witness.
+[[nodiscard]] std::string TaskContactPath(const AgentConfig& config, const std::string& key);
 
-// Removes the pages of a task that is gone.
+// Removes the pages and the lease of a task that is gone.
 void ClearRunDir(const AgentConfig& config, const std::string& key);
 
 }  // namespace tide::agent

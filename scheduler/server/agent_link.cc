@@ -12,6 +12,7 @@
 #include "proto/wire/commands.h"
 #include "proto/wire/state.h"
 #include "scheduler/core/hello_order.h"
+#include "scheduler/core/isolation.h"
 #include "scheduler/server/scheduler_service.h"
 #include "tide/v1/agent.grpc.pb.h"
 
@@ -121,6 +122,8 @@ class Session final : public AgentSession {
     welcome->set_heartbeat_ms(static_cast<uint32_t>(link_.heartbeat.millis()));
     welcome->set_isolation_timeout_ms(
         static_cast<uint64_t>(link_.loop.policy().isolation_timeout.millis()));
+    welcome->set_witness_timeout_ms(
+        static_cast<uint64_t>(WitnessTimeoutOf(0, link_.loop.policy()).millis()));
     welcome->mutable_strangers()->Assign(strangers.begin(), strangers.end());
     welcome->set_faults_taken(faults_taken);
     Push(std::move(message));
@@ -326,10 +329,14 @@ class AgentStream final : public Reactor {
       session_->Refuse("a stream has one Hello");
       return;
     }
-    const auto identity = link_.admission.Admit(wire::IdentityFromProto(hello.node()));
+    auto identity = link_.admission.Admit(wire::IdentityFromProto(hello.node()));
     if (!identity) {
       session_->Refuse(identity.error().message);
       return;
+    }
+    if (hello.has_witness_timeout_ms()) {
+      identity->witness_timeout =
+          WitnessTimeoutOf(static_cast<int64_t>(hello.witness_timeout_ms()), link_.loop.policy());
     }
     if (hello.highest_term() > link_.loop.term().value()) {
       session_->Refuse("this scheduler (term " + std::to_string(link_.loop.term().value()) +

@@ -199,6 +199,7 @@ TEST_CASE("an agent says hello, gets a command, reports, and is acknowledged aft
   CHECK(welcome.term() == edge.world.loop().term().value());
   CHECK(welcome.welcome().heartbeat_ms() == 1000);
   CHECK(welcome.welcome().isolation_timeout_ms() == 600'000);
+  CHECK(welcome.welcome().witness_timeout_ms() == 60'000);
 
   const auto submitted = edge.Submit(AJob());
   const auto command = agent.Next();
@@ -234,6 +235,31 @@ TEST_CASE("an agent that connects again gets what it is owed; the older stream e
   CHECK_FALSE(first.Read());
   CHECK(edge.world.view().Since(0).nodes(0).connected());
   CHECK(edge.world.view().Since(0).nodes_size() == 1);
+}
+
+TEST_CASE("a node is believed to keep to witnesses when its agent says so") {
+  Edge edge;
+  const auto timeout = [&](std::optional<uint64_t> said_ms) {
+    Stream agent(edge.address());
+    tide::v1::AgentMessage message;
+    message.mutable_hello()->mutable_node()->set_name("n1");
+    if (said_ms) {
+      message.mutable_hello()->set_witness_timeout_ms(*said_ms);
+    }
+    agent.Write(message);
+    REQUIRE(agent.Next().has_welcome());
+    Duration believed;
+    (void)edge.world.Do([&](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
+      believed = batch.state().FindNode("n1")->identity.witness_timeout;
+      return std::vector<EventBody>{};
+    });
+    return believed;
+  };
+  CHECK(timeout(std::nullopt) == Duration());  // an agent of before
+  CHECK(timeout(0) == Duration::Seconds(60));
+  CHECK(timeout(90'000) == Duration::Seconds(90));
+  CHECK(timeout(UINT64_MAX) == Duration());
+  CHECK(timeout(std::nullopt) == Duration());
 }
 
 TEST_CASE("a hello that is read after a newer one of its node is refused") {

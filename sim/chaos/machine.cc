@@ -89,7 +89,10 @@ void Machine::WatchLease(const TaskId& id, uint64_t serial) {
   if (task == nullptr || task->ended || context_.mutation == Mutation::kNoIsolation) {
     return;
   }
-  const agent::Contact lease = contact.value_or(agent::Contact{.heard_ns = SteadyNanos()});
+  agent::Contact lease = contact.value_or(agent::Contact{.heard_ns = SteadyNanos()});
+  if (task->order.own_contact) {
+    lease = task_contacts.at(id);
+  }
   if (lease.IsCutOff(SteadyNanos())) {
     context_.Note("supervisor: lease over", {{"node", node_}, {"job", id.job}});
     task->cut_off = true;
@@ -202,6 +205,7 @@ bool Machine::Remove(const TaskId& id) {
     return false;
   }
   tasks_.erase(it);
+  task_contacts.erase(id);
   return true;
 }
 
@@ -233,6 +237,7 @@ void Machine::Reboot() {
   ++boots_;
   booted_ = context_.now() - Duration::Seconds(1);
   contact.reset();
+  task_contacts.clear();
   for (auto& [id, task] : tasks_) {
     for (Rank& rank : task.ranks) {
       if (rank.alive) {

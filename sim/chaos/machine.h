@@ -21,6 +21,7 @@ struct StartOrder {
   TaskId id;
   int64_t submitted_at = 0;     // tells jobs of one number apart
   std::vector<uint32_t> nodes;  // agents, by task
+  bool own_contact = false;     // its supervisor reads a lease of its own
   uint64_t devices = 0;         // of a part of a node, as bits; 0 = the whole node
   TrainingSpec training;
 };
@@ -77,10 +78,11 @@ class Machine {
     agent::TaskRecord record;
     StartOrder order;
   };
-  std::map<TaskId, Saved> journal;        // disk
-  uint64_t term = 0;                      // disk
-  uint64_t hello_number = 0;              // disk
-  std::optional<agent::Contact> contact;  // tmpfs
+  std::map<TaskId, Saved> journal;                 // disk
+  uint64_t term = 0;                               // disk
+  uint64_t hello_number = 0;                       // disk
+  std::optional<agent::Contact> contact;           // tmpfs
+  std::map<TaskId, agent::Contact> task_contacts;  // tmpfs; of tasks of gangs
 
   // Called when a task's status changed, and when a rank's page did.
   std::function<void(const TaskId&)> on_news;

@@ -148,17 +148,46 @@ void Network::Carry(uint32_t from, uint32_t to, const std::function<void()>& del
   }
 }
 
+// Agents that reach each other and no scheduler, each for a time of its own: what one of them says
+// of its task is soon of the past.
+void Network::CutSomeOff() {
+  for (uint32_t agent = 0; agent < agents_; ++agent) {
+    if (context_.prng.Below(2) == 0) {
+      continue;
+    }
+    std::set<std::pair<uint32_t, uint32_t>> links;
+    for (uint32_t index = 0; index < schedulers_; ++index) {
+      links.insert({agent, PlaceOfScheduler(index)});
+      links.insert({PlaceOfScheduler(index), agent});
+    }
+    const Duration span = context_.BetweenMs(15'000, 100'000);
+    context_.Note("cut from schedulers",
+                  {{"node", agent}, {"ms", static_cast<uint64_t>(span.millis())}});
+    Cut(links, span);
+  }
+}
+
 void Network::Partition() {
+  if (context_.prng.Below(4) == 0) {
+    CutSomeOff();
+    return;
+  }
   const uint32_t places = agents_ + schedulers_;
   const auto one = static_cast<uint32_t>(context_.prng.Below(places));
   const bool one_way = context_.prng.Below(3) == 0;
-  const bool all = context_.prng.Below(2) == 0;
+  enum From : uint64_t {
+    kAll,
+    kAllButAgents,
+    kOne,
+  };
+  const uint64_t kind = context_.prng.Below(3);
   const Duration span = context_.prng.Below(3) == 0 ? context_.BetweenMs(20'000, 150'000)
                                                     : context_.BetweenMs(500, 20'000);
   const auto other = static_cast<uint32_t>(context_.prng.Below(places));
   std::set<std::pair<uint32_t, uint32_t>> added;
   for (uint32_t place = 0; place < places; ++place) {
-    if (place != one && (all || place == other)) {
+    const bool is_agent = place < agents_;
+    if (place != one && (kind == kAll || (kind == kAllButAgents && !is_agent) || place == other)) {
       added.insert({one, place});
       if (!one_way) {
         added.insert({place, one});

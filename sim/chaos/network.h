@@ -31,6 +31,7 @@ struct ToScheduler {
   std::vector<agent::HeldReport> tasks;  // kHello: all; kReport: those that changed
   std::vector<int32_t> xids;             // kHello: all; kReport: those not said yet
   std::optional<std::string> validated;  // kReport: the request
+  std::optional<int64_t> witness_ms;     // kHello
 };
 
 struct ToAgent {
@@ -48,6 +49,7 @@ struct ToAgent {
   StartOrder start;    // of kStartTask
   Duration remaining;  // of kSuspendTask: until its deadline
   Duration isolation_timeout;
+  Duration witness_timeout;
   size_t xids_taken = 0;      // kWelcome: of the Hello
   uint64_t newest_hello = 0;  // kRefused: the next Hello's number must be above it; 0 = not why
 };
@@ -84,7 +86,7 @@ class Network {
   [[nodiscard]] bool IsCut(uint32_t from, uint32_t to) const { return cut_.contains({from, to}); }
 
   // --- faults ---
-  void Partition();                             // a random one, for a random time
+  void Partition();                             // random ones, for random times
   void Isolate(uint32_t place, Duration span);  // from everybody
   void BreakAny();
   void HealAll() { cut_.clear(); }
@@ -104,6 +106,7 @@ class Network {
   bool IsBlocked(uint64_t id, Stream& stream, uint32_t from, uint32_t to);
   void PumpUp(uint64_t id);
   void PumpDown(uint64_t id);
+  void CutSomeOff();
   void Cut(const std::set<std::pair<uint32_t, uint32_t>>& links, Duration span);
   void TellAgent(uint64_t id, Duration after);
   void TellScheduler(uint64_t id, Duration after);

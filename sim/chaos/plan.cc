@@ -22,8 +22,9 @@ Policy ShortPolicy() {
   policy.leave_grace = Duration::Seconds(15);
   policy.suspend_notice_max = Duration::Seconds(20);
   policy.probation = Duration::Seconds(10);
-  policy.isolation_timeout = Duration::Seconds(45);
-  policy.isolation_margin = Duration::Seconds(8);
+  policy.isolation_timeout = Duration::Seconds(60);
+  policy.witness_timeout = Duration::Seconds(12);
+  policy.isolation_margin = Duration::Seconds(12);  // a stuck rank outlives its kill by 10
   policy.minimum_run = Duration::Seconds(30);
   policy.overtaken_wait = Duration::Seconds(10);
   policy.patience = Duration::Seconds(10);
@@ -52,7 +53,9 @@ std::string_view MutationName(Mutation mutation) {
                                                                           "uncommitted-resume",
                                                                           "checkpoint-lost",
                                                                           "no-fence",
-                                                                          "no-stop"};
+                                                                          "no-stop",
+                                                                          "false-witness",
+                                                                          "rule-assumed"};
   return kNames.at(static_cast<size_t>(mutation));
 }
 
@@ -89,6 +92,10 @@ Plan DrawPlan(Prng& prng) {
   faults.stuck_rank = Draw(prng, 50'000);
   faults.clock_step = Draw(prng, 20'000);
   faults.slow_commit = Draw(prng, 2'000);
+  faults.old_agent = Draw(prng, 300'000);
+  if (prng.Below(6) == 0) {
+    plan.policy.witness_timeout = Duration();
+  }
   return plan;
 }
 

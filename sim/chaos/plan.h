@@ -29,8 +29,10 @@ enum class Mutation : uint8_t {
   kCheckpointLost,     // the newest committed checkpoint vanishes
   kNoFence,            // ranks pass an armed step
   kNoStop,             // agents do not carry out stops
+  kFalseWitness,       // agents say that a task is alive when it is gone
+  kRuleAssumed,        // the scheduler takes every agent for one that keeps to witnesses
 };
-inline constexpr int kMutationCount = 15;
+inline constexpr int kMutationCount = 17;
 [[nodiscard]] std::string_view MutationName(Mutation mutation);
 
 // Probabilities in parts per million.
@@ -62,6 +64,7 @@ struct FaultPlan {
   uint32_t twice_message = 0;
   uint32_t stubborn_rank = 0;  // ignores SIGTERM
   uint32_t stuck_rank = 0;     // survives SIGKILL for a while
+  uint32_t old_agent = 0;      // each start of an agent: of a release that knows no witnesses
 };
 
 struct Plan {

@@ -75,7 +75,8 @@ void SimAgent::Start() {
     return;
   }
   ++life_;
-  context_.Note("agent starts", {{"node", machine_.node()}});
+  old_ = context_.Strikes(context_.plan.faults.old_agent) && !HoldsOwnLease();
+  context_.Note("agent starts", {{"node", machine_.node()}, {"old", old_ ? 1U : 0U}});
   core_ = std::make_unique<agent::AgentCore>(
       machine_.term,
       machine_.contact.value_or(agent::Contact{.heard_ns = machine_.SteadyNanos()}),
@@ -91,6 +92,13 @@ void SimAgent::Start() {
   Loop();
 }
 
+// An older agent would renew the node's lease alone, and not that of such a task.
+bool SimAgent::HoldsOwnLease() const {
+  return std::any_of(machine_.journal.begin(), machine_.journal.end(), [](const auto& each) {
+    return each.second.order.own_contact && !each.second.record.exited;
+  });
+}
+
 void SimAgent::Adopt() {
   const std::vector<TaskId> in_runtime = machine_.List();
   const auto runs = [&](const TaskId& id) {
@@ -103,6 +111,13 @@ void SimAgent::Adopt() {
       continue;
     }
     orders_[id] = saved.order;
+    if (!old_) {
+      const auto contact = machine_.task_contacts.find(id);
+      const bool own = saved.order.own_contact && contact != machine_.task_contacts.end();
+      core_->AdoptGang(id,
+                       static_cast<uint32_t>(saved.order.nodes.size()),
+                       own ? std::optional(contact->second) : std::nullopt);
+    }
     if (runs(id) && !saved.record.exited) {
       const std::vector<agent::RankView> views = machine_.ReadPages(id);
       core_->OnNews(id, machine_.NewsOf(id), {views, machine_.Find(id)->committed_step}, Now());
@@ -266,7 +281,9 @@ bool SimAgent::Do(const agent::Effect& effect) {
           },
           [this](const agent::SaveTerm& each) { machine_.term = each.term; },
           [this](const agent::SaveHelloNumber& each) { machine_.hello_number = each.number; },
-          [this](const agent::SaveContact& each) { machine_.contact = each.contact; }},
+          [this](const agent::SaveContact& each) { machine_.contact = each.contact; },
+          [this](const agent::SaveTaskContact& each) { SaveContact(each); },
+          [this](const agent::AskWitness& each) { AskWitness(each); }},
       effect);
   return true;
 }
@@ -283,6 +300,15 @@ void SimAgent::Save(const TaskId& id) {
     return;
   }
   machine_.journal[id] = {task->record(), order->second};
+}
+
+void SimAgent::SaveContact(const agent::SaveTaskContact& effect) {
+  const bool launching = core_->IsLaunching(effect.id);
+  if (launching && context_.Strikes(context_.plan.faults.journal_failure)) {
+    core_->OnSaveFailed(effect.id, "tmpfs full");
+    return;
+  }
+  machine_.task_contacts[effect.id] = effect.contact;
 }
 
 void SimAgent::Launch(const TaskId& id) {

@@ -44,11 +44,13 @@ class SimAgent {
   bool Act();
   bool Do(const agent::Effect& effect);
   void Save(const TaskId& id);
+  void SaveContact(const agent::SaveTaskContact& effect);
   void Launch(const TaskId& id);
   void Disown(const TaskId& id);
   void Drop(uint64_t stream);
   void Clear(const TaskId& id);
   void Look(const TaskId& id);
+  [[nodiscard]] bool HoldsOwnLease() const;
   void Adopt();
   void EndStrays();
 
@@ -61,6 +63,8 @@ class SimAgent {
   void Loop();
   void Scan();
 
+  void AskWitness(const agent::AskWitness& effect);
+  [[nodiscard]] bool AnswerWitness(const TaskId& id, int64_t submitted_at) const;
   void Agree(const agent::LeadAgreement& effect);
   void NextRound(const TaskId& id, uint64_t serial);
   void HoldRound(const TaskId& id, uint64_t serial);
@@ -80,6 +84,7 @@ class SimAgent {
   uint64_t life_ = 0;
   std::unique_ptr<agent::AgentCore> core_;
   bool paused_ = false;
+  bool old_ = false;  // of a release that knows no witnesses
   std::vector<std::function<void()>> backlog_;
   std::map<TaskId, StartOrder> orders_;
   std::set<TaskId> strays_;

@@ -33,6 +33,7 @@ void SimAgent::SendHello() {
   hello.number = core_->hello_number();
   hello.tasks = core_->AllReports(Now());
   hello.xids = xids_;
+  hello.witness_ms = old_ ? std::nullopt : core_->hello_witness_ms();
   xids_in_report_.clear();
   xids_sent_ = 0;
   validation_unsent_ = !validated_.empty();
@@ -75,7 +76,10 @@ void SimAgent::OnMessage(uint64_t stream, const ToAgent& message) {
   checkers_.OnObeyed(machine_.node(), message.term);
   switch (message.kind) {
     case ToAgent::Kind::kWelcome:
-      core_->OnWelcome(1000, message.isolation_timeout.millis(), Now());
+      core_->OnWelcome(1000,
+                       message.isolation_timeout.millis(),
+                       Now(),
+                       old_ ? 0 : message.witness_timeout.millis());
       next_heartbeat_ = context_.now();
       xids_.erase(xids_.begin(), xids_.begin() + static_cast<std::ptrdiff_t>(message.xids_taken));
       break;
@@ -113,8 +117,10 @@ void SimAgent::Obey(const ToAgent& message) {
     case CommandKind::kStartTask:
       if (core_->OnStart({.id = id,
                           .submitted_at = message.start.submitted_at,
+                          .tasks = old_ ? 1 : static_cast<uint32_t>(message.start.nodes.size()),
                           .in_the_way = strays_.contains(id)})) {
         orders_[id] = message.start;
+        orders_[id].own_contact = !old_ && message.start.nodes.size() > 1;
       }
       break;
     case CommandKind::kSuspendTask:
@@ -155,6 +161,44 @@ void SimAgent::Validate(const std::string& request) {
                      ReportChanges();
                    }
                  }));
+}
+
+// --- witnesses ----------------------------------------------------------------------------------
+
+void SimAgent::AskWitness(const agent::AskWitness& effect) {
+  const auto order = orders_.find(effect.id);
+  if (order == orders_.end()) {
+    return;
+  }
+  SimAgent* peer = peers->at(order->second.nodes.at(effect.peer));
+  const uint32_t here = network_.PlaceOfAgent(machine_.node());
+  const uint32_t there = network_.PlaceOfAgent(peer->machine_.node());
+  const TaskId asks{effect.id.job, effect.id.epoch, effect.peer};
+  const int64_t submitted_at = order->second.submitted_at;
+  const auto answered = [this, effect, life = life_](bool alive) {
+    if (life != life_) {
+      return;  // its call ended with its process
+    }
+    context_.Note(alive ? "witness found" : "witness denied",
+                  {{"node", machine_.node()}, {"job", effect.id.job}, {"epoch", effect.id.epoch}});
+    core_->OnWitness(effect.id, effect.number, alive, Now());
+    (void)Act();
+  };
+  network_.Carry(here, there, [=, this] {
+    peer->Post([=, this] {
+      const bool alive = peer->AnswerWitness(asks, submitted_at);
+      network_.Carry(there, here, [=, this] { Post([=] { answered(alive); }); });
+    });
+  });
+}
+
+bool SimAgent::AnswerWitness(const TaskId& id, int64_t submitted_at) const {
+  if (context_.mutation == Mutation::kFalseWitness) {
+    return true;
+  }
+  const auto testimonies = core_->Testimonies();
+  const auto it = testimonies.find(id);
+  return it != testimonies.end() && it->second.IsAlive(submitted_at, Now().steady_ns);
 }
 
 // --- the agreement ------------------------------------------------------------------------------

@@ -348,6 +348,8 @@ void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
     joined.identity.zone = "A";
     joined.identity.leaf = "l1";
     joined.identity.capacity.gpus = 8;
+    joined.identity.witness_timeout = WitnessTimeoutOf(
+        context_.mutation == Mutation::kRuleAssumed ? 0 : message.witness_ms, policy_);
     joined.node = reply.node = batch.NodeFor(name);
     // As the service does: the faults come before the tasks that they explain.
     std::vector<EventBody> events;
@@ -390,6 +392,7 @@ void SimScheduler::Join(uint64_t stream, NodeId node, size_t xids_taken) {
   welcome.kind = ToAgent::Kind::kWelcome;
   welcome.xids_taken = xids_taken;
   welcome.isolation_timeout = context_.plan.policy.isolation_timeout;
+  welcome.witness_timeout = WitnessTimeoutOf(0, context_.plan.policy);
   Push(stream, std::move(welcome));
   if (replaced != 0 && replaced != stream) {
     network_.CloseByScheduler(replaced);

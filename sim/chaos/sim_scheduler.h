@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "scheduler/core/hello_order.h"
+#include "scheduler/core/isolation.h"
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
 #include "scheduler/core/sent_commands.h"

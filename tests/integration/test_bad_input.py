@@ -248,6 +248,10 @@ class Daemons(unittest.TestCase):
             done = self.run_it(program("tide-scheduler"), "--listen", "unix:%s/s.sock" % self.folder, "--store", store,
                                flag, value)
             self.refuses(done, USAGE, "%s %s" % (flag, value), "milliseconds from")
+        for value in ("5", "9999", "600001", "-1"):
+            done = self.run_it(program("tide-scheduler"), "--listen", "unix:%s/s.sock" % self.folder, "--store", store,
+                               "--witness-timeout-ms", value)
+            self.refuses(done, USAGE, "--witness-timeout-ms " + value, "10000 (10 heartbeats) to 600000")
         self.assertFalse(os.path.exists(self.folder + "/tide.db"))
 
     def test_tcp_without_a_secret(self):

@@ -42,12 +42,14 @@ class FakeScheduler::Service final : public tide::v1::AgentLink::Service {
     message.set_term(term);
     message.mutable_welcome()->set_heartbeat_ms(20);
     message.mutable_welcome()->set_isolation_timeout_ms(isolation_ms);
+    message.mutable_welcome()->set_witness_timeout_ms(witness_ms);
     stream.Write(message);
   }
 
   Mutex mutex;
   uint64_t term TIDE_GUARDED_BY(mutex) = 1;
   uint64_t welcome_ms TIDE_GUARDED_BY(mutex) = 0;  // 0 = hellos are not answered
+  uint64_t witness_ms TIDE_GUARDED_BY(mutex) = 0;
   Stream* newest TIDE_GUARDED_BY(mutex) = nullptr;
   std::vector<tide::v1::Hello> hellos TIDE_GUARDED_BY(mutex);
   std::vector<tide::v1::Report> reports TIDE_GUARDED_BY(mutex);
@@ -131,9 +133,10 @@ void FakeScheduler::SetTerm(uint64_t term) {
   service_->term = term;
 }
 
-void FakeScheduler::WelcomeAll(uint64_t isolation_ms) {
+void FakeScheduler::WelcomeAll(uint64_t isolation_ms, uint64_t witness_ms) {
   const MutexLock lock(service_->mutex);
   service_->welcome_ms = isolation_ms;
+  service_->witness_ms = witness_ms;
 }
 
 void FakeScheduler::AnswerWithoutNumbers() {

@@ -33,7 +33,7 @@ class FakeScheduler {
   }
   void SetTerm(uint64_t term);
   // Hellos are answered with a welcome from now on.
-  void WelcomeAll(uint64_t isolation_ms);
+  void WelcomeAll(uint64_t isolation_ms, uint64_t witness_ms = 0);
 
   // Its answers to heartbeats do not say which, as those of an older release.
   void AnswerWithoutNumbers();

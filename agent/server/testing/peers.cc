@@ -26,7 +26,11 @@ Peer::Peer(const TestDir& dir, const std::string& name, const rpc::ClusterToken&
                                         on_signal();
                                         return delivers.load();
                                       },
-                                      [this](const std::string&) { return over.load(); }});
+                                      [this](const std::string&) { return over.load(); },
+                                      [this](const TaskId& id, int64_t submitted_at) {
+                                        ++asked;
+                                        return alive && id.job == 7 && submitted_at == 5;
+                                      }});
   Serve();
 }
 
