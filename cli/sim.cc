@@ -120,6 +120,10 @@ void AddTimeSharingOptions(CLI::App& verb, sim::SimOptions& sim) {
                   sim.isolation_s,
                   "Seconds after which agents that are cut off end their tasks; 600")
       ->check(CLI::Range(1, 86'400));
+  verb.add_option("--witness-s",
+                  sim.witness_s,
+                  "The same for tasks of gangs without a witness; 60, 0 = as others")
+      ->check(CLI::Range(0, 86'400));
 }
 
 }  // namespace

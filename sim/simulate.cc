@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/file.h"
+#include "scheduler/core/isolation.h"
 #include "scheduler/core/policy/policy_text.h"
 #include "sim/mix.h"
 #include "sim/node_pool.h"
@@ -96,6 +97,7 @@ Result<RunRecord> RunTimeSharing(const Trace& trace,
   replay.costs.save_ms = save_s * 1000;
   replay.costs.restart_ms = (cost_s - save_s) * 1000;
   replay.policy.isolation_timeout = Duration::Seconds(options.isolation_s);
+  replay.policy.witness_timeout = Duration::Seconds(options.witness_s);
   replay.seed = options.seed;
   replay.zone = options.zone;
   if (!options.faults.empty()) {
@@ -103,7 +105,11 @@ Result<RunRecord> RunTimeSharing(const Trace& trace,
     replay.costs.checkpoint_every_ms = options.checkpoint_every_s * 1000;
     replay.costs.checkpoint_ms = std::llround(options.checkpoint_cost_s * 1000);
   }
-  return ReplayTrace(trace, shape, replay);
+  ClusterShape joining = shape;
+  for (NodeIdentity& node : joining.nodes) {
+    node.witness_timeout = WitnessTimeoutOf(0, replay.policy);
+  }
+  return ReplayTrace(trace, joining, replay);
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ struct SimOptions {
   int64_t checkpoint_every_s = 300;  // with faults: work between periodic checkpoints
   double checkpoint_cost_s = 1;      // ranks wait for each
   int64_t isolation_s = 600;         // cut-off agents end their tasks after this
+  int64_t witness_s = 60;            // tasks of gangs without a witness; 0 = as others
 };
 
 struct Simulation {
