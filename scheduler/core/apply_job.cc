@@ -161,6 +161,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   }
   Attempt attempt;
   attempt.epoch = event.epoch;
+  attempt.queued_at = job->state_since;
   attempt.placed_at = at;
   attempt.start_reason = std::get<Queued>(job->phase).next_start;
   attempt.master_port = event.allocation.master_port;

@@ -49,6 +49,7 @@ struct Refusal {
   int64_t use = 0;
   Standing standing = Standing::kNoRow;
   bool patient = false;  // it did not ask others of its class yet
+  bool dear = false;     // it has not waited long enough for as many as would have to leave
   std::vector<Reason> reasons;
 };
 
@@ -339,7 +340,7 @@ class Planner {
       Explain(job, {{WaitsFor(own->second)}});
       return true;
     }
-    if (Claim(job, part, request, standing)) {
+    if (Claim(job, part, request, standing, refusal)) {
       return true;
     }
     if (part) {
@@ -380,6 +381,8 @@ class Planner {
       return refusal.zone == job.spec.zone && refusal.part.has_value() == part.has_value() &&
              (part ? Covers(*part, *refusal.part) : job.spec.nodes >= refusal.nodes) &&
              use >= refusal.use && (patient || !refusal.patient) &&
+             // For a larger one fewer might have to leave: one gang instead of several jobs.
+             (!refusal.dear || (job.spec.nodes == refusal.nodes && part == refusal.part)) &&
              job.state_since >= refusal.since && job.spec.gpus_per_node >= refusal.gpus_per_node &&
              (standing == Standing::kOverLimit || standing == refusal.standing);
     });
@@ -454,7 +457,7 @@ class Planner {
   }
 
   [[nodiscard]] Contender ContenderOf(const Job& job, Standing standing) const {
-    return {&job, ClassOf(job), standing, shares_.UseOf(job), IsPatient(job.state_since)};
+    return {&job, ClassOf(job), standing, shares_.UseOf(job)};
   }
 
   // Of all live jobs; most passes do without.
@@ -525,7 +528,8 @@ class Planner {
   bool Claim(const Job& job,
              const std::optional<Part>& part,
              const PlacementRequest& request,
-             Standing standing) {
+             Standing standing,
+             Refusal& refusal) {
     const Contender contender = ContenderOf(job, standing);
     const TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
@@ -538,6 +542,10 @@ class Planner {
     VictimPlan plan = part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)
                            : ChooseGangVictims(job, request, rules);
     if (plan.nodes.empty()) {
+      return false;
+    }
+    if (IsTooDear(contender, plan)) {
+      refusal.dear = true;
       return false;
     }
     const tide::Claim claim{plan.nodes, plan.victims, plan.part};
@@ -560,6 +568,14 @@ class Planner {
     KeepForClaim(job.id, claim);
     Explain(job, {{WaitsFor(claim)}});
     return true;
+  }
+
+  // Has it not waited long enough for as many as would have to leave for its turn?
+  [[nodiscard]] bool IsTooDear(const Contender& waiting, const VictimPlan& plan) {
+    const auto turns = std::ranges::count_if(plan.victims, [&](JobId victim) {
+      return runners().RightTo(waiting, *runners().Find(victim)) == Right::kTurn;
+    });
+    return waiting.job->state_since + PatienceFor(static_cast<size_t>(turns), policy_) > now_;
   }
 
   // What a fault broke is replaced in its zone, if too few are idle there.

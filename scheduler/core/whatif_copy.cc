@@ -66,6 +66,7 @@ JobSpec CopySpec(const JobSpec& spec) {
 Attempt WithoutTasks(const Attempt& attempt) {
   [[maybe_unused]] const auto& [epoch,
                                 tasks,
+                                queued_at,
                                 placed_at,
                                 running_at,
                                 notice_at,
@@ -81,6 +82,7 @@ Attempt WithoutTasks(const Attempt& attempt) {
                                 master_port] = attempt;
   return {epoch,
           {},
+          queued_at,
           placed_at,
           running_at,
           notice_at,

@@ -187,6 +187,7 @@ template <typename V, MaybeConst<Attempt> T>
 void VisitFields(V& visit, T& record) {
   auto& [epoch,
          tasks,
+         queued_at,
          placed_at,
          running_at,
          notice_at,
@@ -202,6 +203,7 @@ void VisitFields(V& visit, T& record) {
          master_port] = record;
   visit("epoch", epoch);
   visit("tasks", tasks);
+  visit("queued_at", queued_at);
   visit("placed_at", placed_at);
   visit("running_at", running_at);
   visit("notice_at", notice_at);

@@ -125,6 +125,7 @@ inline constexpr int kJobStateCount = 7;
 struct Attempt {
   Epoch epoch;
   std::vector<Task> tasks;  // by task index
+  Instant queued_at;        // since when it had waited for this start; not set = not known
   Instant placed_at;
   Instant running_at;
   Instant notice_at;    // asked to save and leave

@@ -246,6 +246,7 @@ Waiter Scene::MakeWaiter(const Job& job, uint32_t owner, int32_t priority) {
   waiter.owner = owner;
   waiter.priority = priority;
   waiter.nodes = job.spec.nodes;
+  waiter.since = job.state_since;
   waiter.not_before = std::max(now_, std::get<Queued>(job.phase).not_before);
   waiter.run = run_times_.Of(job, owners_[waiter.owner].runs, job.run_time);
   waiter.gpus = ChargedGpus(job.spec);

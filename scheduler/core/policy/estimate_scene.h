@@ -72,6 +72,7 @@ struct Waiter {
   bool fails = false;  // again and again: it stops nobody
   int64_t gpus = 0;    // it is charged for
   Duration slice;
+  Instant since;  // it waits
   Instant not_before;
   Remaining run;
   NoEstimate none = NoEstimate::kNone;

@@ -100,7 +100,9 @@ uint32_t Sweep::AddKeeper(const Waiter& waiter, Instant start) {
   keeper.priority = waiter.priority;
   keeper.gpus = waiter.gpus;
   keeper.since = start;
-  keeper.shared = start + waiter.slice;
+  keeper.shared =
+      start +
+      std::max(waiter.slice, EarnedBy(std::max(start - waiter.since, Duration()), scene_.policy()));
   keeper.ends = start + RunOf(waiter);
   keepers_.push_back(keeper);
   return static_cast<uint32_t>(keepers_.size() - 1);
@@ -112,9 +114,10 @@ Instant Sweep::EndOf(uint32_t keeper) const {
   return keeper == kNobody ? scene_.now() : keepers_[keeper].ends;
 }
 
-// From then on it asks others of its class to leave.
-Instant Sweep::ImpatientAt(const Waiter& waiter) const {
-  return waiter.job->state_since + scene_.policy().patience;
+// From then on it asks the keeper, of its class, to leave.
+Instant Sweep::ImpatientAt(const Waiter& waiter, const Keeper& keeper) const {
+  const bool runs = keeper.holder != nullptr && keeper.holder->runner != nullptr;
+  return waiter.since + (runs ? keeper.holder->runner->patience : scene_.policy().patience);
 }
 
 // While the holder runs. The same rule as when the time comes, with uses as they will be then.
@@ -131,14 +134,10 @@ bool Sweep::MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) 
     }
     Runner runner = *keeper.holder->runner;
     runner.use = scene_.UseAt(keeper.owner, at);
-    return tide::MayTake(
-        {waiter.job, waiter.priority, waiter.standing, use, at < ImpatientAt(waiter)},
-        runner,
-        policy,
-        at);
+    return tide::MayTake({waiter.job, waiter.priority, waiter.standing, use}, runner, policy, at);
   }
   if (keeper.priority != waiter.priority || keeper.owner == waiter.owner || at < keeper.shared ||
-      at < ImpatientAt(waiter)) {
+      at < ImpatientAt(waiter, keeper)) {
     return false;
   }
   const int64_t ran = std::min(at - keeper.since, policy.share_half_life).millis() * keeper.gpus;
@@ -172,6 +171,9 @@ Instant Sweep::NextMoment(int32_t priority, const Keeper& keeper, Instant after)
     consider(safe_until);
     if (runner != nullptr) {
       consider(runner->overtaken_until);
+      if (runner->overtaken_until != Instant::Never()) {
+        consider(runner->earned_until);
+      }
       consider(runner->reclaimed_until);
     }
   }
@@ -185,7 +187,7 @@ Instant Sweep::DriftMoment(const Waiter& waiter, const Keeper& keeper, Instant a
   if (waiter.priority != keeper.priority || after < safe_until || !may_drift_) {
     return Instant::Never();
   }
-  if (const Instant patient = ImpatientAt(waiter);
+  if (const Instant patient = ImpatientAt(waiter, keeper);
       after < patient && MayTakeTurn(waiter, keeper, patient)) {
     return patient;
   }

@@ -108,7 +108,7 @@ class Sweep {
   // --- who may have what, and when ---
   [[nodiscard]] Instant EndOf(uint32_t keeper) const;
   [[nodiscard]] bool MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const;
-  [[nodiscard]] Instant ImpatientAt(const Waiter& waiter) const;
+  [[nodiscard]] Instant ImpatientAt(const Waiter& waiter, const Keeper& keeper) const;
   [[nodiscard]] bool MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) const;
   [[nodiscard]] Instant NextMoment(int32_t priority, const Keeper& keeper, Instant after) const;
   // When, after it was refused at `after`, its owner's use will have fallen far enough and the

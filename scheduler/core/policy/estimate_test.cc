@@ -135,6 +135,7 @@ TEST_CASE("another owner's job gives way after its slice, one's own at its end")
   World world(Cluster().Leaf(1));
   world.policy.assumed_cost = Duration::Seconds(9);  // a slice is the minimum run, 15 minutes
   world.policy.share_lead = Duration::Minutes(30);
+  world.policy.patience = Duration::Minutes(20);
   world.policy.share_margin = 2;
   LiveThroughHours(world, AJob());
   world.Submit(AJob());

@@ -13,6 +13,23 @@ bool IsLeaving(const Job& job) {
   return std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
 }
 
+// Nobody waits longer for his turn than for those that overtook him.
+Duration MostPatience(const Policy& policy) {
+  return std::max(policy.patience, policy.overtaken_wait);
+}
+
+// Doubled each time that the job gave way to another: so a long job is not cut into slices by one
+// short job after the other.
+Duration PatienceBefore(const Job& job, const Policy& policy) {
+  Duration patience = policy.patience;
+  for (const Attempt& attempt : job.attempts) {
+    if (attempt.end_cause == StopCause::kPreempted && patience < MostPatience(policy)) {
+      patience = patience * 2;
+    }
+  }
+  return std::min(patience, MostPatience(policy));
+}
+
 bool SameOwner(const Job& a, const Job& b) {
   return a.user == b.user && a.spec.project == b.spec.project;
 }
@@ -35,38 +52,54 @@ Duration SliceOf(const Job& job, const Policy& policy) {
   return std::max(policy.minimum_run, CostOfSuspension(job, policy) * policy.preemption_tax);
 }
 
+Duration EarnedBy(Duration waited, const Policy& policy) {
+  return std::min(waited, policy.share_lead);
+}
+
 bool IsFarBelow(int64_t use, int64_t other, int64_t weight, int64_t gpus, const Policy& policy) {
   return use * policy.share_margin + policy.share_lead.millis() * gpus / weight <= other;
 }
 
-bool MayTake(const Contender& waiting, const Runner& runner, const Policy& policy, Instant now) {
+Duration PatienceFor(size_t victims, const Policy& policy) {
+  const int64_t most = MostPatience(policy).nanos() / std::max<int64_t>(1, policy.patience.nanos());
+  const auto count = static_cast<int64_t>(victims);
+  return count > most ? MostPatience(policy) : policy.patience * count;
+}
+
+Right RightTo(const Contender& waiting, const Runner& runner, const Policy& policy, Instant now) {
   const Job& running = *runner.job;
   if (runner.priority != waiting.priority) {
-    return runner.priority < waiting.priority;
+    return runner.priority < waiting.priority ? Right::kClass : Right::kNone;
   }
   const bool own = SameOwner(*waiting.job, running);
   const bool overtook = waiting.job->state_since <= running.attempts.back().placed_at;
   // A fault costs nobody his place: who waits because of one has its nodes back without waiting.
   const bool after_fault = GoesOnAfterFault(*waiting.job);
-  const bool waited = after_fault || waiting.job->state_since + policy.overtaken_wait <= now;
+  // Who waited as long is not a newcomer that slipped past: else two that used alike take the same
+  // nodes from each other, again and again.
+  const bool waited =
+      after_fault || (waiting.job->state_since + policy.overtaken_wait + runner.waited <= now &&
+                      runner.earned_until <= now);
   if (runner.overtaken_until <= now && overtook && waited &&
       (own ? ComesFirst(*waiting.job, running) : after_fault || waiting.use <= runner.use)) {
-    return true;
+    return Right::kOvertaken;
   }
   if (own) {
-    return false;
+    return Right::kNone;
   }
   if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now) {
-    return true;
+    return Right::kQuota;
   }
   // What is guaranteed is not lent out again.
   const bool guaranteed =
       waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
-  if (waiting.patient || runner.safe_until > now || guaranteed) {
-    return false;
+  const bool patient = waiting.job->state_since + runner.patience > now;
+  if (patient || runner.safe_until > now || guaranteed) {
+    return Right::kNone;
   }
   const int64_t gpus = std::min(ChargedGpus(waiting.job->spec), ChargedGpus(running.spec));
-  return IsFarBelow(waiting.use, runner.use, runner.weight, gpus, policy);
+  return IsFarBelow(waiting.use, runner.use, runner.weight, gpus, policy) ? Right::kTurn
+                                                                          : Right::kNone;
 }
 
 Runners::Runners(const ClusterState& state,
@@ -88,11 +121,16 @@ Runners::Runners(const ClusterState& state,
     runner.loss = CostOfSuspension(job, policy).millis() * ChargedGpus(job.spec);
     runner.loss_per_gpu = runner.loss / ChargedGpus(job.spec);
     runner.leaving = IsLeaving(job);
+    runner.patience = PatienceBefore(job, policy);
     runner.safe_until = Instant::Never();
+    runner.earned_until = Instant::Never();
     runner.overtaken_until = Instant::Never();
     runner.reclaimed_until = Instant::Never();
     if (attempt.running_at.is_set()) {
-      runner.safe_until = attempt.running_at + SliceOf(job, policy);
+      runner.waited =
+          attempt.queued_at.is_set() ? attempt.placed_at - attempt.queued_at : Duration();
+      runner.earned_until = attempt.running_at + EarnedBy(runner.waited, policy);
+      runner.safe_until = std::max(attempt.running_at + SliceOf(job, policy), runner.earned_until);
       if (runner.standing <= Standing::kBorrows) {
         runner.reclaimed_until = attempt.running_at + policy.minimum_run;
       }
@@ -137,6 +175,9 @@ Instant Runners::NextChange(int32_t priority) const {
     }
     if (runner.reclaimed_until > now_) {
       next = std::min(next, runner.reclaimed_until);
+    }
+    if (runner.overtaken_until != Instant::Never() && runner.earned_until > now_) {
+      next = std::min(next, runner.earned_until);
     }
     for (const Instant when : {runner.safe_until, runner.overtaken_until}) {
       if (when > now_) {

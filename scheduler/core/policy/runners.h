@@ -18,6 +18,11 @@ struct Runner {
   int64_t loss = 0;    // GPU-milliseconds lost when it leaves now
   int64_t loss_per_gpu = 0;
   Instant safe_until;  // from other owners of its class
+  // For as long as it had waited itself it keeps what it got, at most for the lead: else it would
+  // have waited for nothing. Holds against jobs of its class, but for those after a fault.
+  Instant earned_until;
+  Duration waited;    // for this start
+  Duration patience;  // of a job of its class that waits for its turn
   // From a job of its class that it overtook and that has waited long enough; Never = it overtook
   // none.
   Instant overtaken_until;
@@ -30,8 +35,7 @@ struct Contender {
   const Job* job = nullptr;
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
-  int64_t use = 0;       // of its owner, lately
-  bool patient = false;  // it has not waited long enough to ask others of its class to leave
+  int64_t use = 0;  // of its owner, lately
 };
 
 // How long a suspension of the job takes it from its work: measured if it was suspended before.
@@ -39,17 +43,37 @@ struct Contender {
 // How long it runs before others of its class may take its nodes: sharing costs it at most one part
 // in `preemption_tax`.
 [[nodiscard]] Duration SliceOf(const Job& job, const Policy& policy);
+// For how long a job keeps what it has waited so long for.
+[[nodiscard]] Duration EarnedBy(Duration waited, const Policy& policy);
 
 // Has an owner used so much less than another that it may take as many GPUs from it?
 //   use, other: GPU-milliseconds over weights.   weight: that of the other.
 [[nodiscard]] bool IsFarBelow(
     int64_t use, int64_t other, int64_t weight, int64_t gpus, const Policy& policy);
 
-// May `waiting` have the nodes of `runner`? Uses are those of `now`.
-[[nodiscard]] bool MayTake(const Contender& waiting,
-                           const Runner& runner,
-                           const Policy& policy,
-                           Instant now);
+// By which rule a waiting job may have the nodes of a running one.
+enum class Right : uint8_t {
+  kNone,
+  kClass,      // a higher one
+  kOvertaken,  // it was before it, and has waited long enough
+  kQuota,      // it is within its own
+  kTurn,       // its owner used much less
+};
+
+// Uses are those of `now`.
+[[nodiscard]] Right RightTo(const Contender& waiting,
+                            const Runner& runner,
+                            const Policy& policy,
+                            Instant now);
+[[nodiscard]] inline bool MayTake(const Contender& waiting,
+                                  const Runner& runner,
+                                  const Policy& policy,
+                                  Instant now) {
+  return RightTo(waiting, runner, policy, now) != Right::kNone;
+}
+
+// How long a job waits before so many others leave for its turn.
+[[nodiscard]] Duration PatienceFor(size_t victims, const Policy& policy);
 
 class Runners {
  public:
@@ -66,8 +90,11 @@ class Runners {
   // Pointers rise in the same order. nullptr: it does not run.
   [[nodiscard]] const Runner* Find(JobId job) const;
 
+  [[nodiscard]] Right RightTo(const Contender& waiting, const Runner& runner) const {
+    return tide::RightTo(waiting, runner, policy_, now_);
+  }
   [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const {
-    return tide::MayTake(waiting, runner, policy_, now_);
+    return RightTo(waiting, runner) != Right::kNone;
   }
   // When time alone next changes an answer of MayTake for a job of this class.
   [[nodiscard]] Instant NextChange(int32_t priority) const;

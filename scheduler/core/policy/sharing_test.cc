@@ -19,14 +19,14 @@ bool LeavesFor(const AJob& running, Duration ran, Duration waited) {
 }
 
 constexpr Duration kLong = Duration::Minutes(20 * 60);
+constexpr Duration kJust = Duration::Seconds(1);
 
 }  // namespace
 
 TEST_CASE("a job waits with patience before others of its class leave for it") {
   const Policy policy;
-  const Duration just = Duration::Seconds(1);
-  CHECK_FALSE(LeavesFor(AJob(), kLong, policy.patience - just));
-  CHECK(LeavesFor(AJob(), kLong, policy.patience + just));
+  CHECK_FALSE(LeavesFor(AJob(), kLong, policy.patience - kJust));
+  CHECK(LeavesFor(AJob(), kLong, policy.patience + kJust));
   CHECK(LeavesFor(AJob().Priority(0), Duration(), Duration()));  // a lower class leaves at once
 }
 
@@ -56,10 +56,111 @@ TEST_CASE("a margin keeps two owners from chasing each other") {
   const JobId first = world.Submit(AJob(), "bob");
   world.Pass(kLong);
   const JobId second = world.Submit(AJob(), "eve");
-  world.Pass(Duration::Minutes(30));
+  world.Pass(world.policy.patience + kJust);
   REQUIRE(world.Is(second) == JobState::kRunning);
-  world.Pass(kLong);  // as long as the other had; that is not eight times as much
+  world.Pass(kLong);  // as long as the other had; that is not so many times as much
   CHECK(world.Is(first) == JobState::kQueued);
+}
+
+TEST_CASE("who gave way before is asked again only after twice the patience") {
+  World world(Cluster().Leaf(1));
+  const JobId victim = world.Submit(AJob(), "bob");
+  world.Pass(kLong);
+  const JobId first = world.Submit(AJob(), "eve");
+  world.Pass(world.policy.patience + kJust);
+  REQUIRE(world.Is(first) == JobState::kRunning);
+  world.Finish(first);
+  REQUIRE(world.Is(victim) == JobState::kRunning);
+  world.Pass(kLong);
+  const JobId second = world.Submit(AJob(), "ann");
+  world.Pass(world.policy.patience * 2 - kJust);
+  CHECK(world.Is(second) == JobState::kQueued);
+  world.Pass(kJust * 2);
+  CHECK(world.Is(second) == JobState::kRunning);
+}
+
+TEST_CASE("an owner's hold of a job does not count as giving way") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob(), "bob");
+  world.Hold(job);
+  world.Release(job);
+  REQUIRE(world.Is(job) == JobState::kRunning);
+  REQUIRE(world.At(job).suspensions == 1);
+  world.Pass(kLong);
+  const JobId other = world.Submit(AJob(), "eve");
+  world.Pass(world.policy.patience + kJust);
+  CHECK(world.Is(other) == JobState::kRunning);
+}
+
+TEST_CASE("a job waits once more for each job that would have to leave for it") {
+  for (const uint32_t nodes_each : {1U, 2U}) {
+    World world(Cluster().Leaf(2));
+    for (uint32_t nodes = 0; nodes < 2; nodes += nodes_each) {
+      (void)world.Submit(AJob().Nodes(nodes_each), "bob");
+    }
+    world.Pass(kLong);
+    const JobId gang = world.Submit(AJob().Nodes(2), "eve");
+    world.Pass(world.policy.patience + kJust);
+    CHECK((world.Is(gang) == JobState::kRunning) == (nodes_each == 2));
+    world.Pass(world.policy.patience);
+    CHECK(world.Is(gang) == JobState::kRunning);
+  }
+}
+
+TEST_CASE("those of lower classes leave at once, however many they are") {
+  World world(Cluster().Leaf(4));
+  for (int i = 0; i < 4; ++i) {
+    (void)world.Submit(AJob().Priority(0), "bob");
+  }
+  CHECK(world.Is(world.Submit(AJob().Nodes(4), "eve")) == JobState::kRunning);
+}
+
+TEST_CASE("a job that waits because of many victims does not hold up a larger one with one") {
+  World world(Cluster().Leaf(6));
+  (void)world.Submit(AJob().Nodes(4), "bob");
+  (void)world.Submit(AJob(), "bob");
+  (void)world.Submit(AJob(), "bob");
+  world.Pass(kLong);
+  const JobId small = world.Submit(AJob().Nodes(2), "eve");
+  const JobId large = world.Submit(AJob().Nodes(4), "ann");
+  world.Pass(world.policy.patience + kJust);
+  CHECK(world.Is(large) == JobState::kRunning);
+  CHECK(world.Is(small) == JobState::kQueued);
+}
+
+TEST_CASE("who waited keeps what it got for as long") {
+  World world(Cluster().Leaf(1));
+  const JobId before = world.Submit(AJob(), "ann");
+  world.Pass(kLong);
+  world.Finish(before);
+  const JobId high = world.Submit(AJob().Priority(30), "bob");
+  const JobId job = world.Submit(AJob(), "ann");
+  world.Pass(Duration::Minutes(5 * 60));
+  world.Finish(high);
+  const JobId other = world.Submit(AJob(), "eve");
+  world.Pass(Duration::Minutes(5 * 60) - kJust);  // several slices
+  CHECK(world.Is(job) == JobState::kRunning);
+  world.Pass(kJust * 2);
+  CHECK(world.Is(other) == JobState::kRunning);
+}
+
+TEST_CASE("two that waited equally long do not take the same node from each other") {
+  World world(Cluster().Leaf(2));
+  for (const char* user : {"ann", "bob"}) {
+    const JobId before = world.Submit(AJob(), user);
+    world.Pass(Duration::Minutes(60));
+    world.Finish(before);
+  }
+  (void)world.Submit(AJob().Priority(30), "dan");
+  const JobId ends = world.Submit(AJob().Priority(30), "dan");
+  (void)world.Submit(AJob().Nodes(2), "eve");  // who starts passes it
+  const JobId first = world.Submit(AJob(), "ann");
+  const JobId second = world.Submit(AJob(), "bob");
+  world.Pass(world.policy.overtaken_wait + Duration::Minutes(60));
+  world.Finish(ends);
+  REQUIRE((world.Is(first) == JobState::kRunning) != (world.Is(second) == JobState::kRunning));
+  world.Pass(Duration::Minutes(7 * 60));
+  CHECK(world.At(first).suspensions + world.At(second).suspensions == 0);
 }
 
 TEST_CASE("no gang leaves for a job of one node where another job will do") {
@@ -116,7 +217,7 @@ TEST_CASE("the weight of a project does not change who of it gives way") {
     (void)world.Submit(AJob().Nodes(2).Project("llm"), "bob");
     world.Pass(kLong);
     const JobId job = world.Submit(AJob().Nodes(2).Project("llm"), "eve");
-    world.Pass(Duration::Minutes(60));
+    world.Pass(world.policy.patience + kJust);
     CHECK(world.Is(job) == JobState::kRunning);
   }
 }
