@@ -35,6 +35,18 @@ int64_t PathWeight(const Shares& shares, const std::string& project) {
   return weight;
 }
 
+// Those looked for in turn lie close together: a few steps are shorter than a search.
+template <typename Map>
+typename Map::const_iterator FindFrom(const Map& map,
+                                      typename Map::const_iterator from,
+                                      typename Map::key_type key) {
+  constexpr int kSteps = 8;
+  for (int i = 0; i < kSteps && from != map.end() && from->first < key; ++i) {
+    ++from;
+  }
+  return from != map.end() && from->first == key ? from : map.find(key);
+}
+
 // How long a holder takes to leave once it is asked: at once, as its saves did, or all its notice.
 std::array<Duration, kOutlooks> LeaveOf(const Job& job, const Policy& policy) {
   const Duration notice = std::min(job.spec.suspend_notice, policy.suspend_notice_max);
@@ -60,9 +72,12 @@ Scene::Scene(const ClusterState& state, const Fabric& fabric, const Policy& poli
   AddNodes();
 }
 
-int64_t Scene::UseAt(uint32_t index, Instant at) const {
+int64_t Scene::KeptAt(Instant at) const {
+  return Decay(at - now_, policy_.share_half_life);
+}
+
+int64_t Scene::UseOf(uint32_t index, int64_t kept) const {
   const Owner& owner = owners_[index];
-  const int64_t kept = Decay(at - now_, policy_.share_half_life);
   return static_cast<int64_t>((Wide{owner.use} * kept + Wide{owner.settles} * (kDecayOne - kept)) /
                               kDecayOne);
 }
@@ -205,8 +220,10 @@ void Scene::AddWaiters() {
   // Jobs lie about in memory in the order of their ids: they are opened in that order.
   std::vector<std::pair<JobId, const Job*>> jobs;
   jobs.reserve(state_.waiting.size());
+  auto next = state_.jobs.cbegin();
   for (const JobId id : state_.waiting) {
-    jobs.emplace_back(id, &state_.jobs.at(id));
+    next = FindFrom(state_.jobs, next, id);
+    jobs.emplace_back(id, &next->second);
   }
   waiters_.reserve(jobs.size());
   const WaitingClasses classes(state_, policy_, shares_, quotas_);

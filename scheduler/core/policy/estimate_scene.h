@@ -99,8 +99,10 @@ class Scene {
   // Highest class of who waits.
   [[nodiscard]] int32_t highest() const { return highest_; }
   [[nodiscard]] const Owner& owner(uint32_t index) const { return owners_[index]; }
-  // What it will have used lately at `at`. GPU-milliseconds over weight.
-  [[nodiscard]] int64_t UseAt(uint32_t owner, Instant at) const;
+  // How much of what was used until now still counts at `at`, as a fraction of kDecayOne.
+  [[nodiscard]] int64_t KeptAt(Instant at) const;
+  // What it will have used lately by then. GPU-milliseconds over weight.
+  [[nodiscard]] int64_t UseOf(uint32_t owner, int64_t kept) const;
 
  private:
   void AddRunners();

@@ -23,8 +23,9 @@ constexpr Duration kGapLeast = Duration::Seconds(60);
 Sweep::Sweep(const Scene& scene, Outlook outlook)
     : scene_(scene),
       outlook_(static_cast<size_t>(outlook)),
-      horizon_(scene.now() + kEstimateHorizon),
-      zones_(scene.zones().size()) {
+      horizon_(scene.now() + kEstimateHorizon) {
+  keepers_.reserve(scene.holders().size() + scene.waiters().size());
+  zones_.reserve(scene.zones().size());
   for (const Holder& holder : scene.holders()) {
     Keeper keeper;
     keeper.holder = &holder;
@@ -40,8 +41,8 @@ Sweep::Sweep(const Scene& scene, Outlook outlook)
   for (const uint32_t keeper : scene.crossing()) {
     crossing_.insert(keepers_[keeper].ends);
   }
-  for (size_t i = 0; i < zones_.size(); ++i) {
-    AddZone(scene.zones()[i], zones_[i]);
+  for (const Zone& zone : scene.zones()) {
+    AddZone(zone, zones_.emplace_back(&pool_));
   }
 }
 
@@ -120,11 +121,19 @@ Instant Sweep::ImpatientAt(const Waiter& waiter, const Keeper& keeper) const {
   return waiter.since + (runs ? keeper.holder->runner->patience : scene_.policy().patience);
 }
 
+int64_t Sweep::UseAt(uint32_t owner, Instant at) const {
+  if (at != kept_at_) {
+    kept_at_ = at;
+    kept_ = scene_.KeptAt(at);
+  }
+  return scene_.UseOf(owner, kept_);
+}
+
 // While the holder runs. The same rule as when the time comes, with uses as they will be then.
 bool Sweep::MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) const {
   const Policy& policy = scene_.policy();
   const int64_t weight = scene_.owner(waiter.owner).weight;
-  const int64_t use = scene_.UseAt(waiter.owner, at) + started_[waiter.owner] / weight;
+  const int64_t use = UseAt(waiter.owner, at) + started_[waiter.owner] / weight;
   if (waiter.fails) {
     return false;  // a job that keeps failing does not stop others
   }
@@ -133,7 +142,7 @@ bool Sweep::MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) 
       return false;
     }
     Runner runner = *keeper.holder->runner;
-    runner.use = scene_.UseAt(keeper.owner, at);
+    runner.use = UseAt(keeper.owner, at);
     return tide::MayTake({waiter.job, waiter.priority, waiter.standing, use}, runner, policy, at);
   }
   if (keeper.priority != waiter.priority || keeper.owner == waiter.owner || at < keeper.shared ||
@@ -141,7 +150,7 @@ bool Sweep::MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) 
     return false;
   }
   const int64_t ran = std::min(at - keeper.since, policy.share_half_life).millis() * keeper.gpus;
-  const int64_t used = scene_.UseAt(keeper.owner, at) + ran / scene_.owner(keeper.owner).weight;
+  const int64_t used = UseAt(keeper.owner, at) + ran / scene_.owner(keeper.owner).weight;
   const int64_t holds = scene_.owner(keeper.owner).weight;
   return IsFarBelow(use, used, holds, std::min(waiter.gpus, keeper.gpus), policy);
 }

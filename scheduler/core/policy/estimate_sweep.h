@@ -6,6 +6,7 @@
 // A gang keeps nodes idle from the moment they come free until it has them all. Those gaps are
 // given to jobs behind it that can start in them, as the scheduler does (opportunistic starts).
 
+#include <memory_resource>
 #include <set>
 #include <vector>
 
@@ -56,7 +57,7 @@ class Sweep {
       return at != other.at ? at < other.at : number < other.number;
     }
   };
-  using Offers = std::set<Offer>;
+  using Offers = std::pmr::set<Offer>;
   // A node in parts; its offer is moved when a part is taken for longer.
   struct Parted {
     Offer offer;
@@ -77,13 +78,14 @@ class Sweep {
       return from != other.from ? from < other.from : number < other.number;
     }
   };
-  using Gaps = std::set<Gap>;
+  using Gaps = std::pmr::set<Gap>;
   // A gap as one job has it.
   struct OpenGap {
     Instant at;
     Gaps::iterator gap;
   };
   struct ZoneState {
+    explicit ZoneState(std::pmr::memory_resource* pool) : offers(pool), gaps(pool), rooms(pool) {}
     Offers offers;
     Gaps gaps;   // whole nodes
     Gaps rooms;  // of parted nodes
@@ -107,6 +109,7 @@ class Sweep {
 
   // --- who may have what, and when ---
   [[nodiscard]] Instant EndOf(uint32_t keeper) const;
+  [[nodiscard]] int64_t UseAt(uint32_t owner, Instant at) const;
   [[nodiscard]] bool MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const;
   [[nodiscard]] Instant ImpatientAt(const Waiter& waiter, const Keeper& keeper) const;
   [[nodiscard]] bool MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) const;
@@ -150,6 +153,11 @@ class Sweep {
   const Scene& scene_;
   const size_t outlook_;
   const Instant horizon_;
+  // What is kept at the moment asked for last: searches ask for it owner by owner.
+  mutable Instant kept_at_ = Instant::Never();
+  mutable int64_t kept_ = 0;
+  // Of the sets below: their elements live as long as the sweep does, and lie close together.
+  std::pmr::monotonic_buffer_resource pool_;
   std::vector<Keeper> keepers_;
   std::vector<ZoneState> zones_;
   std::vector<Parted> parted_;

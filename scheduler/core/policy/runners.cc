@@ -34,6 +34,25 @@ bool SameOwner(const Job& a, const Job& b) {
   return a.user == b.user && a.spec.project == b.spec.project;
 }
 
+// By a runner that started out of order and has had its time.
+bool WasOvertaken(const Contender& waiting,
+                  const Runner& runner,
+                  const Policy& policy,
+                  Instant now) {
+  // A fault costs nobody his place: who waits because of one has its nodes back without waiting.
+  const bool after_fault = GoesOnAfterFault(*waiting.job);
+  // Who waited as long is not a newcomer that slipped past: else two that used alike take the same
+  // nodes from each other, again and again.
+  const bool waited =
+      after_fault || (waiting.job->state_since + policy.overtaken_wait + runner.waited <= now &&
+                      runner.earned_until <= now);
+  if (!waited) {
+    return false;
+  }
+  return SameOwner(*waiting.job, *runner.job) ? ComesFirst(*waiting.job, *runner.job)
+                                              : after_fault || waiting.use <= runner.use;
+}
+
 }  // namespace
 
 Duration CostOfSuspension(const Job& job, const Policy& policy) {
@@ -71,24 +90,13 @@ Right RightTo(const Contender& waiting, const Runner& runner, const Policy& poli
   if (runner.priority != waiting.priority) {
     return runner.priority < waiting.priority ? Right::kClass : Right::kNone;
   }
-  const bool own = SameOwner(*waiting.job, running);
+  // Most are told by times and numbers; names are compared for the few that are left.
   const bool overtook = waiting.job->state_since <= running.attempts.back().placed_at;
-  // A fault costs nobody his place: who waits because of one has its nodes back without waiting.
-  const bool after_fault = GoesOnAfterFault(*waiting.job);
-  // Who waited as long is not a newcomer that slipped past: else two that used alike take the same
-  // nodes from each other, again and again.
-  const bool waited =
-      after_fault || (waiting.job->state_since + policy.overtaken_wait + runner.waited <= now &&
-                      runner.earned_until <= now);
-  if (runner.overtaken_until <= now && overtook && waited &&
-      (own ? ComesFirst(*waiting.job, running) : after_fault || waiting.use <= runner.use)) {
+  if (runner.overtaken_until <= now && overtook && WasOvertaken(waiting, runner, policy, now)) {
     return Right::kOvertaken;
   }
-  if (own) {
-    return Right::kNone;
-  }
   if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now) {
-    return Right::kQuota;
+    return SameOwner(*waiting.job, running) ? Right::kNone : Right::kQuota;
   }
   // What is guaranteed is not lent out again.
   const bool guaranteed =
@@ -98,8 +106,8 @@ Right RightTo(const Contender& waiting, const Runner& runner, const Policy& poli
     return Right::kNone;
   }
   const int64_t gpus = std::min(ChargedGpus(waiting.job->spec), ChargedGpus(running.spec));
-  return IsFarBelow(waiting.use, runner.use, runner.weight, gpus, policy) ? Right::kTurn
-                                                                          : Right::kNone;
+  const bool turn = IsFarBelow(waiting.use, runner.use, runner.weight, gpus, policy);
+  return turn && !SameOwner(*waiting.job, running) ? Right::kTurn : Right::kNone;
 }
 
 Runners::Runners(const ClusterState& state,
