@@ -50,6 +50,8 @@ struct Refusal {
   Standing standing = Standing::kNoRow;
   bool patient = false;  // it did not ask others of its class yet
   bool dear = false;     // it has not waited long enough for as many as would have to leave
+  std::string_view user;
+  std::string_view safest_user;  // Evidence::SafestUser
   std::vector<Reason> reasons;
 };
 
@@ -61,8 +63,15 @@ struct Answer {
   Instant since;
   int64_t use = 0;
   bool patient = false;
+  std::string_view user;
+  std::string_view safest_user;  // Evidence::SafestUser
   ReasonList reasons;
 };
+
+// What one user was told of who is safe holds for another, unless it is one of them.
+bool HoldsFor(std::string_view other, std::string_view user, std::string_view safest_user) {
+  return other == user || (safest_user != other && safest_user != user);
+}
 
 // One pass over the waiting jobs. Keeps its own picture of what is taken, so that the proposals
 // of one pass never contradict each other.
@@ -125,7 +134,9 @@ class Planner {
       const bool patient = IsPatient(next->since);
       if (next->plain && answer.turn == turn_ && answer.patient == patient &&
           next->since >= answer.since &&
-          (same_owner || (policy_.quotas.empty() && use >= answer.use))) {
+          (same_owner ||
+           (policy_.quotas.empty() && use >= answer.use &&
+            HoldsFor(*owners[order.owner()].user, answer.user, answer.safest_user)))) {
         WakeAfterPatience(next->since);
         decision_.explanations.push_back({next->id, answer.reasons});
         continue;
@@ -135,8 +146,14 @@ class Planner {
       if (Plan(job)) {
         order.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
       } else if (next->plain) {
-        answer = {
-            turn, order.owner(), next->since, use, patient, decision_.explanations.back().reasons};
+        answer = {turn,
+                  order.owner(),
+                  next->since,
+                  use,
+                  patient,
+                  *owners[order.owner()].user,
+                  safest_user_,
+                  decision_.explanations.back().reasons};
       }
     }
     if (!ahead_.empty()) {
@@ -295,6 +312,7 @@ class Planner {
 
   // True when nodes were found, now or with victims.
   bool Plan(const Job& job) {
+    safest_user_ = {};
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
       decision_.wake_at = std::min(decision_.wake_at, queued.not_before);
@@ -320,6 +338,7 @@ class Planner {
     }
     WakeAfterPatience(job.state_since);
     if (const Refusal* refusal = FindRefusal(job, part, standing)) {
+      safest_user_ = refusal->safest_user;
       ExplainWaiting(job, refusal->reasons);
       return false;
     }
@@ -332,6 +351,8 @@ class Planner {
                     .use = shares_.UseOf(job),
                     .standing = standing,
                     .patient = IsPatient(job.state_since),
+                    .user = job.user,
+                    .safest_user = {},
                     .reasons = {}};
     if (part ? StartPart(job, request) : StartWhole(job, request, standing, refusal.reasons)) {
       return true;
@@ -346,7 +367,9 @@ class Planner {
     if (part) {
       refusal.reasons.push_back(evidence_.Fragmentation(job));
     }
-    evidence_.AddGroup(ContenderOf(job, standing), runners(), refusal.reasons);
+    const Contender contender = ContenderOf(job, standing);
+    evidence_.AddGroup(contender, runners(), refusal.reasons);
+    refusal.safest_user = safest_user_ = evidence_.SafestUser(contender, runners());
     ExplainWaiting(job, refusal.reasons);
     ahead_[job.spec.group].push_back(job.id);
     ++turn_;
@@ -384,7 +407,8 @@ class Planner {
              // For a larger one fewer might have to leave: one gang instead of several jobs.
              (!refusal.dear || (job.spec.nodes == refusal.nodes && part == refusal.part)) &&
              job.state_since >= refusal.since && job.spec.gpus_per_node >= refusal.gpus_per_node &&
-             (standing == Standing::kOverLimit || standing == refusal.standing);
+             (standing == Standing::kOverLimit || standing == refusal.standing) &&
+             HoldsFor(job.user, refusal.user, refusal.safest_user);
     });
     return found == it->second.end() ? nullptr : &*found;
   }
@@ -720,7 +744,8 @@ class Planner {
   std::optional<Runners> runners_;
   Evidence evidence_;
   Decision decision_;
-  uint64_t turn_ = 1;  // counts what this pass has done to the answer of a waiting job
+  uint64_t turn_ = 1;             // counts what this pass has done to the answer of a waiting job
+  std::string_view safest_user_;  // of whom the last job was told
   std::map<JobId, tide::Claim> claims_;                   // as this pass leaves them
   std::map<NodeId, JobId> made_claims_;                   // by this pass
   std::set<JobId> asked_;                                 // to leave, by this pass

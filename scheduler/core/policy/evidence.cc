@@ -74,7 +74,7 @@ void Evidence::AddGroup(const Contender& waiting,
   } else if (const uint32_t most = LargestGangEver(state_, spec); most < spec.nodes) {
     reasons.push_back({.code = ReasonCode::kSizeNever, .count = most});
   }
-  if (const Runner* safe = SafestOfClass(waiting, runners)) {
+  if (const Runner* safe = SafestOfClass(waiting, runners, waiting.job->user)) {
     reasons.push_back({.code = ReasonCode::kPreemptProtected,
                        .other = safe->job->id,
                        .until = SafeUntil(*safe, waiting.standing)});
@@ -99,18 +99,25 @@ uint32_t Evidence::OutOfService(const std::string& group) {
 }
 
 // A runner of its class that is safe from it for a known time.
-const Runner* Evidence::SafestOfClass(const Contender& waiting, const Runners& runners) const {
+const Runner* Evidence::SafestOfClass(const Contender& waiting,
+                                      const Runners& runners,
+                                      std::string_view but_of) const {
   const Runner* safest = nullptr;
   for (const Runner& runner : runners.all()) {
     const Instant until = SafeUntil(runner, waiting.standing);
     if (!runner.leaving && runner.priority == waiting.priority &&
-        runner.job->spec.group == waiting.job->spec.group &&
-        runner.job->user != waiting.job->user && until > now_ && until != Instant::Never() &&
+        runner.job->spec.group == waiting.job->spec.group && runner.job->user != but_of &&
+        until > now_ && until != Instant::Never() &&
         (safest == nullptr || until > SafeUntil(*safest, waiting.standing))) {
       safest = &runner;
     }
   }
   return safest;
+}
+
+std::string_view Evidence::SafestUser(const Contender& waiting, const Runners& runners) const {
+  const Runner* safest = SafestOfClass(waiting, runners, "");
+  return safest == nullptr ? std::string_view() : safest->job->user;
 }
 
 }  // namespace tide

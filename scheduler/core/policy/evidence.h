@@ -31,11 +31,17 @@ class Evidence {
   [[nodiscard]] Reason Fragmentation(const Job& job) const;
   // What its group lacks, and who of its class is safe from it. Cost: O(live), and O(nodes) once.
   void AddGroup(const Contender& waiting, const Runners& runners, std::vector<Reason>& reasons);
+  // Whose job is safest from its class; "" = no job is. Nobody's jobs are safe from his own: this
+  // user is told of another one's than all others are. Cost: O(live).
+  [[nodiscard]] std::string_view SafestUser(const Contender& waiting, const Runners& runners) const;
 
  private:
   [[nodiscard]] uint32_t MostFree(const PlacementRequest& request, std::string_view rule) const;
   [[nodiscard]] uint32_t OutOfService(const std::string& group);
-  [[nodiscard]] const Runner* SafestOfClass(const Contender& waiting, const Runners& runners) const;
+  // Leaves out jobs of one user.
+  [[nodiscard]] const Runner* SafestOfClass(const Contender& waiting,
+                                            const Runners& runners,
+                                            std::string_view but_of) const;
 
   const ClusterState& state_;
   const Capacity& capacity_;

@@ -201,6 +201,17 @@ TEST_CASE("preempt.protected: until when, and who") {
   CHECK(WouldRun(world, AJob().Priority(20)));
 }
 
+TEST_CASE("preempt.protected: nobody's job is safe from his own, whoever was told before") {
+  World world(Cluster().Zone("A").Leaf(1));
+  (void)world.Submit(AJob(), "bob");
+  const JobId eve = world.Submit(AJob(), "eve");  // has used less, so she is told first
+  const JobId own = world.Submit(AJob(), "bob");
+  const JobId other = world.Submit(AJob(), "sam");
+  CHECK(WhyNot(world, eve, "preempt.protected"));
+  CHECK_FALSE(WhyNot(world, own, "preempt.protected"));
+  CHECK(WhyNot(world, other, "preempt.protected"));
+}
+
 TEST_CASE("nodes.unhealthy: how many, and who brings them back") {
   World world(Cluster().Zone("A").Leaf(2));
   world.Drain(1);
