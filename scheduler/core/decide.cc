@@ -337,11 +337,13 @@ class Planner {
       return true;
     }
     WakeAfterPatience(job.state_since);
-    if (const Refusal* refusal = FindRefusal(job, part, standing)) {
+    if (const Refusal* refusal = FindRefusal(job, part, standing, kToldTheSame)) {
       safest_user_ = refusal->safest_user;
       ExplainWaiting(job, refusal->reasons);
       return false;
     }
+    // Its own reasons then, but no search for victims where one for less was in vain.
+    const bool in_vain = FindRefusal(job, part, standing, kRefusedToo) != nullptr;
     const PlacementRequest request = RequestOf(job);
     Refusal refusal{.zone = job.spec.zone,
                     .nodes = job.spec.nodes,
@@ -361,7 +363,7 @@ class Planner {
       Explain(job, {{WaitsFor(own->second)}});
       return true;
     }
-    if (Claim(job, part, request, standing, refusal)) {
+    if (!in_vain && Claim(job, part, request, standing, refusal)) {
       return true;
     }
     if (part) {
@@ -385,15 +387,22 @@ class Planner {
       DropClaim(job.id);  // its quota ended while its victims left
     }
     std::vector<Reason> reasons = quotas_.ReasonsFor(job);
-    if (const Refusal* refusal = FindRefusal(job, part, Standing::kOverLimit)) {
+    if (const Refusal* refusal = FindRefusal(job, part, Standing::kOverLimit, kToldTheSame)) {
       reasons.insert(reasons.end(), refusal->reasons.begin(), refusal->reasons.end());
     }
     Explain(job, std::move(reasons));
   }
 
+  enum Use {
+    kRefusedToo,
+    kToldTheSame
+  };
+
+  // kToldTheSame: one whose reasons, with their numbers and ways out, are this job's, too.
   [[nodiscard]] const Refusal* FindRefusal(const Job& job,
                                            const std::optional<Part>& part,
-                                           Standing standing) const {
+                                           Standing standing,
+                                           Use wanted) const {
     const auto it = refusals_.find(job.spec.group);
     if (it == refusals_.end() || claims_.contains(job.id)) {
       return nullptr;
@@ -408,7 +417,9 @@ class Planner {
              (!refusal.dear || (job.spec.nodes == refusal.nodes && part == refusal.part)) &&
              job.state_since >= refusal.since && job.spec.gpus_per_node >= refusal.gpus_per_node &&
              (standing == Standing::kOverLimit || standing == refusal.standing) &&
-             HoldsFor(job.user, refusal.user, refusal.safest_user);
+             (wanted == kRefusedToo || (job.spec.nodes == refusal.nodes && part == refusal.part &&
+                                        job.spec.gpus_per_node == refusal.gpus_per_node &&
+                                        HoldsFor(job.user, refusal.user, refusal.safest_user)));
     });
     return found == it->second.end() ? nullptr : &*found;
   }
