@@ -23,7 +23,7 @@ class WitnessCalls {
   WitnessCalls(const WitnessCalls&) = delete;
   WitnessCalls& operator=(const WitnessCalls&) = delete;
 
-  // on_answer: called once; false also when nobody answered within `wait`.
+  // on_answer: called once; false also when nobody answered within `wait`. After Stop never.
   void Ask(const std::string& endpoint,
            const tide::v1::WitnessRequest& request,
            Duration wait,
