@@ -1,6 +1,8 @@
 // tide plan FILE|-: what a job would do if it were submitted now.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -154,6 +156,54 @@ std::string VictimTable(const json& plan, const Style& style) {
   return table.empty() ? "" : table.Render(style);
 }
 
+// In thousandths, so that parts of nodes add up; 0 where it is null.
+int64_t MilliNodes(const json& row, std::string_view key) {
+  const json& nodes = Member(row, key);
+  return nodes.is_number() ? std::llround(nodes.get<double>() * 1000) : 0;
+}
+
+// "40", "12.5"
+std::string NodesText(int64_t milli_nodes) {
+  std::string text = json(static_cast<double>(milli_nodes) / 1000).dump();
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
+// "project llm: 12 of 60 nodes used, 8 for this job, 40 left (20 left of 40 guaranteed)"
+std::string QuotaText(const json& row) {
+  const auto scope = [&](const char* word, const char* key) {
+    return Text(row, key).empty() ? std::string() : word + Text(row, key);
+  };
+  const int64_t used = MilliNodes(row, "used_nodes");
+  const int64_t wanted = MilliNodes(row, "wanted_nodes");
+  const int64_t limit = MilliNodes(row, "limit_nodes");
+  const int64_t guaranteed = MilliNodes(row, "guaranteed_nodes");
+  const bool bound = Member(row, "limit_nodes").is_number();
+  std::string text = scope("project ", "project") + scope("user ", "user") +
+                     scope(" in class ", "priority") + scope(" of group ", "group") + ": " +
+                     NodesText(used) + (bound ? " of " + NodesText(limit) : "") + " nodes used, " +
+                     NodesText(wanted) + " for this job, ";
+  if (!bound) {
+    text += "no limit";
+  } else if (used + wanted > limit) {
+    text += NodesText(used + wanted - limit) + " too many";
+  } else {
+    text += NodesText(limit - used - wanted) + " left";
+  }
+  if (!bound || guaranteed < limit) {
+    text += " (" + NodesText(std::max<int64_t>(0, guaranteed - used - wanted)) + " left of " +
+            NodesText(guaranteed) + " guaranteed)";
+  }
+  return text + scope("; ends at ", "until");
+}
+
+std::string Quotas(const json& plan, const Style& style) {
+  std::string out;
+  for (const json& row : Items(plan, "quotas")) {
+    out += Labelled(style, Tone::kPlain, "QUOTA", QuotaText(row));
+  }
+  return out;
+}
+
 // The first reason; with `all` each one, and what would help.
 std::string Reasons(const json& plan, bool all, const Style& style) {
   std::string out;
@@ -187,7 +237,7 @@ std::string Show(const json& plan, bool why_not, const Style& style) {
                     "BORROWS",
                     "beyond what its quota guarantees; those who own the nodes may take them back");
   }
-  out += Reasons(plan, why_not, style);
+  out += Reasons(plan, why_not, style) + Quotas(plan, style);
   const std::string starts = StartSentence(Member(plan, "estimate"), SystemNow());
   if (!starts.empty()) {
     out += Labelled(style, Tone::kPlain, "ESTIMATE", starts);

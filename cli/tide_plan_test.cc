@@ -24,6 +24,7 @@ json Starts() {
           {"borrows", true},
           {"cross_zone_pairs", {{"plan", 1}, {"ring", 2}, {"nccl_tree", 2}}},
           {"victims", json::array()},
+          {"quotas", json::array()},
           {"reasons", json::array()},
           {"estimate", nullptr}};
 }
@@ -112,6 +113,36 @@ TEST_CASE("plan of a part of a node") {
   starts["part"] = {
       {"gpus", 2}, {"cpus", 16}, {"memory_bytes", int64_t{64} << 30}, {"devices", {4, 5}}};
   CHECK(Has(Plan(starts).out, "PART       of the node: 2 GPUs (4,5), 16 CPUs, 64 GiB\n"));
+}
+
+TEST_CASE("plan says what its quotas have left") {
+  json plan = Starts();
+  const auto row = [](const char* project, const char* user, json limit, double used) {
+    return json{{"project", project == nullptr ? json() : json(project)},
+                {"user", user == nullptr ? json() : json(user)},
+                {"group", nullptr},
+                {"priority", nullptr},
+                {"guaranteed_nodes", 40.0},
+                {"limit_nodes", std::move(limit)},
+                {"used_nodes", used},
+                {"wanted_nodes", 8.0},
+                {"until", nullptr}};
+  };
+  json scoped = row(nullptr, "ada", 40.0, 33.5);
+  scoped["group"] = "a100";
+  scoped["priority"] = "high";
+  scoped["until"] = "2026-01-31T14:10:00.000Z";
+  plan["quotas"] = {row("llm", nullptr, 60.0, 12.5), row("cv", nullptr, nullptr, 36), scoped};
+  const std::string out = Plan(plan).out;
+  CHECK(Has(out,
+            "QUOTA      project llm: 12.5 of 60 nodes used, 8 for this job, 39.5 left (19.5 left "
+            "of 40 guaranteed)\n"));
+  CHECK(Has(out,
+            "QUOTA      project cv: 36 nodes used, 8 for this job, no limit (0 left of 40 "
+            "guaranteed)\n"));
+  CHECK(Has(out,
+            "QUOTA      user ada in class high of group a100: 33.5 of 40 nodes used, 8 for this "
+            "job, 1.5 too many; ends at 2026-01-31T14:10:00.000Z\n"));
 }
 
 TEST_CASE("plan of a job for which others leave names them, exit code 10") {

@@ -71,6 +71,12 @@ TEST_CASE("a plan is answered as the scheduler sees it, and nothing is submitted
   victim.set_priority(0);
   victim.set_nodes(1);
   victim.set_notice_ms(60'000);
+  v1::PlannedQuota& quota = *plan.add_quotas();
+  quota.set_project("llm");
+  quota.set_priority(30);
+  quota.set_guaranteed_millinodes(4000);
+  quota.set_used_millinodes(1500);
+  quota.set_wanted_millinodes(1000);
   v1::Reason& reason = *plan.add_reasons();
   reason.set_code("preempt.in_progress");
   api.upstream.scheduler.AnswerPlans(plan);
@@ -83,6 +89,15 @@ TEST_CASE("a plan is answered as the scheduler sees it, and nothing is submitted
   CHECK(body["victims"][0]["job"] == "j-7");
   CHECK(body["victims"][0]["priority"] == "low");
   CHECK(body["victims"][0]["notice_s"] == 60);
+  CHECK(body["quotas"] == json{{{"project", "llm"},
+                                {"user", nullptr},
+                                {"group", nullptr},
+                                {"priority", "high"},
+                                {"guaranteed_nodes", 4.0},
+                                {"limit_nodes", nullptr},
+                                {"used_nodes", 1.5},
+                                {"wanted_nodes", 1.0},
+                                {"until", nullptr}}});
   CHECK(body["reasons"][0]["code"] == "preempt.in_progress");
   CHECK(body["part"].is_null());
   CHECK(body["borrows"] == false);

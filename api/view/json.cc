@@ -169,6 +169,20 @@ json VictimObject(const v1::PlannedVictim& victim) {
           {"notice_s", victim.notice_ms() / 1000}};
 }
 
+json QuotaObject(const v1::PlannedQuota& row) {
+  const auto nodes = [](int64_t millinodes) { return static_cast<double>(millinodes) / 1000; };
+  return {
+      {"project", TextOrNull(row.project())},
+      {"user", TextOrNull(row.user())},
+      {"group", TextOrNull(row.group())},
+      {"priority", row.has_priority() ? json(PriorityName(row.priority())) : json()},
+      {"guaranteed_nodes", nodes(row.guaranteed_millinodes())},
+      {"limit_nodes", row.has_limit_millinodes() ? json(nodes(row.limit_millinodes())) : json()},
+      {"used_nodes", nodes(row.used_millinodes())},
+      {"wanted_nodes", nodes(row.wanted_millinodes())},
+      {"until", TimeOrNull(row.until())}};
+}
+
 json VerdictList(const v1::Node& node) {
   auto verdicts = json::array();
   for (const v1::Verdict& verdict : node.verdicts()) {
@@ -313,6 +327,10 @@ std::string PlanJson(const v1::PlanJobResponse& plan) {
   for (const v1::PlannedVictim& victim : plan.victims()) {
     victims.push_back(VictimObject(victim));
   }
+  auto quotas = json::array();
+  for (const v1::PlannedQuota& row : plan.quotas()) {
+    quotas.push_back(QuotaObject(row));
+  }
   return Dump({{"verdict", TextOrNull(Word(v1::PlanVerdict_Name(plan.verdict()), "PLAN_VERDICT_"))},
                {"plan_hash", plan.plan_hash()},
                {"layout", std::move(layout)},
@@ -321,6 +339,7 @@ std::string PlanJson(const v1::PlanJobResponse& plan) {
                {"borrows", plan.borrows()},
                {"cross_zone_pairs", PairsOrNull(plan)},
                {"victims", std::move(victims)},
+               {"quotas", std::move(quotas)},
                {"reasons", ReasonList(plan)},
                {"estimate", EstimateOrNull(plan)}});
 }

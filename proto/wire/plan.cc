@@ -32,6 +32,21 @@ void FillVictim(const PlannedVictim& victim, tide::v1::PlannedVictim& out) {
   out.set_notice_ms(static_cast<uint64_t>(victim.notice.millis()));
 }
 
+void FillQuota(const PlannedQuota& row, tide::v1::PlannedQuota& out) {
+  (row.of_user ? *out.mutable_user() : *out.mutable_project()) = row.name;
+  out.set_group(row.group);
+  if (row.priority) {
+    out.set_priority(*row.priority);
+  }
+  out.set_guaranteed_millinodes(row.guaranteed);
+  if (row.limit) {
+    out.set_limit_millinodes(*row.limit);
+  }
+  out.set_used_millinodes(row.used);
+  out.set_wanted_millinodes(row.wanted);
+  out.set_until(row.until.unix_nanos());
+}
+
 std::string Hex(uint64_t value) {
   std::array<char, 17> text{};
   std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
@@ -61,6 +76,9 @@ tide::v1::PlanJobResponse ToProto(const JobPlan& plan) {
   }
   for (const PlannedVictim& victim : plan.victims) {
     FillVictim(victim, *message.add_victims());
+  }
+  for (const PlannedQuota& row : plan.quotas) {
+    FillQuota(row, *message.add_quotas());
   }
   for (const PlannedReason& reason : plan.reasons) {
     tide::v1::Reason* added = message.add_reasons();

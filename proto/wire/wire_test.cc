@@ -336,6 +336,8 @@ TEST_CASE("every field of a plan is filled") {
   plan.borrows = true;
   plan.cross_zone_pairs = CrossZonePairs{1, 2, 3};
   plan.victims = {{JobId(7), "train", "bob", 10, 4, Duration::Seconds(90)}};
+  plan.quotas = {{false, "llm", "", 30, 1, 5, 2, 3, Instant::FromUnixNanos(4)},
+                 {true, "ada", "a100", std::nullopt, 1, std::nullopt, 0, 0, Instant()}};
   plan.reasons = {{"order.ahead", "j-3 comes first", "tide why j-3"}};
   plan.estimate = EstimateText{Instant::FromUnixNanos(1),
                                Instant::FromUnixNanos(2),
@@ -354,7 +356,12 @@ TEST_CASE("every field of a plan is filled") {
          victims { job_id: 7 name: "train" user: "bob" priority: 10 nodes: 4 notice_ms: 90000 }
          reasons { code: "order.ahead" message: "j-3 comes first" remedy: "tide why j-3" }
          plan_hash: "00000000000000ff"
-         estimate { earliest: 1 likely: 2 latest: 3 basis: "from 1 max_runtime" none: "not both" })",
+         estimate { earliest: 1 likely: 2 latest: 3 basis: "from 1 max_runtime" none: "not both" }
+         quotas {
+           project: "llm" priority: 30 guaranteed_millinodes: 1 limit_millinodes: 5
+           used_millinodes: 2 wanted_millinodes: 3 until: 4
+         }
+         quotas { user: "ada" group: "a100" guaranteed_millinodes: 1 })",
       &expected));
   CHECK(ToProto(plan).DebugString() == expected.DebugString());
   CHECK_FALSE(ToProto(JobPlan{}).has_part());

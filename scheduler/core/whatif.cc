@@ -110,6 +110,7 @@ Result<JobPlan> PlanJob(ClusterState copy,
   const Job& job = copy.jobs.at(id);
   Quotas quotas(copy, copy.fabric, policy, now);
   JobPlan plan;
+  plan.quotas = quotas.RowsFor(job);
   if (const Allocation* allocation = AllocationOf(job)) {
     plan.verdict = PlanVerdict::kStarts;
     plan.part = allocation->part;

@@ -117,6 +117,32 @@ TEST_CASE("a plan knows of quotas: what is borrowed, and what cannot be had") {
   CHECK_FALSE(most->reasons.front().message.empty());
 }
 
+TEST_CASE("a plan says what the quotas that count the job have left without it") {
+  World world(Cluster().Leaf(4));
+  QuotaRow project;
+  project.name = "default";
+  project.nodes = 1;
+  project.limit = 3;
+  QuotaRow user = project;
+  user.subject = QuotaRow::Subject::kUser;
+  user.name = "ada";
+  user.limit.reset();
+  user.until = world.now + Duration::Minutes(60);
+  QuotaRow other_class = project;
+  other_class.priority = 50;
+  world.policy.quotas = {user, other_class, project};
+  world.Submit(AJob().Nodes(1));
+  const PlannedQuota of_project{
+      false, "default", "", std::nullopt, 1000, 3000, 1000, 2000, Instant()};
+  const PlannedQuota of_user{
+      true, "ada", "", std::nullopt, 1000, std::nullopt, 1000, 2000, user.until};
+  const auto starts = Ask(world, AJob().Nodes(2));
+  CHECK(starts->quotas == std::vector{of_project, of_user});
+  CHECK(Ask(world, AJob().Nodes(3))->quotas.front().used == 1000);  // it would wait
+  CHECK(Ask(world, AJob().Gpus(4))->quotas.front().wanted == 500);
+  CHECK(Ask(world, AJob(), "bob")->quotas.size() == 1);
+}
+
 TEST_CASE("what can never run is refused as a submission would be") {
   World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2));
   const std::vector<AJob> jobs = {

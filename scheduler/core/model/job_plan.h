@@ -39,6 +39,20 @@ struct PlannedVictim {
   bool operator==(const PlannedVictim&) const = default;
 };
 
+// A row of the quotas that counts the job. In thousandths of nodes.
+struct PlannedQuota {
+  bool of_user = false;             // else of a project
+  std::string name;                 // of the user or the project
+  std::string group;                // "" = any
+  std::optional<int32_t> priority;  // nothing = any class
+  int64_t guaranteed = 0;
+  std::optional<int64_t> limit;  // with what may be borrowed; nothing = no bound
+  int64_t used = 0;              // by others than the job, now
+  int64_t wanted = 0;            // by the job
+  Instant until;                 // when the row ends; not set = never
+  bool operator==(const PlannedQuota&) const = default;
+};
+
 // As `tide why` has it.
 struct PlannedReason {
   std::string code;
@@ -56,6 +70,7 @@ struct JobPlan {
   bool borrows = false;  // beyond what its quota guarantees: the owners may take it back
   std::optional<CrossZonePairs> cross_zone_pairs;  // nothing: it lies in one zone
   std::vector<PlannedVictim> victims;    // ascending by job; empty when others leave anyway
+  std::vector<PlannedQuota> quotas;      // projects first; empty where no row counts it
   std::vector<PlannedReason> reasons;    // why it does not start now
   std::optional<EstimateText> estimate;  // nothing: it starts now
   // The same for the same answer: all but times and words. FNV-1a, 64 bits.

@@ -36,6 +36,11 @@ int64_t GuaranteeOf(const QuotaRow& row) {
   return int64_t{row.nodes} * kMilliNodes;
 }
 
+// Not set = never, as people are told.
+Instant EndOf(const QuotaRow& row) {
+  return row.until == Instant::Never() ? Instant() : row.until;
+}
+
 }  // namespace
 
 int64_t MilliNodesOf(const JobSpec& spec, const NodeCapacity& largest) {
@@ -200,7 +205,6 @@ std::vector<Reason> Quotas::ReasonsFor(const Job& job) {
       continue;
     }
     left = std::min(left, LimitOf(*row.row) - used);
-    const Instant until = row.row->until == Instant::Never() ? Instant() : row.row->until;
     shortages.push_back({row.row->name,
                          row.row->group,
                          row.row->priority,
@@ -209,7 +213,7 @@ std::vector<Reason> Quotas::ReasonsFor(const Job& job) {
                          charge,
                          std::nullopt,
                          0,
-                         until});
+                         EndOf(*row.row)});
     reasons.push_back({.code = row.row->subject == QuotaRow::Subject::kProject
                                    ? ReasonCode::kQuotaProject
                                    : ReasonCode::kQuotaUser});
@@ -221,6 +225,26 @@ std::vector<Reason> Quotas::ReasonsFor(const Job& job) {
     reasons[i].quota = std::make_shared<const QuotaShortage>(std::move(shortages[i]));
   }
   return reasons;
+}
+
+std::vector<PlannedQuota> Quotas::RowsFor(const Job& job) {
+  std::vector<PlannedQuota> rows;
+  for (const size_t index : RowsOf(job)) {
+    const Row& row = rows_[index];
+    if (!Counts(row, job)) {
+      continue;
+    }
+    rows.push_back({row.row->subject == QuotaRow::Subject::kUser,
+                    row.row->name,
+                    row.row->group,
+                    row.row->priority,
+                    GuaranteeOf(*row.row),
+                    row.row->limit ? std::optional(LimitOf(*row.row)) : std::nullopt,
+                    UsedByOthers(row, job),
+                    ChargeOf(job),
+                    EndOf(*row.row)});
+  }
+  return rows;
 }
 
 // The highest below its own, else the lowest above it.

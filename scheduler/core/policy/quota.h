@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "scheduler/core/model/explanation.h"
+#include "scheduler/core/model/job_plan.h"
 #include "scheduler/core/model/state.h"
 #include "scheduler/core/policy/job_class.h"
 
@@ -48,6 +49,9 @@ class Quotas {
   [[nodiscard]] Standing Check(const Job& job);
   // One reason for each row that keeps it from starting, projects first.
   [[nodiscard]] std::vector<Reason> ReasonsFor(const Job& job);
+
+  // The rows that count it, as they stand without it; projects first.
+  [[nodiscard]] std::vector<PlannedQuota> RowsFor(const Job& job);
 
   // It starts or claims nodes in this pass, or gives its claim up.
   void Add(const Job& job);
