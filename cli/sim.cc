@@ -1,10 +1,14 @@
 // tide sim: replays a trace of jobs under a policy, in virtual time. Asks no server.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <memory>
+#include <ranges>
 
 #include "cli/context.h"
 #include "cli/sim_chaos.h"
+#include "cli/table.h"
 #include "cli/verbs.h"
 #include "common/base/file.h"
 #include "sim/mix.h"
@@ -35,8 +39,17 @@ int ExitCodeOf(const Error& error) {
   return error.code == ErrorCode::kNeverFits ? kExitNeverFits : kExitFailed;
 }
 
+// Of a file with several mistakes each has its line.
 int Fail(Context& context, const Error& error) {
-  return context.Report({ExitCodeOf(error), error.message, {}, false});
+  const size_t first_end = std::min(error.message.find('\n'), error.message.size());
+  const int code =
+      context.Report({ExitCodeOf(error), error.message.substr(0, first_end), {}, false});
+  for (const auto line : std::views::split(error.message.substr(first_end), '\n')) {
+    if (!line.empty()) {
+      std::fprintf(stderr, "%s\n", Printable(std::string_view(line)).c_str());
+    }
+  }
+  return code;
 }
 
 // Each policy has one placement: the published rules for the references, the scheduler's own for

@@ -119,6 +119,17 @@ TEST_CASE_METHOD(Folder, "sim refuses bad input in one line that names the place
   CHECK(large.exit_code == tide::kExitNeverFits);
 }
 
+TEST_CASE_METHOD(Folder, "sim says every mistake of a cluster file in a line of its own") {
+  PutTrace("1,0,10,16,8,u,g,s,k\n");
+  Put("c.yaml", "version: 2\ngroups: {a: {gpus_per_node: eight}}\nzones: []\n");
+  const auto bad =
+      RunTide({"sim", "--trace", "t.csv", "--cluster", "c.yaml", "--policy", "fifo"}, Here());
+  CHECK(bad.exit_code == tide::kExitUsage);
+  CHECK_THAT(bad.err,
+             Catch::StartsWith("tide: the cluster file has mistakes:\nc.yaml:1:1: ") &&
+                 Catch::Contains("\nc.yaml:1:10: ") && Catch::Contains("\nc.yaml:2:29: "));
+}
+
 TEST_CASE("sim --chaos counts the worlds, tells the story of a failure and how to replay it") {
   const auto good = RunTide({"sim", "--chaos", "--seeds", "1..3"});
   CHECK(good.exit_code == tide::kExitOk);

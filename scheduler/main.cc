@@ -93,7 +93,7 @@ Result<std::unique_ptr<Store>> OpenStore(const std::string& address) {
 }
 
 // Reads the policy file over `policy`.
-// Errors: those of reading; kInvalidArgument with the first mistake of the file in one line.
+// Errors: those of reading; kInvalidArgument with a line for each mistake of the file.
 Status ReadPolicy(const std::string& path, Policy& policy) {
   if (path.empty()) {
     return {};

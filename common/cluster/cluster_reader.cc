@@ -354,14 +354,10 @@ ParsedCluster ParseClusterFile(std::string_view text) {
 Result<ClusterSpec> LoadClusterFile(const std::string& path) {
   TIDE_ASSIGN(const std::string text, ReadFile(path, (kKind.mebibytes_max << 20U) + 1));
   ParsedCluster parsed = ParseClusterFile(text);
-  if (parsed.findings.empty()) {
-    return std::move(parsed.cluster);
+  if (!parsed.findings.empty()) {
+    return std::unexpected(MistakesIn("cluster file", parsed.findings, path));
   }
-  std::string message = "the cluster file has mistakes:";
-  for (const SpecFinding& finding : parsed.findings) {
-    message += "\n" + FormatFinding(finding, path);
-  }
-  return Fail(ErrorCode::kInvalidArgument, message);
+  return std::move(parsed.cluster);
 }
 
 }  // namespace tide

@@ -276,4 +276,14 @@ std::string FormatFinding(const SpecFinding& finding, std::string_view file) {
          (finding.suggestion.empty() ? "" : " (" + finding.suggestion + ")");
 }
 
+Error MistakesIn(std::string_view kind,
+                 std::span<const SpecFinding> findings,
+                 std::string_view file) {
+  std::string message = "the " + std::string(kind) + " has mistakes:";
+  for (const SpecFinding& finding : findings) {
+    message += "\n" + FormatFinding(finding, file);
+  }
+  return {ErrorCode::kInvalidArgument, message};
+}
+
 }  // namespace tide

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,6 +105,12 @@ struct SpecFinding {
 
 // "FILE:LINE:COLUMN: message (suggestion)".
 [[nodiscard]] std::string FormatFinding(const SpecFinding& finding, std::string_view file);
+
+// kInvalidArgument, with a line for each of them.
+//   kind: "cluster file", say.
+[[nodiscard]] Error MistakesIn(std::string_view kind,
+                               std::span<const SpecFinding> findings,
+                               std::string_view file);
 
 // Checks sizes, names and paths of a spec, wherever it came from. Empty = fine.
 [[nodiscard]] std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec);

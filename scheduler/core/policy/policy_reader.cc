@@ -368,10 +368,7 @@ Result<Policy> PolicyFromText(std::string_view text,
                               const Policy& policy) {
   ParsedPolicy parsed = ParsePolicyFile(text, policy);
   if (!parsed.findings.empty()) {
-    const size_t more = parsed.findings.size() - 1;
-    return Fail(ErrorCode::kInvalidArgument,
-                FormatFinding(parsed.findings.front(), name) +
-                    (more > 0 ? "; and " + std::to_string(more) + " more" : ""));
+    return std::unexpected(MistakesIn("policy file", parsed.findings, name));
   }
   return std::move(parsed.policy);
 }

@@ -26,7 +26,7 @@ struct ParsedPolicy {
 [[nodiscard]] ParsedPolicy ParsePolicyFile(std::string_view text, const Policy& policy = {});
 
 // The same for a program that reads `text` from the file `name`.
-// Errors: kInvalidArgument with the first mistake in one line, and how many more there are.
+// Errors: kInvalidArgument with a line for each mistake.
 [[nodiscard]] Result<Policy> PolicyFromText(std::string_view text,
                                             const std::string& name,
                                             const Policy& policy = {});
