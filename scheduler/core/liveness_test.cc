@@ -82,6 +82,22 @@ TEST_CASE("the scheduler's own absence is nobody's silence") {
   CHECK(world.NodeIs(1) == NodeState::kSuspect);
 }
 
+TEST_CASE("who was answered while the loop hung is not given up for the silence before") {
+  World world(Cluster().Zone("A").Leaf(2));
+  Liveness liveness({}, kStart);
+  const std::map<NodeId, int64_t> before = {{NodeId(0), At(0)}, {NodeId(1), At(0)}};
+  CHECK(Watch(world, liveness, before, 0, 12).size() == 6);
+  // Until 20 s other threads take heartbeats and answer them. One node's come until 14 s.
+  const std::map<NodeId, int64_t> meanwhile = {{NodeId(0), At(14)}, {NodeId(1), At(0)}};
+  CHECK(Watch(world, liveness, meanwhile, 20, 22.5) == EventNames{"node_heard"});
+  CHECK_FALSE(world.state.nodes[0].lost_at.is_set());
+  CHECK(world.NodeIs(1) == NodeState::kLost);
+  // Its tasks go on from that answer: it is lost anew, and waited for from then on.
+  CHECK(Watch(world, liveness, meanwhile, 23, 30) ==
+        EventNames{"node_silent", "node_silent", "node_lost"});
+  CHECK(world.NodeIs(0) == NodeState::kLost);
+}
+
 TEST_CASE("a slow heartbeat needs a longer silence") {
   World world(Cluster().Zone("A").Leaf(1));
   Liveness liveness({.heartbeat = Duration::Seconds(5)}, kStart);

@@ -84,7 +84,7 @@ struct Node {
   NodeState after_validation = NodeState::kReady;  // kReady, kProbation or kDrained
   std::vector<Verdict> verdicts;                   // of the last validation
   uint32_t faults = 0;
-  Instant lost_at;                  // last contact before it was lost
+  Instant lost_at;                  // when it was declared so; not set = it is heard
   Instant probation_since;          // set in Probation, and in a silence that interrupts it
   uint32_t failed_starts = 0;       // in a row, by its own fault: disk full, port in use
   std::vector<Leftover> leftovers;  // being ended; nothing starts beside them
