@@ -181,8 +181,13 @@ void AgentCore::KeepLease(TaskMachine& task, AgentTime now) {
 
 void AgentCore::OnWitness(const TaskId& id, uint64_t number, bool alive, AgentTime now) {
   TaskMachine* task = FindTask(id);
-  if (task != nullptr && task->gang() != nullptr) {
-    task->gang()->OnAnswer(number, alive);
+  if (task == nullptr || task->gang() == nullptr) {
+    return;
+  }
+  task->gang()->OnAnswer(number, alive);
+  // After a "no" the next peer is asked with the next heartbeat: a peer that is down says it in a
+  // millisecond, and would be asked a thousand times a second.
+  if (alive) {
     CheckIsolation(now);
   }
 }

@@ -170,6 +170,18 @@ TEST_CASE("while the scheduler is away, a gang goes on for the isolation timeout
   CHECK(IsCutOff(core, 700));
 }
 
+TEST_CASE("a quick no hurries nobody: the next peer is asked with the next heartbeat") {
+  AgentCore core = Running();
+  (void)core.TakeEffects();
+  for (int64_t second = 130; second < 135; ++second) {
+    core.CheckIsolation(At(second));
+    const auto asked = All<AskWitness>(core.TakeEffects());
+    REQUIRE(asked.size() == 1);
+    core.OnWitness(kId, asked[0].number, false, At(second));
+    CHECK(All<AskWitness>(core.TakeEffects()).empty());
+  }
+}
+
 TEST_CASE("a supervisor reads each witness that is a second younger") {
   AgentCore core = Running();
   (void)core.TakeEffects();
