@@ -145,7 +145,7 @@ void AgentCore::CheckIsolation(AgentTime now) {
   for (auto& [id, task] : tasks_) {
     if (LeaseOf(task).IsCutOff(now.steady_ns)) {
       task.CutOff(now, effects_);
-    } else if (task.gang() != nullptr && task.alive()) {
+    } else if (task.gang() != nullptr && !task.exited()) {
       KeepLease(task, now);
     }
   }
@@ -173,6 +173,9 @@ void AgentCore::KeepLease(TaskMachine& task, AgentTime now) {
       lease.witnessed_ns - saved.witnessed_ns >= kContactSaveNs) {
     gang.saved = lease;
     effects_.emplace_back(SaveTaskContact{id, lease});
+  }
+  if (!task.alive()) {
+    return;  // it ends anyway, soon
   }
   if (const auto question = gang.Ask(contact_, now.steady_ns)) {
     effects_.emplace_back(AskWitness{id, question->peer, question->number, question->wait_ms});

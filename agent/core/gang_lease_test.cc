@@ -208,6 +208,24 @@ TEST_CASE("an agent that restarts goes on with the witness of before, not with a
   CHECK(IsCutOff(core, 260));
 }
 
+TEST_CASE("a gang's task that is told to stop keeps its lease while it does, and asks nobody") {
+  AgentCore core = Running();
+  core.OnStop(kId, false, Duration::Seconds(300), At(110));
+  (void)core.TakeEffects();
+  const uint64_t beat = core.OnHeartbeat(At(120));
+  core.OnHeartbeatAnswered(beat, At(120));
+  const auto saved = All<SaveTaskContact>(core.TakeEffects());
+  REQUIRE(saved.size() == 1);
+  CHECK(saved[0].contact.heard_ns == At(120).steady_ns);
+  core.CheckIsolation(At(150));
+  CHECK(All<AskWitness>(core.TakeEffects()).empty());
+  // What the next Hello says of it is what its supervisor reads.
+  core.OnStream(2, At(151));
+  REQUIRE(core.Accept(2, 3, At(151)));
+  core.OnWelcome(1000, 600'000, At(151), 30'000);
+  CHECK(All<SaveTaskContact>(core.TakeEffects()).back().contact.witness_ms == 30'000);
+}
+
 TEST_CASE("an order to a gang that waited for longer than a lease without witness is not obeyed") {
   AgentCore core = Running();
   (void)core.TakeEffects();
