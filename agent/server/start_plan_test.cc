@@ -73,6 +73,17 @@ TEST_CASE("a rank's environment is complete") {
   CHECK(plan->ranks[1].env.contains("PATH"));
 }
 
+TEST_CASE("the supervisor of a gang's task reads a lease of its own, that of another the node's") {
+  const TestDir dir;
+  const AgentConfig config = TestConfig(dir, "n2");
+  const auto alone = PlanStart(config, TestStart(1));
+  const auto gang = PlanStart(config, TestStart(2));
+  REQUIRE((alone && gang));
+  CHECK(alone->contact == ContactPath(config));
+  CHECK(gang->contact == TaskContactPath(config, "7.2.0"));
+  CHECK(gang->contact != alone->contact);
+}
+
 TEST_CASE("a task is found by its key, and by no other text") {
   const TaskId id{7, 2, 4'294'967'295};
   CHECK(ParseTaskKey(TaskKey(id)).value() == id);

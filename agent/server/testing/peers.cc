@@ -29,7 +29,7 @@ Peer::Peer(const TestDir& dir, const std::string& name, const rpc::ClusterToken&
                                       [this](const std::string&) { return over.load(); },
                                       [this](const TaskId& id, int64_t submitted_at) {
                                         ++asked;
-                                        return alive && id.job == 7 && submitted_at == 5;
+                                        return alive && id == TaskId{7, 2, 1} && submitted_at == 5;
                                       }});
   Serve();
 }

@@ -29,7 +29,7 @@ class Peer {
   TaskBook book;
   std::atomic<bool> over = false;
   std::atomic<bool> delivers = true;
-  std::atomic<bool> alive = true;           // its task of job 7, submitted at 5
+  std::atomic<bool> alive = true;           // its task 7.2.1, submitted at 5
   std::atomic<int> asked = 0;               // for its word as a witness
   std::function<void()> on_signal = [] {};  // set before anyone asks
   std::atomic<int> signals = 0;
