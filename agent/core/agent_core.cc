@@ -37,6 +37,7 @@ void AgentCore::OnStream(uint64_t stream, AgentTime now) {
   welcomed_ = false;
   hello_ns_ = now.steady_ns;
   hello_witness_ms_ = WitnessTimeout();
+  hello_isolation_ms_ = AllGone() ? 0 : contact_.isolation_ms;
   // Of the clock, so that a node whose disk was replaced goes on above its old numbers.
   hello_number_ = std::max(hello_number_ + 1, static_cast<uint64_t>(now.wall_ns));
   effects_.emplace_back(SaveHelloNumber{hello_number_});

@@ -63,6 +63,8 @@ class AgentCore {
   // For this stream's Hello: no task of a gang here goes on for longer without scheduler and
   // witness, 0 = there is none; nothing = one may, up to the isolation timeout.
   [[nodiscard]] std::optional<int64_t> hello_witness_ms() const { return hello_witness_ms_; }
+  // The same of the time without the scheduler, witness or not.
+  [[nodiscard]] int64_t hello_isolation_ms() const { return hello_isolation_ms_; }
   [[nodiscard]] int64_t heartbeat_ms() const { return heartbeat_ms_; }
 
   // --- orders ---
@@ -175,6 +177,7 @@ class AgentCore {
   int64_t contact_saved_ns_ = 0;
   int64_t witness_ms_ = 0;  // as the last Welcome says
   std::optional<int64_t> hello_witness_ms_;
+  int64_t hello_isolation_ms_ = 0;
   uint64_t hello_number_;
   uint64_t stream_ = 0;
   bool welcomed_ = false;

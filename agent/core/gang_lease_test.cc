@@ -308,6 +308,20 @@ TEST_CASE("a Hello says what every gang's task here keeps to") {
   }
 }
 
+TEST_CASE("a Hello says for how long what is here goes on without the scheduler") {
+  AgentCore core(3, HeardAt(100));
+  core.OnStream(1, At(100));
+  CHECK(core.hello_isolation_ms() == 0);  // nothing is here
+  core = Running();
+  core.OnStream(2, At(110));
+  CHECK(core.hello_isolation_ms() == 600'000);
+  REQUIRE(core.Accept(2, 3, At(110)));
+  core.OnWelcome(1000, 120'000, At(110), 60'000);
+  CHECK(core.hello_isolation_ms() == 600'000);  // what this stream's Hello has said
+  core.OnStream(3, At(111));
+  CHECK(core.hello_isolation_ms() == 120'000);
+}
+
 TEST_CASE("a scheduler that asks for no witnesses gives the whole timeout back") {
   AgentCore core = Running();
   core.OnStream(2, At(110));

@@ -282,6 +282,7 @@ void AgentLoop::SendHello() {
   if (const auto witness_ms = core_.hello_witness_ms()) {
     hello->set_witness_timeout_ms(static_cast<uint64_t>(*witness_ms));
   }
+  hello->set_isolation_timeout_ms(static_cast<uint64_t>(core_.hello_isolation_ms()));
   for (const HeldReport& report : core_.AllReports(Now())) {
     *hello->add_tasks() = ToProto(report);
   }

@@ -38,6 +38,7 @@ TEST_CASE("a gang's task has a lease of its own, and its node's Hello says which
   CHECK(ReadContact(ContactPath(world.config), BootNanos()).value().witness_ms == 0);
   world.Restart();
   CHECK(world.scheduler->hellos().back().witness_timeout_ms() == 60'000);
+  CHECK(world.scheduler->hellos().back().isolation_timeout_ms() == 600'000);
   CHECK(world.agent->loop().IsAlive(kId, 5));
   CHECK_FALSE(world.agent->loop().IsAlive(kId, 6));        // another job of that number
   CHECK_FALSE(world.agent->loop().IsAlive({7, 1, 0}, 5));  // another attempt

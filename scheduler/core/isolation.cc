@@ -7,12 +7,15 @@
 namespace tide {
 namespace {
 
+constexpr Duration kIsolationMost =
+    Duration::Minutes(30 * 24 * 60);  // that a scheduler may ask for
+
 // silent: from when on nobody has answered the node.
 Instant EndOf(const ClusterState& state, const Occupant& on, Instant silent, const Policy& policy) {
-  const Instant isolated = silent + policy.isolation_timeout;
   const std::vector<Task>& tasks = state.jobs.at(on.job).attempts.back().tasks;
-  const Duration alone = state.nodes[tasks[on.task].node.value()].identity.witness_timeout;
-  if (alone == Duration() || tasks.size() < 2) {
+  const NodeIdentity& agent = state.nodes[tasks[on.task].node.value()].identity;
+  const Instant isolated = silent + std::max(policy.isolation_timeout, agent.isolation_timeout);
+  if (agent.witness_timeout == Duration() || tasks.size() < 2) {
     return isolated;
   }
   Instant witnessed = silent;
@@ -25,7 +28,7 @@ Instant EndOf(const ClusterState& state, const Occupant& on, Instant silent, con
     }
     witnessed = std::max(witnessed, tasks[other].exited_at);
   }
-  return std::min(isolated, witnessed + alone);
+  return std::min(isolated, witnessed + agent.witness_timeout);
 }
 
 }  // namespace
@@ -37,6 +40,11 @@ Duration WitnessTimeoutOf(std::optional<int64_t> said_ms, const Policy& policy) 
     return Duration();
   }
   return std::max(told, Duration::Millis(*said_ms));
+}
+
+Duration IsolationTimeoutOf(std::optional<int64_t> said_ms, const Policy& policy) {
+  const int64_t said = std::clamp<int64_t>(said_ms.value_or(0), 0, kIsolationMost.millis());
+  return std::max(policy.isolation_timeout, Duration::Millis(said));
 }
 
 Instant IsolatedAt(const ClusterState& state, const Node& node, const Policy& policy) {

@@ -1,7 +1,9 @@
 #pragma once
 // When what ran on a lost node has ended for certain, wherever the node is (docs/adr/0005). Its
 // agent, or the tasks' supervisors in its place, end them by these rules:
-//  - a task that is alone: the isolation timeout after the scheduler was last heard.
+//  - a task that is alone: the isolation timeout after the scheduler was last heard, and that as
+//  the
+//    last scheduler that welcomed the agent said it.
 //  - a task of a gang: `witness_timeout` after that, or after the last question to which another
 //    task's agent said that this task is alive; and never later than a task that is alone.
 // A task that is proven gone is not alive to anybody any more. So once all others of its attempt
@@ -19,6 +21,10 @@ namespace tide {
 // to now, and of what it is told to with Welcome. 0 = it does not, or need not.
 //   said_ms: Hello.witness_timeout_ms.
 [[nodiscard]] Duration WitnessTimeoutOf(std::optional<int64_t> said_ms, const Policy& policy);
+
+// The same of the time without the scheduler.
+//   said_ms: Hello.isolation_timeout_ms; nothing = an older agent: it is taken at this one's word.
+[[nodiscard]] Duration IsolationTimeoutOf(std::optional<int64_t> said_ms, const Policy& policy);
 
 // From when on nothing of `node`, which is lost, runs any more; the margin is in it.
 // Cost: O(tasks of the gangs there).

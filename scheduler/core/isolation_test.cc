@@ -134,6 +134,30 @@ TEST_CASE("a new leader counts from its own beginning, whatever the clocks were"
   CHECK(world.Is(job) == JobState::kStopping);
 }
 
+TEST_CASE("what a node is believed to let run without a scheduler") {
+  Policy policy;
+  policy.isolation_timeout = Duration::Minutes(2);
+  CHECK(IsolationTimeoutOf(std::nullopt, policy) == Duration::Minutes(2));  // an older agent
+  CHECK(IsolationTimeoutOf(0, policy) == Duration::Minutes(2));             // it holds nothing
+  CHECK(IsolationTimeoutOf(-1, policy) == Duration::Minutes(2));
+  CHECK(IsolationTimeoutOf(600'000, policy) == Duration::Minutes(10));  // longer, until it is told
+  CHECK(IsolationTimeoutOf(INT64_MAX, policy) == Duration::Minutes(30 * 24 * 60));
+}
+
+TEST_CASE("a scheduler that is started with a shorter timeout waits for what was told before") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob());
+  const uint32_t node = world.NodesOf(job).front();
+  world.state.nodes[node].identity.isolation_timeout = world.policy.isolation_timeout;
+  const Duration before = Long(world);
+  world.policy.isolation_timeout = Duration::Minutes(1);
+  world.Lose(node);
+  world.Pass(before - Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.Is(job) == JobState::kRunning);
+}
+
 TEST_CASE("a proof that comes the usual way ends the wait") {
   World world(Cluster().Witness(kAlone).Leaf(3));
   const JobId job = world.Submit(AJob().Nodes(2));

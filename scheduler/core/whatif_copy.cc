@@ -156,9 +156,22 @@ NodeIdentity CopyIdentity(const NodeIdentity& identity) {
                                 agent_version,
                                 port_low,
                                 port_high,
-                                witness_timeout] = identity;
-  return {
-      name, group, zone, leaf, capacity, "", "", "", "", "", port_low, port_high, witness_timeout};
+                                witness_timeout,
+                                isolation_timeout] = identity;
+  return {name,
+          group,
+          zone,
+          leaf,
+          capacity,
+          "",
+          "",
+          "",
+          "",
+          "",
+          port_low,
+          port_high,
+          witness_timeout,
+          isolation_timeout};
 }
 
 Node CopyNode(const Node& node) {

@@ -338,6 +338,11 @@ class AgentStream final : public Reactor {
       identity->witness_timeout =
           WitnessTimeoutOf(static_cast<int64_t>(hello.witness_timeout_ms()), link_.loop.policy());
     }
+    identity->isolation_timeout =
+        IsolationTimeoutOf(hello.has_isolation_timeout_ms()
+                               ? std::optional(static_cast<int64_t>(hello.isolation_timeout_ms()))
+                               : std::nullopt,
+                           link_.loop.policy());
     if (hello.highest_term() > link_.loop.term().value()) {
       session_->Refuse("this scheduler (term " + std::to_string(link_.loop.term().value()) +
                        ") has been replaced by a newer one: the agent has obeyed term " +

@@ -262,6 +262,29 @@ TEST_CASE("a node is believed to keep to witnesses when its agent says so") {
   CHECK(timeout(std::nullopt) == Duration());
 }
 
+TEST_CASE("a node is waited for as long as its agent says that it lets tasks run") {
+  Edge edge;
+  const auto timeout = [&](std::optional<uint64_t> said_ms) {
+    Stream agent(edge.address());
+    tide::v1::AgentMessage message;
+    message.mutable_hello()->mutable_node()->set_name("n1");
+    if (said_ms) {
+      message.mutable_hello()->set_isolation_timeout_ms(*said_ms);
+    }
+    agent.Write(message);
+    REQUIRE(agent.Next().has_welcome());
+    Duration believed;
+    (void)edge.world.Do([&](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
+      believed = batch.state().FindNode("n1")->identity.isolation_timeout;
+      return std::vector<EventBody>{};
+    });
+    return believed;
+  };
+  CHECK(timeout(std::nullopt) == Duration::Minutes(10));
+  CHECK(timeout(1'200'000) == Duration::Minutes(20));
+  CHECK(timeout(0) == Duration::Minutes(10));
+}
+
 TEST_CASE("a hello that is read after a newer one of its node is refused") {
   Edge edge;
   Stream newer(edge.address());

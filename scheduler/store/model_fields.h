@@ -290,7 +290,8 @@ void VisitFields(V& visit, T& record) {
          agent_version,
          port_low,
          port_high,
-         witness_timeout] = record;
+         witness_timeout,
+         isolation_timeout] = record;
   visit("name", name);
   visit("group", group);
   visit("zone", zone);
@@ -304,6 +305,7 @@ void VisitFields(V& visit, T& record) {
   visit("port_low", port_low);
   visit("port_high", port_high);
   visit("witness_timeout", witness_timeout);
+  visit("isolation_timeout", isolation_timeout);
 }
 
 template <typename V, MaybeConst<Verdict> T>

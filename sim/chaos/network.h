@@ -32,6 +32,7 @@ struct ToScheduler {
   std::vector<int32_t> xids;             // kHello: all; kReport: those not said yet
   std::optional<std::string> validated;  // kReport: the request
   std::optional<int64_t> witness_ms;     // kHello
+  int64_t isolation_ms = 0;              // kHello
 };
 
 struct ToAgent {

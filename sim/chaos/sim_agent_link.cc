@@ -33,6 +33,7 @@ void SimAgent::SendHello() {
   hello.number = core_->hello_number();
   hello.tasks = core_->AllReports(Now());
   hello.xids = xids_;
+  hello.isolation_ms = core_->hello_isolation_ms();
   hello.witness_ms = old_ ? std::nullopt : core_->hello_witness_ms();
   xids_in_report_.clear();
   xids_sent_ = 0;

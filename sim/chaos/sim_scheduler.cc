@@ -350,6 +350,9 @@ void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
     joined.identity.capacity.gpus = 8;
     joined.identity.witness_timeout = WitnessTimeoutOf(
         context_.mutation == Mutation::kRuleAssumed ? 0 : message.witness_ms, policy_);
+    if (context_.mutation != Mutation::kEarlyIsolation) {
+      joined.identity.isolation_timeout = IsolationTimeoutOf(message.isolation_ms, policy_);
+    }
     joined.node = reply.node = batch.NodeFor(name);
     // As the service does: the faults come before the tasks that they explain.
     std::vector<EventBody> events;

@@ -51,6 +51,8 @@ struct NodeIdentity {
   // No task of a gang goes on here for longer without scheduler and witness; 0 = it may, for the
   // isolation timeout.
   Duration witness_timeout;
+  // Nothing goes on here for longer without the scheduler; less than the policy's = as that says.
+  Duration isolation_timeout;
   bool operator==(const NodeIdentity&) const = default;
 };
 
