@@ -1,9 +1,8 @@
 #pragma once
 // When what ran on a lost node has ended for certain, wherever the node is (docs/adr/0005). Its
 // agent, or the tasks' supervisors in its place, end them by these rules:
-//  - a task that is alone: the isolation timeout after the scheduler was last heard, and that as
-//  the
-//    last scheduler that welcomed the agent said it.
+//  - a task that is alone: the isolation timeout after the scheduler was last heard, as the last
+//    one that welcomed its agent said it.
 //  - a task of a gang: `witness_timeout` after that, or after the last question to which another
 //    task's agent said that this task is alive; and never later than a task that is alone.
 // A task that is proven gone is not alive to anybody any more. So once all others of its attempt
