@@ -56,6 +56,7 @@ class PolicyReader {
                  {"minimum_run", "sharing"},
                  {"patience", "sharing"},
                  {"preemption_tax", "sharing"},
+                 {"assumed_cost", "sharing"},
                  {"lead", "sharing"},
                  {"margin", "sharing"},
                  {"overtaken_wait", "sharing"},
@@ -89,7 +90,11 @@ class PolicyReader {
   FieldReader::Field SpanField(std::string_view key, SpanBounds bounds, Duration& out) {
     return {key, [this, key, bounds, &out](const Value& value) {
               Duration span = out;
+              const size_t mistakes = reader_.count();
               reader_.Span(value, span);
+              if (reader_.count() > mistakes) {
+                return;
+              }
               if (span < bounds.low || span > bounds.high) {
                 reader_.Add(value,
                             std::string(key) + " must be from " + FormatSpan(bounds.low) + " to " +
@@ -326,18 +331,29 @@ class PolicyReader {
   }
 
   void ReadSharing(const Value& value) {
+    Value half_life;
+    Value lead;
     reader_.Map(value,
-                {SpanField("half_life", kHalfLife, policy_.share_half_life),
+                {{"half_life",
+                  [&](const Value& v) {
+                    half_life = v;
+                    SpanField("half_life", kHalfLife, policy_.share_half_life).read(v);
+                  }},
                  SpanField("minimum_run", kRun, policy_.minimum_run),
                  SpanField("patience", kRun, policy_.patience),
                  SpanField("overtaken_wait", kRun, policy_.overtaken_wait),
                  WholeField("preemption_tax", kTax, policy_.preemption_tax),
                  SpanField("assumed_cost", kCost, policy_.assumed_cost),
-                 SpanField("lead", kRun, policy_.share_lead),
+                 {"lead",
+                  [&](const Value& v) {
+                    lead = v;
+                    SpanField("lead", kRun, policy_.share_lead).read(v);
+                  }},
                  WholeField("margin", kMargin, policy_.share_margin),
                  SpanField("review", kReview, policy_.review)});
     if (policy_.share_lead > policy_.share_half_life) {
-      reader_.Add(value,
+      const Value& at = lead.node != nullptr ? lead : half_life.node != nullptr ? half_life : value;
+      reader_.Add(at,
                   "lead is " + FormatDuration(policy_.share_lead) + ", longer than half_life, " +
                       FormatDuration(policy_.share_half_life) +
                       ": nobody would ever give way; name a shorter lead");

@@ -1,6 +1,7 @@
 #include "scheduler/core/policy/policy_text.h"
 
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "common/base/file.h"
 
@@ -59,6 +60,25 @@ TEST_CASE("the examples of the guide are read") {
   CHECK(examples >= 2);
 }
 
+TEST_CASE("the defaults of sharing in the guide are those of the code") {
+  const std::string guide = ReadSource("docs/guide/policy.md");
+  std::istringstream lines(guide.substr(guide.find("## Sharing")));
+  std::string text = kHead + "sharing:\n";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| `")) {
+      const size_t key = line.find('`', 3);
+      text += "  " + line.substr(3, key - 3) + ": " +
+              line.substr(key + 4, line.find(" |", key + 4) - key - 4) + "\n";
+    }
+  }
+  Policy other;
+  other.share_half_life = other.minimum_run = other.patience = other.overtaken_wait = Duration();
+  other.assumed_cost = other.share_lead = other.review = Duration();
+  other.preemption_tax = other.share_margin = 0;
+  CHECK(Findings(text).empty());
+  CHECK(ParsePolicyFile(text, other).policy == Policy());
+}
+
 TEST_CASE("what a file does not say stays as it was") {
   Policy before;
   before.isolation_timeout = Duration::Seconds(7);
@@ -86,8 +106,13 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
       {"sharing: { review: 60 }",
        "2:20: sharing.review: \"60\" is no duration: the unit is missing; write d, h, m, s or "
        "ms, such as 60s (write `60s` for seconds)"},
+      {"assumed_cost: 5m",
+       "2:1: unknown key `assumed_cost` (`assumed_cost` belongs under `sharing`)"},
       {"sharing: { half_life: 1h }",
-       "2:10: lead is 6h00m, longer than half_life, 1h00m: nobody would ever give way; name a "
+       "2:23: lead is 6h00m, longer than half_life, 1h00m: nobody would ever give way; name a "
+       "shorter lead"},
+      {"sharing: { patience: 5m, half_life: 1h, lead: 2h }",
+       "2:47: lead is 2h00m, longer than half_life, 1h00m: nobody would ever give way; name a "
        "shorter lead"},
       {"sharing: { margin: 0 }",
        "2:20: sharing.margin must be a whole number from 1 to 1000, not 0"},
@@ -121,6 +146,8 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
        "2:32: to must be a lower class than high, not high"},
       {"demotions: [ { from: high, to: low, after: 0s } ]",
        "2:44: after must be from 1s to 10000d, not 0s"},
+      {"demotions: [ { from: high, to: low, after: [] } ]",
+       "2:44: demotions.0.after must be a duration such as 60s, not a list"},
       {"demotions: [ { from: high, to: low } ]", "2:14: demotions.0 lacks the key `after`"},
       {"demotions: [ { from: high, to: low, after: 1m }, { from: high, to: normal, after: 1m } ]",
        "2:58: jobs of class high are demoted already"},
