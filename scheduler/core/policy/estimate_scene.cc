@@ -14,7 +14,6 @@ __extension__ using Wide = __int128;
 constexpr size_t kEarly = static_cast<size_t>(Outlook::kEarly);
 constexpr size_t kLikely = static_cast<size_t>(Outlook::kLikely);
 constexpr size_t kLate = static_cast<size_t>(Outlook::kLate);
-constexpr int64_t kPathWeightMax = 1'000'000'000;
 
 bool IsLeaving(const Job& job) {
   return std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
@@ -23,16 +22,6 @@ bool IsLeaving(const Job& job) {
 const Claim* ClaimOf(const Job& job) {
   const auto* queued = std::get_if<Queued>(&job.phase);
   return queued != nullptr && queued->claim ? &*queued->claim : nullptr;
-}
-
-int64_t PathWeight(const Shares& shares, const std::string& project) {
-  int64_t weight = 1;
-  const std::string* at = &project;
-  for (int depth = 0; depth < kProjectDepthMax && !at->empty(); ++depth) {
-    weight = std::min(kPathWeightMax, weight * std::min(kPathWeightMax, shares.WeightOf(*at)));
-    at = &shares.ParentOf(*at);
-  }
-  return weight;
 }
 
 // Those looked for in turn lie close together: a few steps are shorter than a search.
@@ -90,14 +79,9 @@ uint32_t Scene::OwnerOf(const std::string& project, const std::string& user) {
     // In one half-life it goes half of the way.
     const int64_t settles = std::max<int64_t>(0, 2 * later_.UseOf(project, user) - use);
     owners_.push_back(
-        {use, settles, PathWeight(shares_, project), run_times_.OwnRuns(project, user)});
+        {use, settles, shares_.PathWeightOf(project), run_times_.OwnRuns(project, user)});
   }
   return it->second;
-}
-
-Duration Scene::RanSoFar(const Job& job) const {
-  const bool runs = AllocationOf(job) != nullptr && job.attempts.back().running_at.is_set();
-  return runs ? job.run_time + (now_ - job.attempts.back().running_at) : job.run_time;
 }
 
 void Scene::AddRunners() {
@@ -117,7 +101,8 @@ void Scene::AddRunners() {
       holder.leave[kLate] = policy_.stop_grace;
     }
     holder.leave[kLikely] = std::min(holder.leave[kLikely], holder.leave[kLate]);
-    const Remaining remaining = run_times_.Of(job, owners_[holder.owner].runs, RanSoFar(job));
+    const Remaining remaining =
+        run_times_.Of(job, owners_[holder.owner].runs, RunTimeAt(job, now_));
     holder.basis = remaining.basis;
     for (size_t i = 0; i < kOutlooks; ++i) {
       holder.ends[i] = now_ + (holder.leaving ? holder.leave[i] : remaining.spans[i]);

@@ -113,7 +113,6 @@ class Scene {
   void ChooseZones(Waiter& waiter) const;
   void CheckQuota(Waiter& waiter);
   [[nodiscard]] uint32_t OwnerOf(const std::string& project, const std::string& user);
-  [[nodiscard]] Duration RanSoFar(const Job& job) const;
   void AddPart(NodeId node, uint32_t holder, const Part& part);
   [[nodiscard]] int64_t MilliOf(NodeId node, const Part& part) const;
 

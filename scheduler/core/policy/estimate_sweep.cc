@@ -129,34 +129,34 @@ int64_t Sweep::UseAt(uint32_t owner, Instant at) const {
   return scene_.UseOf(owner, kept_);
 }
 
-// While the holder runs. The same rule as when the time comes, with uses as they will be then.
-bool Sweep::MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) const {
+Right Sweep::RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) const {
   const Policy& policy = scene_.policy();
   const int64_t weight = scene_.owner(waiter.owner).weight;
   const int64_t use = UseAt(waiter.owner, at) + started_[waiter.owner] / weight;
   if (waiter.fails) {
-    return false;  // a job that keeps failing does not stop others
+    return Right::kNone;  // a job that keeps failing does not stop others
   }
   if (keeper.holder != nullptr) {
     if (keeper.holder->runner == nullptr || keeper.holder->leaving) {
-      return false;
+      return Right::kNone;
     }
     Runner runner = *keeper.holder->runner;
     runner.use = UseAt(keeper.owner, at);
-    return tide::MayTake({waiter.job, waiter.priority, waiter.standing, use}, runner, policy, at);
+    return tide::RightTo({waiter.job, waiter.priority, waiter.standing, use}, runner, policy, at);
   }
   if (keeper.priority != waiter.priority || keeper.owner == waiter.owner || at < keeper.shared ||
       at < ImpatientAt(waiter, keeper)) {
-    return false;
+    return Right::kNone;
   }
   const int64_t ran = std::min(at - keeper.since, policy.share_half_life).millis() * keeper.gpus;
   const int64_t used = UseAt(keeper.owner, at) + ran / scene_.owner(keeper.owner).weight;
   const int64_t holds = scene_.owner(keeper.owner).weight;
-  return IsFarBelow(use, used, holds, std::min(waiter.gpus, keeper.gpus), policy);
+  const int64_t gpus = std::min(waiter.gpus, keeper.gpus);
+  return IsFarBelow(use, used, holds, gpus, policy) ? Right::kTurn : Right::kNone;
 }
 
 bool Sweep::MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const {
-  return at >= EndOf(keeper) || MayTakeTurn(waiter, keepers_[keeper], at);
+  return at >= EndOf(keeper) || MayTake(waiter, keepers_[keeper], at);
 }
 
 // After `after`: when time alone next changes whether a job of this class may have its nodes.
@@ -197,19 +197,19 @@ Instant Sweep::DriftMoment(const Waiter& waiter, const Keeper& keeper, Instant a
     return Instant::Never();
   }
   if (const Instant patient = ImpatientAt(waiter, keeper);
-      after < patient && MayTakeTurn(waiter, keeper, patient)) {
+      after < patient && MayTake(waiter, keeper, patient)) {
     return patient;
   }
   ++drifts_;
   // Uses come and go by half-lives: what two of them do not bring is left to the end.
   Duration step = scene_.policy().share_half_life * 2;
-  if (!MayTakeTurn(waiter, keeper, after + step)) {
+  if (!MayTake(waiter, keeper, after + step)) {
     return Instant::Never();
   }
   Instant refused = after;
   for (int i = 0; i < kDriftSteps; ++i) {
     step = Duration::Nanos(step.nanos() / 2);
-    refused = MayTakeTurn(waiter, keeper, refused + step) ? refused : refused + step;
+    refused = MayTake(waiter, keeper, refused + step) ? refused : refused + step;
   }
   return refused + std::max(step, kDriftLeast);
 }
@@ -272,7 +272,33 @@ void Sweep::MoveBack() {
 
 // --- where ---------------------------------------------------------------------------------------
 
+void Sweep::NoteTurn(const Waiter& waiter, const Offer& offer) {
+  // Other nodes may free up before it has waited so long: the early and likely starts do without.
+  const bool late = outlook_ == static_cast<size_t>(Outlook::kLate);
+  if (late && waiter.nodes > 1 && offer.at < EndOf(offer.keeper) &&
+      RightTo(waiter, keepers_[offer.keeper], offer.at) == Right::kTurn) {
+    turns_.push_back(EndOf(offer.keeper));
+  }
+}
+
+Instant Sweep::PatientFrom(const Waiter& waiter, Instant at) {
+  const Policy& policy = scene_.policy();
+  if (turns_.size() < 2 || waiter.since + PatienceFor(turns_.size(), policy) <= at) {
+    return at;
+  }
+  std::ranges::sort(turns_);
+  Instant best = waiter.since + PatienceFor(turns_.size(), policy);
+  for (size_t ended = 1; ended <= turns_.size() && turns_[ended - 1] < best; ++ended) {
+    best = std::min(
+        best,
+        std::max(
+            {at, turns_[ended - 1], waiter.since + PatienceFor(turns_.size() - ended, policy)}));
+  }
+  return best;
+}
+
 Instant Sweep::FindInOffers(const Waiter& waiter, ZoneState& zone) {
+  turns_.clear();
   uint32_t missing = waiter.nodes;
   Instant at = waiter.not_before;
   for (auto it = zone.offers.begin();; ++it) {
@@ -281,8 +307,9 @@ Instant Sweep::FindInOffers(const Waiter& waiter, ZoneState& zone) {
       return Instant::Never();
     }
     at = std::max(at, GoneAt(it->keeper, it->at));
+    NoteTurn(waiter, *it);
     if (it->nodes >= missing) {
-      return at;
+      return PatientFrom(waiter, at);
     }
     missing -= it->nodes;
   }
@@ -368,11 +395,14 @@ Sweep::Found Sweep::FindInTwoZones(const Waiter& waiter) {
     auto in_a = Admit(waiter, zones_[largest], a.begin());
     auto in_b = Admit(waiter, zones_[i], b.begin());
     Instant at = std::max(from, waiter.not_before);
+    turns_.clear();
     for (uint32_t missing = waiter.nodes; in_a != a.end() || in_b != b.end();) {
       const bool first = in_b == b.end() || (in_a != a.end() && in_a->at <= in_b->at);
       const Offer& offer = first ? *in_a : *in_b;
       at = std::max(at, GoneAt(offer.keeper, offer.at));
+      NoteTurn(waiter, offer);
       if (offer.nodes >= missing) {
+        at = PatientFrom(waiter, at);
         best = at < best.at ? Found{at, Found::In::kTwoZones, largest, i} : best;
         break;
       }

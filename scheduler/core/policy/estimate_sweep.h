@@ -112,7 +112,11 @@ class Sweep {
   [[nodiscard]] int64_t UseAt(uint32_t owner, Instant at) const;
   [[nodiscard]] bool MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const;
   [[nodiscard]] Instant ImpatientAt(const Waiter& waiter, const Keeper& keeper) const;
-  [[nodiscard]] bool MayTakeTurn(const Waiter& waiter, const Keeper& keeper, Instant at) const;
+  // While the holder runs. The same rule as when the time comes, with uses as they will be then.
+  [[nodiscard]] Right RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) const;
+  [[nodiscard]] bool MayTake(const Waiter& waiter, const Keeper& keeper, Instant at) const {
+    return RightTo(waiter, keeper, at) != Right::kNone;
+  }
   [[nodiscard]] Instant NextMoment(int32_t priority, const Keeper& keeper, Instant after) const;
   // When, after it was refused at `after`, its owner's use will have fallen far enough and the
   // keeper's have risen; Never = not before the end, or too often searched for in this sweep.
@@ -138,6 +142,11 @@ class Sweep {
                                                      Instant before = Instant::Never());
   [[nodiscard]] Instant FindInRooms(const Waiter& waiter, ZoneState& zone, Instant before);
   [[nodiscard]] Found FindInTwoZones(const Waiter& waiter);
+  // A gang is going to have an offer that it may have: notes who leaves for its turn.
+  void NoteTurn(const Waiter& waiter, const Offer& offer);
+  // When it may have all that it was going to have at `at`: it waits longer before several leave
+  // for its turn, or until some of them have ended.
+  [[nodiscard]] Instant PatientFrom(const Waiter& waiter, Instant at);
   [[nodiscard]] Instant MayCrossFrom() const;
   void Start(const Waiter& waiter, const Found& found, EstimateBasis& basis);
   void TakeOffers(
@@ -165,6 +174,7 @@ class Sweep {
   std::multiset<Instant> crossing_;  // ends of jobs across zones
   std::vector<std::pair<ZoneState*, Offer>> moved_;  // for the job at hand alone
   std::vector<OpenGap> open_;                        // of the last OpenGaps
+  std::vector<Instant> turns_;  // ends of those who would leave for the turn of the gang at hand
   uint32_t next_number_ = 0;
   // What a job found was not there when it took it: an error in here. No decision rests on
   // estimates, so there are none then, rather than no scheduler. Tests see to it that this does not

@@ -147,6 +147,22 @@ TEST_CASE("another owner's job gives way after its slice, one's own at its end")
   CHECK(EstimateOf(world, other).likely >= world.now + Duration::Minutes(15));
 }
 
+TEST_CASE("at the latest a gang waits once for each job that would leave for its turn") {
+  World world(Cluster().Leaf(6));
+  for (int i = 0; i < 6; ++i) {
+    world.Submit(AJob().MaxRuntime(kHour * 100), "bob");
+  }
+  world.Pass(kHour * 20);
+  const JobId gang = world.Submit(AJob().Nodes(6), "eve");
+  const Instant patient = world.now + world.policy.patience * 6;
+  CHECK(EstimateOf(world, gang).likely < patient);
+  CHECK(EstimateOf(world, gang).latest >= patient);
+  world.Pass(world.policy.patience * 6 - Duration::Seconds(1));
+  CHECK(world.Is(gang) == JobState::kQueued);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.Is(gang) == JobState::kRunning);
+}
+
 TEST_CASE("who has its nodes kept waits for its victims") {
   World world(Cluster().Leaf(1));
   world.agents.saves = false;
