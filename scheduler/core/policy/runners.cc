@@ -68,7 +68,10 @@ Duration CostOfSuspension(const Job& job, const Policy& policy) {
 }
 
 Duration SliceOf(const Job& job, const Policy& policy) {
-  return std::max(policy.minimum_run, CostOfSuspension(job, policy) * policy.preemption_tax);
+  constexpr Duration kMost = Duration::Minutes(60 * 24 * 365);  // the product stays within range
+  const Duration cost = CostOfSuspension(job, policy);
+  const bool fits = cost.nanos() <= kMost.nanos() / std::max<int64_t>(1, policy.preemption_tax);
+  return std::max(policy.minimum_run, fits ? cost * policy.preemption_tax : kMost);
 }
 
 Duration EarnedBy(Duration waited, const Policy& policy) {

@@ -48,6 +48,16 @@ VictimPlan Choose(const World& world, const PlacementRequest& request) {
   return ChooseVictims(world.state, capacity, {waiting, request}, capacity.idle(), runners, rules);
 }
 
+// It was suspended before, and that took a second more than is assumed.
+void CostMore(World& world, JobId job) {
+  Attempt left;
+  left.end_cause = StopCause::kPreempted;
+  left.notice_at = world.now;
+  left.released_at = left.notice_at + world.policy.assumed_cost + Duration::Seconds(1);
+  std::vector<Attempt>& attempts = world.state.jobs.at(job).attempts;
+  attempts.insert(attempts.begin(), left);
+}
+
 std::vector<VictimCandidate> RunningJobs(const World& world) {
   std::vector<VictimCandidate> candidates;
   for (const JobId id : world.state.live) {
@@ -113,6 +123,32 @@ TEST_CASE("a victim that does not help is spared") {
   CHECK(plan.victims == std::vector<JobId>{gang});
   CHECK(plan.nodes.size() == 3);
   CHECK(world.Is(elsewhere) == JobState::kRunning);
+}
+
+TEST_CASE("of two choices the cheaper one leaves: least for a GPU, or least in all") {
+  World few(Cluster().Leaf(8));
+  for (int i = 0; i < 4; ++i) {
+    (void)few.Submit(AJob().Priority(0));
+  }
+  const JobId gang = few.Submit(AJob().Nodes(4).Priority(0));
+  CHECK(Choose(few, Wants(4)).victims == std::vector<JobId>{gang});
+  World one(Cluster().Leaf(5));
+  (void)one.Submit(AJob().Nodes(4).Priority(0));
+  const JobId dearer = one.Submit(AJob().Priority(0));
+  CostMore(one, dearer);
+  CHECK(Choose(one, Wants(1)).victims == std::vector<JobId>{dearer});
+}
+
+TEST_CASE("who is over its quota leaves first, however dear") {
+  World world(Cluster().Leaf(2));
+  (void)world.Submit(AJob().Priority(0), "bob");
+  const JobId over = world.Submit(AJob().Priority(0), "eve");
+  CostMore(world, over);
+  QuotaRow row;
+  row.subject = QuotaRow::Subject::kUser;
+  row.name = "eve";
+  world.policy.quotas = {row};
+  CHECK(Choose(world, Wants(1)).victims == std::vector<JobId>{over});
 }
 
 TEST_CASE("against all subsets: found when any set suffices, none too many, none too high") {
