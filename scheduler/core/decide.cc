@@ -13,6 +13,7 @@
 #include "scheduler/core/policy/evidence.h"
 #include "scheduler/core/policy/order.h"
 #include "scheduler/core/policy/quota.h"
+#include "scheduler/core/policy/refusals.h"
 #include "scheduler/core/policy/replacement.h"
 #include "scheduler/core/policy/runners.h"
 #include "scheduler/core/policy/victims.h"
@@ -38,23 +39,6 @@ JobId BeneficiaryOf(const Job& job) {
   return saving != nullptr ? saving->beneficiary : JobId();
 }
 
-// What could not be had: a job that wants as much of the same, and goes no further before, cannot
-// have it either. So the search for victims is not made for each of thousands of waiting jobs.
-struct Refusal {
-  std::string zone;
-  uint32_t nodes = 0;
-  uint32_t gpus_per_node = 0;
-  std::optional<Part> part;
-  Instant since;  // who waits longer may have more
-  int64_t use = 0;
-  Standing standing = Standing::kNoRow;
-  bool patient = false;  // it did not ask others of its class yet
-  bool dear = false;     // it has not waited long enough for as many as would have to leave
-  std::string_view user;
-  std::string_view safest_user;  // Evidence::SafestUser
-  std::vector<Reason> reasons;
-};
-
 // What a job was told, for others of its class and shape: those of its owner, and where there are
 // no quotas those of owners who used as much.
 struct Answer {
@@ -63,15 +47,9 @@ struct Answer {
   Instant since;
   int64_t use = 0;
   bool patient = false;
-  std::string_view user;
-  std::string_view safest_user;  // Evidence::SafestUser
+  Told told;
   ReasonList reasons;
 };
-
-// What one user was told of who is safe holds for another, unless it is one of them.
-bool HoldsFor(std::string_view other, std::string_view user, std::string_view safest_user) {
-  return other == user || (safest_user != other && safest_user != user);
-}
 
 // One pass over the waiting jobs. Keeps its own picture of what is taken, so that the proposals
 // of one pass never contradict each other.
@@ -112,7 +90,7 @@ class Planner {
 
  private:
   void PlanClass(int32_t priority, const std::vector<OwnerJobs>& owners) {
-    refusals_.clear();
+    refusals_.Clear();
     ahead_.clear();
     const AfterFault after_fault(state_, owners);
     WaitingOrder first(after_fault.owners(), shares_);
@@ -134,9 +112,8 @@ class Planner {
       const bool patient = IsPatient(next->since);
       if (next->plain && answer.turn == turn_ && answer.patient == patient &&
           next->since >= answer.since &&
-          (same_owner ||
-           (policy_.quotas.empty() && use >= answer.use &&
-            HoldsFor(*owners[order.owner()].user, answer.user, answer.safest_user)))) {
+          (same_owner || (policy_.quotas.empty() && use >= answer.use &&
+                          HoldsFor(*owners[order.owner()].user, answer.told)))) {
         WakeAfterPatience(next->since);
         decision_.explanations.push_back({next->id, answer.reasons});
         continue;
@@ -151,8 +128,7 @@ class Planner {
                   next->since,
                   use,
                   patient,
-                  *owners[order.owner()].user,
-                  safest_user_,
+                  told_,
                   decision_.explanations.back().reasons};
       }
     }
@@ -312,7 +288,7 @@ class Planner {
 
   // True when nodes were found, now or with victims.
   bool Plan(const Job& job) {
-    safest_user_ = {};
+    told_ = Told{job.user, {}, false};
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
       decision_.wake_at = std::min(decision_.wake_at, queued.not_before);
@@ -337,25 +313,16 @@ class Planner {
       return true;
     }
     WakeAfterPatience(job.state_since);
-    if (const Refusal* refusal = FindRefusal(job, part, standing, kToldTheSame)) {
-      safest_user_ = refusal->safest_user;
-      ExplainWaiting(job, refusal->reasons);
+    // Else its own reasons, but no search for victims where one for less was in vain.
+    const auto [in_vain, same] = FindRefusal(job, part, standing);
+    if (same != nullptr) {
+      told_ = same->told;
+      ExplainWaiting(job, same->reasons);
       return false;
     }
-    // Its own reasons then, but no search for victims where one for less was in vain.
-    const bool in_vain = FindRefusal(job, part, standing, kRefusedToo) != nullptr;
     const PlacementRequest request = RequestOf(job);
-    Refusal refusal{.zone = job.spec.zone,
-                    .nodes = job.spec.nodes,
-                    .gpus_per_node = job.spec.gpus_per_node,
-                    .part = part,
-                    .since = job.state_since,
-                    .use = shares_.UseOf(job),
-                    .standing = standing,
-                    .patient = IsPatient(job.state_since),
-                    .user = job.user,
-                    .safest_user = {},
-                    .reasons = {}};
+    Refusal refusal;
+    refusal.wish = WishOf(job, part, standing);
     if (part ? StartPart(job, request) : StartWhole(job, request, standing, refusal.reasons)) {
       return true;
     }
@@ -371,12 +338,14 @@ class Planner {
     }
     const Contender contender = ContenderOf(job, standing);
     evidence_.AddGroup(contender, runners(), refusal.reasons);
-    refusal.safest_user = safest_user_ = evidence_.SafestUser(contender, runners());
+    told_.safest_user = evidence_.SafestUser(contender, runners());
+    told_.spares_own = SparesOwn(contender, runners());
+    refusal.told = told_;
     ExplainWaiting(job, refusal.reasons);
     ahead_[job.spec.group].push_back(job.id);
     ++turn_;
     if (job.failure_restarts == 0) {
-      refusals_[job.spec.group].push_back(std::move(refusal));
+      refusals_.Add(job.spec.group, std::move(refusal));
     }
     return false;
   }
@@ -387,41 +356,31 @@ class Planner {
       DropClaim(job.id);  // its quota ended while its victims left
     }
     std::vector<Reason> reasons = quotas_.ReasonsFor(job);
-    if (const Refusal* refusal = FindRefusal(job, part, Standing::kOverLimit, kToldTheSame)) {
-      reasons.insert(reasons.end(), refusal->reasons.begin(), refusal->reasons.end());
+    if (const Refusal* same = FindRefusal(job, part, Standing::kOverLimit).same) {
+      reasons.insert(reasons.end(), same->reasons.begin(), same->reasons.end());
     }
     Explain(job, std::move(reasons));
   }
 
-  enum Use {
-    kRefusedToo,
-    kToldTheSame
-  };
+  [[nodiscard]] Wish WishOf(const Job& job,
+                            const std::optional<Part>& part,
+                            Standing standing) const {
+    return {.zone = job.spec.zone,
+            .nodes = job.spec.nodes,
+            .gpus_per_node = job.spec.gpus_per_node,
+            .part = part,
+            .since = job.state_since,
+            .use = shares_.UseOf(job),
+            .standing = standing,
+            .patient = IsPatient(job.state_since)};
+  }
 
-  // kToldTheSame: one whose reasons, with their numbers and ways out, are this job's, too.
-  [[nodiscard]] const Refusal* FindRefusal(const Job& job,
-                                           const std::optional<Part>& part,
-                                           Standing standing,
-                                           Use wanted) const {
-    const auto it = refusals_.find(job.spec.group);
-    if (it == refusals_.end() || claims_.contains(job.id)) {
-      return nullptr;
-    }
-    const int64_t use = shares_.UseOf(job);
-    const bool patient = IsPatient(job.state_since);
-    const auto found = std::ranges::find_if(it->second, [&](const Refusal& refusal) {
-      return refusal.zone == job.spec.zone && refusal.part.has_value() == part.has_value() &&
-             (part ? Covers(*part, *refusal.part) : job.spec.nodes >= refusal.nodes) &&
-             use >= refusal.use && (patient || !refusal.patient) &&
-             // For a larger one fewer might have to leave: one gang instead of several jobs.
-             (!refusal.dear || (job.spec.nodes == refusal.nodes && part == refusal.part)) &&
-             job.state_since >= refusal.since && job.spec.gpus_per_node >= refusal.gpus_per_node &&
-             (standing == Standing::kOverLimit || standing == refusal.standing) &&
-             (wanted == kRefusedToo || (job.spec.nodes == refusal.nodes && part == refusal.part &&
-                                        job.spec.gpus_per_node == refusal.gpus_per_node &&
-                                        HoldsFor(job.user, refusal.user, refusal.safest_user)));
-    });
-    return found == it->second.end() ? nullptr : &*found;
+  [[nodiscard]] Refusals::Known FindRefusal(const Job& job,
+                                            const std::optional<Part>& part,
+                                            Standing standing) const {
+    return claims_.contains(job.id)
+               ? Refusals::Known()
+               : refusals_.Find(job.spec.group, WishOf(job, part, standing), job.user);
   }
 
   bool StartPart(const Job& job, const PlacementRequest& request) {
@@ -755,13 +714,13 @@ class Planner {
   std::optional<Runners> runners_;
   Evidence evidence_;
   Decision decision_;
-  uint64_t turn_ = 1;             // counts what this pass has done to the answer of a waiting job
-  std::string_view safest_user_;  // of whom the last job was told
-  std::map<JobId, tide::Claim> claims_;                   // as this pass leaves them
-  std::map<NodeId, JobId> made_claims_;                   // by this pass
-  std::set<JobId> asked_;                                 // to leave, by this pass
-  std::map<std::string, std::vector<Refusal>> refusals_;  // by group, of the class at hand
-  std::map<std::string, std::vector<JobId>> ahead_;       // the same: who waits
+  uint64_t turn_ = 1;  // counts what this pass has done to the answer of a waiting job
+  Told told_;          // of the last job
+  std::map<JobId, tide::Claim> claims_;              // as this pass leaves them
+  std::map<NodeId, JobId> made_claims_;              // by this pass
+  std::set<JobId> asked_;                            // to leave, by this pass
+  Refusals refusals_;                                // of the class at hand
+  std::map<std::string, std::vector<JobId>> ahead_;  // by group, the same: who waits
   std::map<NodeId, std::set<uint32_t>> ports_;
   size_t started_across_ = 0;  // two zones, by this pass
 };

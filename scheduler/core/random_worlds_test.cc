@@ -229,8 +229,7 @@ class RandomWorld : public World {
                           beneficiary.state_since + policy.overtaken_wait <= now;
       const bool overtook =
           attempt.opportunistic && attempt.placed_at + policy.minimum_run <= now && waited;
-      const bool others = std::tie(victim.user, victim.spec.project) !=
-                          std::tie(beneficiary.user, beneficiary.spec.project);
+      const bool others = victim.user != beneficiary.user;
       const bool patient = beneficiary.state_since + policy.patience > now;
       const bool had_its_time = attempt.running_at.is_set() && others &&
                                 attempt.running_at + policy.minimum_run <= now &&

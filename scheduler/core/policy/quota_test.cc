@@ -240,6 +240,18 @@ TEST_CASE("who wants its quota back is told when the borrower has had its minimu
   }
 }
 
+TEST_CASE("nobody takes his own back, and stands in the way of nobody who would") {
+  QuotaWorld world(Cluster().Leaf(1),
+                   {ARow("llm", 0).Limit(kUnbounded), ARow("vision", 2).Limit(kUnbounded)});
+  world.policy.share_margin = 1'000'000;  // shares alone take nothing
+  (void)world.Submit(AJob().Project("llm"), "bob");
+  const JobId own = world.Submit(AJob().Project("vision"), "bob");
+  const JobId other = world.Submit(AJob().Project("vision"), "eve");
+  world.Pass(world.policy.minimum_run);
+  CHECK(world.Is(own) == JobState::kQueued);
+  CHECK(world.Runs(other));
+}
+
 TEST_CASE("only who is within its quota takes borrowed nodes back, and only in its class") {
   struct Case {
     const char* project;

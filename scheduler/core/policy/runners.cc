@@ -99,7 +99,7 @@ Right RightTo(const Contender& waiting, const Runner& runner, const Policy& poli
     return Right::kOvertaken;
   }
   if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now) {
-    return SameOwner(*waiting.job, running) ? Right::kNone : Right::kQuota;
+    return running.user == waiting.job->user ? Right::kNone : Right::kQuota;
   }
   // What is guaranteed is not lent out again.
   const bool guaranteed =
@@ -110,7 +110,7 @@ Right RightTo(const Contender& waiting, const Runner& runner, const Policy& poli
   }
   const int64_t gpus = std::min(ChargedGpus(waiting.job->spec), ChargedGpus(running.spec));
   const bool turn = IsFarBelow(waiting.use, runner.use, runner.weight, gpus, policy);
-  return turn && !SameOwner(*waiting.job, running) ? Right::kTurn : Right::kNone;
+  return turn && running.user != waiting.job->user ? Right::kTurn : Right::kNone;
 }
 
 Runners::Runners(const ClusterState& state,

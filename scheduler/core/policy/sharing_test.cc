@@ -231,6 +231,20 @@ TEST_CASE("a job for small nodes starts beside one that waits for large ones") {
   CHECK(world.Is(small) == JobState::kRunning);
 }
 
+TEST_CASE("nobody takes turns with himself, not from another project either") {
+  World world(Cluster().Leaf(1));
+  const JobId running = world.Submit(AJob().Project("llm"), "bob");
+  world.Pass(kLong);
+  const JobId own = world.Submit(AJob().Project("vision"), "bob");
+  world.Pass(world.policy.patience + kJust);
+  CHECK(world.Is(running) == JobState::kRunning);
+  // Another user, who has used no less, is not refused because he was.
+  const JobId other = world.Submit(AJob().Project("vision"), "eve");
+  world.Pass(world.policy.patience + kJust);
+  CHECK(world.Is(other) == JobState::kRunning);
+  CHECK(world.Is(own) == JobState::kQueued);
+}
+
 TEST_CASE("the scheduler wakes when patience is over") {
   World world(Cluster().Leaf(1));
   (void)world.Submit(AJob(), "bob");

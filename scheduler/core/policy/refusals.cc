@@ -1,0 +1,69 @@
+#include "scheduler/core/policy/refusals.h"
+
+#include <algorithm>
+
+namespace tide {
+namespace {
+
+bool MayHaveMore(const Wish& wish, const Wish& refused) {
+  return wish.use < refused.use || wish.since < refused.since ||
+         (!wish.patient && refused.patient) ||
+         (wish.standing != Standing::kOverLimit && wish.standing != refused.standing);
+}
+
+bool WantsLess(const Wish& wish, const Wish& refused) {
+  if (wish.part.has_value() != refused.part.has_value()) {
+    return true;  // something else
+  }
+  return wish.gpus_per_node < refused.gpus_per_node ||
+         (wish.part ? !Covers(*wish.part, *refused.part) : wish.nodes < refused.nodes);
+}
+
+bool IsSameSize(const Wish& wish, const Wish& refused) {
+  return wish.nodes == refused.nodes && wish.gpus_per_node == refused.gpus_per_node &&
+         wish.part == refused.part;
+}
+
+}  // namespace
+
+bool HoldsFor(std::string_view other, const Told& told) {
+  return other == told.user ||
+         (!told.spares_own && told.safest_user != other && told.safest_user != told.user);
+}
+
+bool SparesOwn(const Contender& waiting, const Runners& runners) {
+  return std::ranges::any_of(runners.all(), [&](const Runner& runner) {
+    return runner.priority == waiting.priority && runner.job->user == waiting.job->user &&
+           (runner.standing <= Standing::kBorrows ||
+            runner.job->spec.project != waiting.job->spec.project);
+  });
+}
+
+Refusals::Known Refusals::Find(const std::string& group,
+                               const Wish& wish,
+                               std::string_view user) const {
+  Known known;
+  const auto it = by_group_.find(group);
+  if (it == by_group_.end()) {
+    return known;
+  }
+  for (const Refusal& refusal : it->second) {
+    const Wish& refused = refusal.wish;
+    if (MayHaveMore(wish, refused) || WantsLess(wish, refused) || wish.zone != refused.zone ||
+        (refusal.told.spares_own && refusal.told.user != user)) {
+      continue;
+    }
+    const bool same_size = IsSameSize(wish, refused);
+    if (refusal.dear && !same_size) {
+      continue;  // for a larger one fewer might have to leave: one gang instead of several jobs
+    }
+    known.in_vain = true;
+    if (same_size && HoldsFor(user, refusal.told)) {
+      known.same = &refusal;
+      break;
+    }
+  }
+  return known;
+}
+
+}  // namespace tide

@@ -1,0 +1,71 @@
+#pragma once
+// What one pass has refused already in the class at hand, so that the search for victims is not
+// made for each of thousands of waiting jobs, and jobs of one size are told the same.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/core/model/explanation.h"
+#include "scheduler/core/model/state.h"
+#include "scheduler/core/policy/runners.h"
+
+namespace tide {
+
+// Whom a refusal was told.
+struct Told {
+  std::string_view user;
+  std::string_view safest_user;  // Evidence::SafestUser
+  // Others may have nodes of its user's jobs that it may not have: nobody takes from himself.
+  bool spares_own = false;
+};
+
+// What one user was told of who is safe holds for another, unless it is one of them.
+[[nodiscard]] bool HoldsFor(std::string_view other, const Told& told);
+
+// Does it run something of its user's that others of its class may be given? In its own project
+// all have used as much: there only what is borrowed is.
+//   Cost: O(live).
+[[nodiscard]] bool SparesOwn(const Contender& waiting, const Runners& runners);
+
+// What decides which nodes a waiting job may have, and how many it needs.
+struct Wish {
+  std::string zone;
+  uint32_t nodes = 0;
+  uint32_t gpus_per_node = 0;
+  std::optional<Part> part;  // nothing: whole nodes
+  Instant since;             // who waits longer may have more
+  int64_t use = 0;
+  Standing standing = Standing::kNoRow;
+  bool patient = false;  // it does not ask others of its class yet
+};
+
+struct Refusal {
+  Wish wish;
+  bool dear = false;  // it has not waited long enough for as many as would have to leave
+  Told told;
+  std::vector<Reason> reasons;
+};
+
+class Refusals {
+ public:
+  struct Known {
+    bool in_vain = false;           // a search for victims finds none for it either
+    const Refusal* same = nullptr;  // its reasons, with numbers and ways out, are the job's, too
+  };
+
+  void Clear() { by_group_.clear(); }
+  void Add(const std::string& group, Refusal refusal) {
+    by_group_[group].push_back(std::move(refusal));
+  }
+  // Who wants as much of the same and goes no further before was refused, too.
+  //   Cost: O(refusals of the group).
+  [[nodiscard]] Known Find(const std::string& group, const Wish& wish, std::string_view user) const;
+
+ private:
+  std::map<std::string, std::vector<Refusal>> by_group_;
+};
+
+}  // namespace tide
