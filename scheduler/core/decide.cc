@@ -344,7 +344,7 @@ class Planner {
     ExplainWaiting(job, refusal.reasons);
     ahead_[job.spec.group].push_back(job.id);
     ++turn_;
-    if (job.failure_restarts == 0) {
+    if (!IsRetry(job)) {
       refusals_.Add(job.spec.group, std::move(refusal));
     }
     return false;
@@ -530,7 +530,7 @@ class Planner {
         [&](const Runner& runner) { return LeavesFor(job, *runner.job); },
         [&](const Runner& runner) {
           // A job that keeps failing does not stop others on each retry.
-          return job.failure_restarts == 0 && !asked_.contains(runner.job->id) &&
+          return !IsRetry(job) && !asked_.contains(runner.job->id) &&
                  runner.job->spec.group == job.spec.group && runners().MayTake(contender, runner);
         }};
     VictimPlan plan = part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)

@@ -70,6 +70,11 @@ const Allocation* AllocationOf(const Job& job) {
       job.phase);
 }
 
+bool IsRetry(const Job& job) {
+  const auto* queued = std::get_if<Queued>(&job.phase);
+  return queued != nullptr && queued->next_start == StartReason::kRetry;
+}
+
 bool AwaitsEvidence(const Job& job) {
   const auto* stopping = std::get_if<Stopping>(&job.phase);
   const bool has_hardware = job.spec.gpus_per_node > 0 || job.spec.nodes > 1;  // GPUs or links

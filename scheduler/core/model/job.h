@@ -187,6 +187,9 @@ inline constexpr size_t kAvoidMax = 16;
 // The allocation while there is one, else nullptr.
 [[nodiscard]] const Allocation* AllocationOf(const Job& job);
 
+// It waits because it failed, and for nothing else since.
+[[nodiscard]] bool IsRetry(const Job& job);
+
 // Every task of it is gone, and it failed in a way that broken hardware could explain. Its verdict
 // waits for a moment: the kernel's line and the exit of a rank travel on different paths.
 [[nodiscard]] bool AwaitsEvidence(const Job& job);

@@ -253,7 +253,7 @@ Waiter Scene::MakeWaiter(const Job& job, uint32_t owner, int32_t priority) {
   waiter.run = run_times_.Of(job, owners_[waiter.owner].runs, job.run_time);
   waiter.gpus = ChargedGpus(job.spec);
   waiter.slice = SliceOf(job, policy_);
-  waiter.fails = job.failure_restarts > 0;
+  waiter.fails = IsRetry(job);
   waiter.may_cross = job.spec.zone == "cross-ok" && job.spec.nodes > 1;
   ChooseZones(waiter);
   if (waiter.none == NoEstimate::kNone) {

@@ -245,6 +245,20 @@ TEST_CASE("nobody takes turns with himself, not from another project either") {
   CHECK(world.Is(own) == JobState::kQueued);
 }
 
+TEST_CASE("a job that failed once takes turns again after it has run") {
+  World world(Cluster().Leaf(1));
+  const JobId job = world.Submit(AJob().RetryFailure(2), "eve");
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  world.Pass(Duration::Minutes(1));
+  REQUIRE(world.At(job).attempts.size() == 2);
+  world.Hold(job);
+  const JobId other = world.Submit(AJob().Priority(0), "bob");
+  REQUIRE(world.Is(other) == JobState::kRunning);
+  world.Release(job);
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.Is(other) == JobState::kQueued);
+}
+
 TEST_CASE("the scheduler wakes when patience is over") {
   World world(Cluster().Leaf(1));
   (void)world.Submit(AJob(), "bob");
