@@ -239,6 +239,18 @@ TEST_CASE("a failing job does not preempt on its retries, but takes what leaves 
   CHECK(world.ClaimOf(high)->victims.empty());
 }
 
+TEST_CASE("a retry that takes no nodes keeps nobody of its like from taking them") {
+  World world(Cluster().Leaf(1));
+  const JobId retry = world.Submit(AJob().Priority(30).RetryFailure(3, Duration::Seconds(5)));
+  const JobId low = world.Submit(AJob().Priority(0));
+  world.Exit(retry, 0, ExitReason::kFailed, 1);
+  world.Pass(Duration::Seconds(5));
+  REQUIRE(world.Is(low) == JobState::kRunning);
+  const JobId other = world.Submit(AJob().Priority(30));
+  CHECK(world.Is(other) == JobState::kRunning);
+  CHECK(world.Is(retry) == JobState::kQueued);
+}
+
 TEST_CASE("no job preempts its own or a higher class") {
   for (const int32_t running : {10, 20, 50}) {
     World world(Cluster().Leaf(1));

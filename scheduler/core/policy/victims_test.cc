@@ -48,6 +48,24 @@ VictimPlan Choose(const World& world, const PlacementRequest& request) {
   return ChooseVictims(world.state, capacity, {waiting, request}, capacity.idle(), runners, rules);
 }
 
+// A part of a node, for a job of a class above all others; `leaver` leaves anyway.
+std::vector<JobId> ChoosePart(const World& world, uint32_t gpus, JobId leaver = JobId()) {
+  Job waiting;
+  waiting.id = JobId(999);
+  waiting.spec = AJob().Gpus(gpus).Priority(50).Spec();
+  const Shares shares(world.state, world.policy, world.now);
+  const Capacity capacity(world.state, world.state.fabric);
+  const Quotas quotas(world.state, world.state.fabric, world.policy, world.now);
+  const Runners runners(world.state, world.policy, shares, quotas, world.now);
+  const TakeRules rules{[](NodeId) { return true; },
+                        [&](const Runner& runner) { return runner.job->id == leaver; },
+                        [](const Runner&) { return true; }};
+  const VictimPlan plan =
+      ChoosePartVictims(world.state, capacity, {waiting, Wants(1)}, runners, rules);
+  REQUIRE(plan.nodes.size() == 1);
+  return plan.victims;
+}
+
 // It was suspended before, and that took a second more than is assumed.
 void CostMore(World& world, JobId job) {
   Attempt left;
@@ -137,6 +155,27 @@ TEST_CASE("of two choices the cheaper one leaves: least for a GPU, or least in a
   const JobId dearer = one.Submit(AJob().Priority(0));
   CostMore(one, dearer);
   CHECK(Choose(one, Wants(1)).victims == std::vector<JobId>{dearer});
+}
+
+TEST_CASE("for a part: who leaves anyway, then the lowest class, then one rather than many") {
+  World two(Cluster().Leaf(1));
+  const JobId leaver = two.Submit(AJob().Gpus(4).Priority(0));
+  const JobId stays = two.Submit(AJob().Gpus(4).Priority(0));
+  CHECK(ChoosePart(two, 4) == std::vector<JobId>{stays});  // started last
+  CHECK(ChoosePart(two, 4, leaver).empty());
+  World classes(Cluster().Leaf(2));
+  (void)classes.Submit(AJob().Gpus(7));
+  const JobId low = classes.Submit(AJob().Gpus(4).Priority(0));
+  (void)classes.Submit(AJob().Gpus(4).Priority(30));
+  (void)classes.Submit(AJob().Gpus(1).Priority(0));  // the cheapest, but beside one of normal
+  CHECK(ChoosePart(classes, 4) == std::vector<JobId>{low});
+  World many(Cluster().Leaf(2));
+  const JobId large = many.Submit(AJob().Gpus(8).Priority(0));
+  for (int i = 0; i < 4; ++i) {
+    (void)many.Submit(AJob().Gpus(2).Priority(0));
+  }
+  CostMore(many, large);
+  CHECK(ChoosePart(many, 8) == std::vector<JobId>{large});
 }
 
 TEST_CASE("who is over its quota leaves first, however dear") {
