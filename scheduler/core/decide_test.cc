@@ -68,6 +68,16 @@ TEST_CASE("a lower class may use what is left over") {
   CHECK(world.Is(filler) == JobState::kQueued);
 }
 
+TEST_CASE("what a pass gives to one owner counts before the next is looked at") {
+  World world(Cluster().Leaf(2));
+  std::vector<EventBody> bodies;
+  for (const uint64_t id : {1U, 2U, 3U, 4U}) {
+    bodies.emplace_back(JobSubmitted{JobId(id), AJob().Spec(), id < 3 ? "ada" : "bob", ""});
+  }
+  world.Turn(bodies);
+  CHECK(world.state.live == std::set<JobId>{JobId(1), JobId(3)});
+}
+
 TEST_CASE("groups do not wait for each other") {
   World world(Cluster().Leaf(1).Group("cpu").Leaf(1));
   (void)world.Submit(AJob());

@@ -252,6 +252,18 @@ TEST_CASE("nobody takes his own back, and stands in the way of nobody who would"
   CHECK(world.Runs(other));
 }
 
+TEST_CASE("who is within its quota is not refused with one who would borrow") {
+  QuotaWorld world(Cluster().Leaf(1),
+                   {ARow("art", 0).Limit(kUnbounded), ARow("vision", 2).Limit(kUnbounded)});
+  world.policy.quotas.push_back(ARow("llm", 0).Limit(kUnbounded).row);
+  (void)world.Submit(AJob().Project("llm"), "dan");
+  const JobId borrower = world.Submit(AJob().Project("art"), "bob");  // is looked at first
+  const JobId within = world.Submit(AJob().Project("vision"), "eve");
+  world.Pass(world.policy.minimum_run);
+  CHECK(world.Is(borrower) == JobState::kQueued);
+  CHECK(world.Runs(within));
+}
+
 TEST_CASE("only who is within its quota takes borrowed nodes back, and only in its class") {
   struct Case {
     const char* project;
