@@ -1,6 +1,6 @@
 #pragma once
 // The model as JSON text and back, exactly: Decode(Encode(x)) == x for every value, whatever bytes
-// its strings hold. Keys come sorted, so equal values give equal text.
+// its strings hold. Keys come in the order of the fields: equal values give equal text.
 // Decoding ignores unknown keys and leaves missing ones at their default: rows of older and newer
 // versions load. It never throws.   Errors: kCorrupt, naming the key.
 

@@ -71,7 +71,7 @@ INCLUDE_BANS = (
 )
 
 HEAVY_HEADERS = re.compile(
-    r"^(grpc(?:pp)?/|httplib\.h$|nlohmann/(?!json_fwd)|spdlog/|libpq-fe\.h$|sqlite3\.h$|yaml-cpp/"
+    r"^(grpc(?:pp)?/|httplib\.h$|nlohmann/(?!json_fwd)|spdlog/|libpq-fe\.h$|sqlite3\.h$|simdjson\.h$|yaml-cpp/"
     r"|tide/v1/\w+\.grpc\.pb\.h$)")
 
 # Folder of the including file → what it may see of the project; the first match counts.
