@@ -124,7 +124,9 @@ void WaitForSignal() {
 }
 
 // Runs until a signal. The order of ends matters: link and server call into the loop.
-int Serve(AgentConfig config, const rpc::ClusterToken& token) {
+int Serve(AgentConfig config,
+          const std::vector<std::string>& schedulers,
+          const rpc::ClusterToken& token) {
   auto runtime = SupervisedRuntime::Open(config.state_dir);
   if (!runtime) {
     return Complain(runtime.error().message, kExitFailed);
@@ -159,7 +161,7 @@ int Serve(AgentConfig config, const rpc::ClusterToken& token) {
                         ": in use, or not allowed; choose another with --listen",
                     kExitUnreachable);
   }
-  Link link(config.scheduler,
+  Link link(schedulers,
             token,
             {[&loop](uint64_t stream) { loop.Post([&loop, stream] { loop.OnStream(stream); }); },
              [&loop](uint64_t stream, tide::v1::SchedulerMessage message) {
@@ -188,7 +190,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--clean",
                  options.clean,
                  "end every task that the agent of this state folder left running, and exit");
-  app.add_option("--scheduler", config.scheduler, "unix:/path or host:port");
+  app.add_option("--scheduler", config.scheduler, "unix:/path or host:port; several as a,b");
   app.add_option("--name", config.name, "this node's name");
   app.add_option("--state", config.state_dir, "folder for journal and logs");
   app.add_option("--listen", config.listen, "unix:/path or host:port, for peers and the API");
@@ -263,7 +265,11 @@ int Main(int argc, char** argv) {
   if (const Status resolved = Resolve(options); !resolved) {
     return Complain(resolved.error().message, kExitUsage);
   }
-  return Serve(options.config, token);
+  const auto schedulers = rpc::SplitAddresses(options.config.scheduler);
+  if (!schedulers) {
+    return Complain("--scheduler " + schedulers.error().message, kExitUsage);
+  }
+  return Serve(options.config, *schedulers, token);
 }
 
 }  // namespace

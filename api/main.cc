@@ -45,7 +45,9 @@ int Complain(int exit_code, const std::string& message) {
 
 void Describe(CLI::App& app, Options& options) {
   app.set_version_flag("--version", TIDE_VERSION);
-  app.add_option("--scheduler", options.scheduler, "gRPC address, as unix:/run/tide/scheduler.sock")
+  app.add_option("--scheduler",
+                 options.scheduler,
+                 "gRPC address, as unix:/run/tide/scheduler.sock; several as a,b")
       ->required();
   app.add_option("--listen", options.listen, "HOST:PORT to serve on; port 0 = any")
       ->capture_default_str();
@@ -96,6 +98,11 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   if (!tokens || !secret) {
     return Complain(kBadFile, !tokens ? tokens.error().message : secret.error().message);
   }
+  auto addresses = rpc::SplitAddresses(options.scheduler);
+  if (!addresses) {
+    return Complain(kUsage, "--scheduler " + addresses.error().message);
+  }
+  Schedulers schedulers(std::move(*addresses));
   // Every thread inherits the mask, so that only WaitForStopSignal sees these.
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -107,7 +114,7 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   ViewStore store;
   Authenticator auth(std::move(*tokens), options.login_code_file);
   StreamSlots streams(options.max_streams);
-  const auto scheduler = MakeGrpcScheduler(options.scheduler, *secret);
+  const auto scheduler = MakeGrpcScheduler(schedulers, *secret);
   const auto agents = MakeGrpcAgents(*secret);
   App app{store, *scheduler, *agents, auth, streams};
   Routes routes = AllRoutes(app);
@@ -117,7 +124,7 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   if (!port) {
     return Complain(kCannotListen, port.error().message);
   }
-  Watcher watcher(options.scheduler, *secret, store);
+  Watcher watcher(schedulers, *secret, store);
   auto serving = std::async(std::launch::async, [&server] { server.Run(); });
   log::Info("listening", {{"host", server_options.host}, {"port", *port}});
   WaitForStopSignal(signals);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <optional>
 #include <string>
 
@@ -16,6 +18,7 @@
 #include "common/cluster/cluster_text.h"
 #include "common/log/log.h"
 #include "common/rpc/rpc.h"
+#include "scheduler/core/lease.h"
 #include "scheduler/core/policy/policy_text.h"
 #include "scheduler/server/admission.h"
 #include "scheduler/server/loop.h"
@@ -37,6 +40,7 @@ struct Options {
   std::string cluster;  // file; "" = none
   std::string policy;   // file; "" = none
   std::string admit;    // "" = listed with a cluster file, any without
+  bool standby = false;
 };
 
 int Complain(const std::string& message, int code) {
@@ -126,14 +130,61 @@ Result<Admission> ReadCluster(const Options& options, Policy& policy) {
                    options.admit == "any" ? AdmitPolicy::kAny : AdmitPolicy::kListed);
 }
 
-// Blocks until SIGTERM or SIGINT, which every thread has masked.
-void WaitForSignal() {
+sigset_t StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  int received = 0;
-  sigwait(&signals, &received);
+  return signals;
+}
+
+// Did SIGTERM or SIGINT, which every thread has masked, come within this time?
+bool StopsWithin(Duration time) {
+  const sigset_t signals = StopSignals();
+  const timespec limit = {time.nanos() / 1'000'000'000, time.nanos() % 1'000'000'000};
+  return sigtimedwait(&signals, nullptr, &limit) > 0;
+}
+
+// A standby asks this often whether it may lead.
+constexpr Duration kStandbyPause = Duration::Millis(200);
+
+// Takes the lead; a standby as soon as it is free. Nothing = it was told to end before.
+// What is wrong from the start ends a standby, too; what comes later may pass.
+Result<std::unique_ptr<Store>> Lead(const Options& options) {
+  std::string told;
+  while (true) {
+    auto store = OpenStore(options.store);
+    if (store || !options.standby ||
+        (told.empty() && store.error().code != ErrorCode::kNotLeader)) {
+      return store;
+    }
+    if (told.empty()) {
+      log::Info("Standing by", {{"Leader", store.error().message}});
+      told = "leads";
+    } else if (store.error().code != ErrorCode::kNotLeader && told != store.error().message) {
+      told = store.error().message;
+      log::Warning("Cannot take the lead, trying again", {{"Error", told}});
+    }
+    if (StopsWithin(kStandbyPause)) {
+      return nullptr;
+    }
+  }
+}
+
+// Until it is told to end. A loop that hangs, in a commit say, cannot step down by itself: others
+// may lead by now, and its open streams keep agents from them.
+// False: the lease has not been proved for far too long.
+bool ServeUntilStopped(const Loop& loop) {
+  constexpr Duration kCheck = Duration::Millis(500);
+  constexpr int64_t kMostMisses = kLeaseDuration.nanos() / kCheck.nanos();  // a machine may sleep
+  int64_t misses = 0;
+  while (!StopsWithin(kCheck)) {
+    misses = loop.LeaseHolds() ? 0 : misses + 1;
+    if (misses > kMostMisses) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // No token is needed where only this machine's users reach the socket.
@@ -167,7 +218,10 @@ int Serve(const Options& options) {
   if (!admission) {
     return Complain(admission.error().message, kExitUsage);
   }
-  auto store = OpenStore(options.store);
+  auto store = Lead(options);
+  if (store && !*store) {
+    return kExitOk;
+  }
   if (!store) {
     return Complain(store.error().message,
                     store.error().code == ErrorCode::kInvalidArgument ? kExitUsage : kExitStore);
@@ -208,7 +262,10 @@ int Serve(const Options& options) {
                     kExitUnreachable);
   }
   log::Info("Serving", {{"Address", options.listen}, {"Term", loop.term().value()}});
-  WaitForSignal();
+  if (!ServeUntilStopped(loop)) {
+    log::Failure("The lease could not be renewed in time, stopping");
+    std::_Exit(kExitCommitFailed);
+  }
   log::Info("Stopping");
   sessions.CloseAll();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
@@ -237,6 +294,7 @@ int main(int argc, char** argv) {
   app.add_option("--policy", options.policy, "policy file: projects, quotas, demotions, sharing");
   app.add_option("--admit", options.admit, "who may join: listed (in the cluster file) or any")
       ->check(CLI::IsMember({"listed", "any"}));
+  app.add_flag("--standby", options.standby, "wait while another scheduler leads, then take over");
   app.add_option("--log-format", options.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}));
   try {
@@ -248,10 +306,7 @@ int main(int argc, char** argv) {
       "scheduler",
       options.log_format == "json" ? tide::log::Format::kJson : tide::log::Format::kText,
       tide::log::Level::kInfo);
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  const sigset_t signals = tide::StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return tide::Serve(options);
 }

@@ -10,6 +10,10 @@ constexpr Duration kScanSuspend = Duration::Millis(5);
 constexpr Duration kScanRunning = Duration::Millis(100);
 constexpr int64_t kHeartbeatMinMs = 10;
 constexpr int64_t kContactSaveNs = 1'000'000'000;
+// So long a scheduler may leave a heartbeat without an answer, or so many beats; a Hello, which
+// waits for a commit, twice as long.
+constexpr int64_t kSilenceMs = 10'000;
+constexpr int64_t kSilenceBeats = 10;
 
 TaskRecord NewRecord(const TaskId& id, int64_t submitted_at = 0) {
   TaskRecord record;
@@ -96,6 +100,24 @@ void AgentCore::LeaveStream() {
   welcomed_ = false;
 }
 
+std::optional<int64_t> AgentCore::WaitsSince() const {
+  if (!welcomed_) {
+    return hello_ns_;
+  }
+  return unanswered_.empty() ? std::nullopt : std::optional(unanswered_.begin()->second);
+}
+
+// A scheduler that hangs, or does not know whether it still leads, keeps its streams open. Another
+// may lead meanwhile.
+void AgentCore::LeaveSilence(AgentTime now) {
+  const std::optional<int64_t> since = stream_ == 0 ? std::nullopt : WaitsSince();
+  const int64_t beat_ms = std::max(kSilenceMs, kSilenceBeats * heartbeat_ms_);
+  const int64_t most_ns = (welcomed_ ? 1 : 2) * beat_ms * 1'000'000;
+  if (since && now.steady_ns - *since > most_ns) {
+    LeaveStream();
+  }
+}
+
 // The lease is saved before any order of this stream is carried out: supervisors read it.
 void AgentCore::OnWelcome(int64_t heartbeat_ms,
                           int64_t isolation_ms,
@@ -133,6 +155,11 @@ void AgentCore::OnHeartbeatAnswered(uint64_t number, AgentTime now) {
 void AgentCore::Heard(int64_t asked_ns, AgentTime now) {
   contact_.heard_ns = std::max(contact_.heard_ns, asked_ns);
   CheckIsolation(now);
+}
+
+void AgentCore::CheckContact(AgentTime now) {
+  CheckIsolation(now);
+  LeaveSilence(now);
 }
 
 // Cut off for longer than the scheduler waits before it starts the tasks elsewhere: end them here

@@ -13,6 +13,7 @@
 //  A5 the Hellos of a node are numbered upwards, over restarts and reboots: a scheduler may read
 //     one late, after a newer one, and must not believe it.
 //  A6 a task of another job that had the same number is ended and never reported.
+//     A scheduler that answers nothing for ten seconds is left, too: another may lead.
 //  A7 a task of a gang is also killed `witness_timeout` after the scheduler answered or, later, the
 //     newest question was sent to which a peer said that its task of the gang is alive. No agent
 //     says so of a task that is gone, told to go, or whose own lease is over.
@@ -128,6 +129,8 @@ class AgentCore {
   // Now and then: stops that did not work, being cut off. A look may take the runtime seconds, so
   // there is one at a time: at the task that waits longest.
   void LookAgain(AgentTime now);
+  // Every heartbeat_ms: is this node cut off, does its scheduler still answer?
+  void CheckContact(AgentTime now);
   void CheckIsolation(AgentTime now);
 
   // --- witnesses ---
@@ -163,6 +166,9 @@ class AgentCore {
   void Heard(int64_t asked_ns, AgentTime now);
   [[nodiscard]] bool IsOldNews(AgentTime now) const;
   void LeaveStream();
+  // Of this stream: since when the oldest question waits; nothing = all are answered.
+  [[nodiscard]] std::optional<int64_t> WaitsSince() const;
+  void LeaveSilence(AgentTime now);
   [[nodiscard]] Contact LeaseOf(const TaskMachine& task) const;
   [[nodiscard]] std::optional<int64_t> WitnessTimeout() const;
   // Saves and renews the lease of a task of a gang.

@@ -274,6 +274,40 @@ TEST_CASE("beats that nobody answers do not make later answers old") {
   CHECK(Count<StopRanks>(core.TakeEffects()) == 0);
 }
 
+TEST_CASE("a scheduler that does not answer is left for another") {
+  AgentCore core = Running();
+  for (int64_t second = 101; second <= 105; ++second) {
+    core.OnHeartbeatAnswered(core.OnHeartbeat(At(second)), At(second));
+  }
+  core.CheckContact(At(140));  // nothing was asked
+  CHECK(core.stream() == 1);
+  (void)core.OnHeartbeat(At(140));
+  (void)core.OnHeartbeat(At(141));
+  core.CheckContact(At(150));
+  CHECK(core.stream() == 1);
+  core.CheckContact(At(151));
+  CHECK(core.stream() == 0);
+  CHECK(Count<DropStream>(core.TakeEffects()) == 1);
+  core.CheckContact(At(152));
+  CHECK(Count<DropStream>(core.TakeEffects()) == 0);
+
+  core.OnStream(2, At(152));  // the Hello waits for a commit
+  core.CheckContact(At(172));
+  CHECK(core.stream() == 2);
+  core.CheckContact(At(173));
+  CHECK(core.stream() == 0);
+}
+
+TEST_CASE("slow beats give a scheduler more time to answer") {
+  AgentCore core = Running();
+  core.OnWelcome(20'000, 600'000, At(100));
+  (void)core.OnHeartbeat(At(101));
+  core.CheckContact(At(300));
+  CHECK(core.stream() == 1);
+  core.CheckContact(At(302));
+  CHECK(core.stream() == 0);
+}
+
 TEST_CASE("the lease is saved with Welcome, before any order is carried out") {
   AgentCore core(0, HeardAt(100));
   core.OnStream(1, At(130));

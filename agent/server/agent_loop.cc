@@ -124,7 +124,11 @@ void AgentLoop::Run() {
     BeatIfDue();
     if (now >= next_check_ns_) {
       next_check_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
-      core_.CheckIsolation(Now());
+      const bool had_stream = core_.stream() != 0;
+      core_.CheckContact(Now());
+      if (had_stream && core_.stream() == 0) {
+        log::Warning("The scheduler does not answer, trying the next");
+      }
       Act();
     }
   }

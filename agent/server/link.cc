@@ -26,8 +26,10 @@ struct Link::Stream {
       wire;
 };
 
-Link::Link(std::string address, rpc::ClusterToken token, Callbacks callbacks)
-    : address_(std::move(address)), token_(std::move(token)), callbacks_(std::move(callbacks)) {}
+Link::Link(std::vector<std::string> addresses, rpc::ClusterToken token, Callbacks callbacks)
+    : addresses_(std::move(addresses)),
+      token_(std::move(token)),
+      callbacks_(std::move(callbacks)) {}
 
 Link::~Link() {
   Stop();
@@ -70,9 +72,9 @@ void Link::Drop(uint64_t stream) {
 }
 
 void Link::Run() {
-  const auto channel = rpc::Connect(address_);
-  const auto stub = tide::v1::AgentLink::NewStub(channel);
+  auto stub = tide::v1::AgentLink::NewStub(rpc::Connect(addresses_.front()));
   uint64_t next_id = 1;
+  size_t turn = 0;  // of the address that is tried
   bool said_unreachable = false;
   while (true) {
     Stream stream;
@@ -98,9 +100,14 @@ void Link::Run() {
     const grpc::Status status = stream.wire->Finish();
     if (!status.ok() && !said_unreachable) {
       log::Warning("Scheduler not reachable, trying again",
-                   {{"Address", address_}, {"Error", status.error_message()}});
+                   {{"Address", addresses_[turn]}, {"Error", status.error_message()}});
     }
     said_unreachable = !status.ok();
+    if (addresses_.size() > 1) {
+      // A new connection each time: an old one would first wait out the back-off of its failures.
+      turn = (turn + 1) % addresses_.size();
+      stub = tide::v1::AgentLink::NewStub(rpc::Connect(addresses_[turn]));
+    }
     callbacks_.on_lost(stream.id);
     PauseBeforeRetry(stream.refused ? kRefusedPauseNs : kRetryPauseNs);
   }

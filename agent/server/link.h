@@ -1,5 +1,6 @@
 #pragma once
-// The agent's one stream to the scheduler (jobs.md section 4): dials out, reconnects for ever.
+// The agent's one stream to the scheduler (jobs.md section 4): dials out, reconnects for ever. Of
+// several schedulers one leads; the others do not listen, or refuse: they are tried in turn.
 //
 // Threads: callbacks run on the link's own threads; Send may be called from any.
 
@@ -9,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/rpc/rpc.h"
@@ -29,7 +31,8 @@ class Link {
     std::function<void(uint64_t stream)> on_lost;
   };
 
-  Link(std::string address, rpc::ClusterToken token, Callbacks callbacks);
+  // addresses: of the schedulers, at least one.
+  Link(std::vector<std::string> addresses, rpc::ClusterToken token, Callbacks callbacks);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -48,7 +51,7 @@ class Link {
   void Write(Stream& stream);
   void PauseBeforeRetry(int64_t pause_ns);
 
-  const std::string address_;
+  const std::vector<std::string> addresses_;
   const rpc::ClusterToken token_;
   const Callbacks callbacks_;
   std::thread thread_;

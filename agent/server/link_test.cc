@@ -12,7 +12,7 @@ struct Ends {
   std::atomic<uint64_t> stream = 0;
   std::atomic<uint64_t> lost = 0;
   std::atomic<int> messages = 0;
-  Link link{address,
+  Link link{{address},
             token,
             {[this](uint64_t id) {
                stream = id;

@@ -63,6 +63,27 @@ TEST_CASE("a broken and mended upstream costs browsers nothing", "[api][stream]"
   CHECK(text.find("event: snapshot") == text.rfind("event: snapshot"));
 }
 
+TEST_CASE("of several schedulers the one that serves is followed and asked", "[api][stream]") {
+  const testing::TempFolder elsewhere;
+  testing::FakeUpstream first(elsewhere.path());
+  first.KillScheduler();  // a standby does not listen
+  Harness::Options options;
+  options.other_schedulers = {first.scheduler_address()};
+  Harness api(options);
+  api.Show({RunningJob(1, "a", "alice")});
+  CHECK(api.Post("/v1/jobs/j-1/cancel", "{}").status < 300);
+  CHECK(api.upstream.scheduler.job_controls().size() == 1);
+
+  first.scheduler.Publish({RunningJob(1, "a", "alice"), RunningJob(2, "b", "alice")});
+  const auto events = api.Open("/v1/stream");
+  events->WaitFor("event: snapshot");
+  api.upstream.KillScheduler();
+  first.StartScheduler();
+  events->WaitFor("\"j-2\"");
+  CHECK(api.Post("/v1/jobs/j-2/cancel", "{}").status < 300);
+  CHECK(first.scheduler.job_controls().size() == 1);
+}
+
 TEST_CASE("streams above the cap are refused", "[api][stream]") {
   Harness api({.max_streams = 1});
   const auto events = api.Open("/v1/stream");

@@ -96,13 +96,14 @@ std::string OpenStream::WaitForEnd() {
 
 struct Harness::Parts {
   Parts(const Options& options, const TempFolder& folder, const std::string& scheduler_address)
-      : store(options.stale_after),
+      : schedulers(AddressesOf(options, scheduler_address)),
+        store(options.stale_after),
         auth(TestTokens(), folder / "code"),
         streams(options.max_streams),
-        scheduler(MakeGrpcScheduler(scheduler_address, rpc::ClusterToken("cluster-secret"))),
+        scheduler(MakeGrpcScheduler(schedulers, rpc::ClusterToken("cluster-secret"))),
         agents(MakeGrpcAgents(rpc::ClusterToken("cluster-secret"))),
         app{store, *scheduler, *agents, auth, streams},
-        watcher(scheduler_address, rpc::ClusterToken("cluster-secret"), store) {
+        watcher(schedulers, rpc::ClusterToken("cluster-secret"), store) {
     app.stream_merge = std::chrono::milliseconds(1);
     app.stream_heartbeat = std::chrono::milliseconds(50);
     ServerOptions server_options;
@@ -124,6 +125,13 @@ struct Harness::Parts {
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
+  static std::vector<std::string> AddressesOf(const Options& options, const std::string& own) {
+    std::vector<std::string> addresses = options.other_schedulers;
+    addresses.push_back(own);
+    return addresses;
+  }
+
+  Schedulers schedulers;
   ViewStore store;
   Authenticator auth;
   StreamSlots streams;

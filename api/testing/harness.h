@@ -64,6 +64,7 @@ class Harness {
     int max_streams = 8;
     std::chrono::milliseconds stale_after = std::chrono::seconds(3);
     bool start_scheduler = true;
+    std::vector<std::string> other_schedulers = {};  // named before the harness's own
   };
   Harness() : Harness(Options()) {}
   explicit Harness(const Options& options);

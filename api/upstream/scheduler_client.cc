@@ -18,15 +18,15 @@ namespace {
 constexpr auto kCallTimeout = std::chrono::seconds(10);
 constexpr auto kFirstBackoff = std::chrono::milliseconds(50);
 constexpr auto kLongestBackoff = std::chrono::milliseconds(2000);
+// Where there are several schedulers, each is tried as often: a standby takes over within seconds.
+constexpr auto kTurnBackoff = std::chrono::milliseconds(200);
 // Short enough for a read after a write, long enough to merge the progress of many jobs.
 constexpr uint32_t kMergeMillis = 25;
 
 class GrpcScheduler final : public Scheduler {
  public:
-  GrpcScheduler(const std::string& address, rpc::ClusterToken token)
-      : address_(address),
-        token_(std::move(token)),
-        stub_(v1::Scheduler::NewStub(rpc::Connect(address))) {}
+  GrpcScheduler(const Schedulers& schedulers, rpc::ClusterToken token)
+      : schedulers_(schedulers), token_(std::move(token)) {}
 
   Result<v1::SubmitJobResponse> Submit(const v1::SubmitJobRequest& request) override {
     v1::SubmitJobResponse response;
@@ -55,39 +55,54 @@ class GrpcScheduler final : public Scheduler {
     grpc::ClientContext context;
     token_.Attach(context);
     context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
-    const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
+    const Schedulers::Leader leader = schedulers_.leader();
+    const auto stub = v1::Scheduler::NewStub(leader.channel);
+    const grpc::Status status = (stub.get()->*method)(&context, request, &response);
     if (status.ok()) {
       return {};
     }
     Error error = rpc::FromGrpc(status, context);
     const bool from_scheduler = context.GetServerTrailingMetadata().contains("x-tide-error-code");
     if (error.code == ErrorCode::kUnavailable && !from_scheduler) {
-      error.message = "the scheduler at " + address_ +
+      error.message = "the scheduler at " + leader.address +
                       " does not answer; running jobs continue; try again in a moment (" +
                       error.message + ")";
     }
     return std::unexpected(std::move(error));
   }
 
-  const std::string address_;
+  const Schedulers& schedulers_;
   const rpc::ClusterToken token_;
-  const std::unique_ptr<v1::Scheduler::Stub> stub_;
 };
 
 }  // namespace
 
-std::unique_ptr<Scheduler> MakeGrpcScheduler(const std::string& address,
+// Until the Watcher knows better, the first is asked.
+Schedulers::Schedulers(std::vector<std::string> addresses)
+    : addresses_(std::move(addresses)),
+      leader_{addresses_.front(), rpc::Connect(addresses_.front())} {}
+
+Schedulers::Leader Schedulers::leader() const {
+  const std::scoped_lock lock(mutex_);
+  return leader_;
+}
+
+void Schedulers::SetLeader(Leader leader) {
+  const std::scoped_lock lock(mutex_);
+  leader_ = std::move(leader);
+}
+
+std::unique_ptr<Scheduler> MakeGrpcScheduler(const Schedulers& schedulers,
                                              rpc::ClusterToken cluster_token) {
-  return std::make_unique<GrpcScheduler>(address, std::move(cluster_token));
+  return std::make_unique<GrpcScheduler>(schedulers, std::move(cluster_token));
 }
 
 class Watcher::Impl {
  public:
-  Impl(const std::string& address, rpc::ClusterToken token, ViewStore& store)
-      : address_(address),
+  Impl(Schedulers& schedulers, rpc::ClusterToken token, ViewStore& store)
+      : schedulers_(schedulers),
         token_(std::move(token)),
         store_(store),
-        stub_(v1::Scheduler::NewStub(rpc::Connect(address))),
         thread_([this] { Run(); }) {}
 
   ~Impl() {
@@ -106,23 +121,25 @@ class Watcher::Impl {
 
  private:
   void Run() {
-    log::Info("connecting to the scheduler", {{"address", address_}});
+    log::Info("connecting to the scheduler", {{"address", Address()}});
+    const auto longest = schedulers_.addresses().size() > 1 ? kTurnBackoff : kLongestBackoff;
     auto backoff = kFirstBackoff;
     bool told = false;  // one line for each loss, not for each attempt
     while (true) {
       bool got_snapshot = false;
       const Error error = WatchOnce(got_snapshot);
       store_.MarkBroken();
-      backoff = got_snapshot ? kFirstBackoff : std::min(backoff * 2, kLongestBackoff);
+      backoff = got_snapshot ? kFirstBackoff : std::min(backoff * 2, longest);
       std::unique_lock lock(mutex_);
       if (stopping_) {
         return;
       }
       if (got_snapshot || !told) {
         log::Warning("no stream from the scheduler, reconnecting",
-                     {{"address", address_}, {"error", error.message}});
+                     {{"address", Address()}, {"error", error.message}});
         told = true;
       }
+      turn_ = (turn_ + 1) % schedulers_.addresses().size();
       if (wake_.wait_for(lock, backoff, [this] { return stopping_; })) {
         return;
       }
@@ -132,8 +149,8 @@ class Watcher::Impl {
   Error WatchOnce(bool& got_snapshot) {
     grpc::ClientContext context;
     token_.Attach(context);
-    // The channel knows best when the address can be reached again.
-    context.set_wait_for_ready(true);
+    // The channel knows best when the address can be reached again; but of several the next may.
+    context.set_wait_for_ready(schedulers_.addresses().size() == 1);
     {
       const std::scoped_lock lock(mutex_);
       if (stopping_) {
@@ -143,7 +160,12 @@ class Watcher::Impl {
     }
     v1::WatchRequest request;
     request.set_min_interval_ms(kMergeMillis);
-    const auto stream = stub_->Watch(&context, request);
+    // A new connection each time where there are several: an old one would first wait out the
+    // back-off of its failures.
+    const auto channel = schedulers_.addresses().size() == 1 ? schedulers_.leader().channel
+                                                             : rpc::Connect(Address());
+    const auto stub = v1::Scheduler::NewStub(channel);
+    const auto stream = stub->Watch(&context, request);
     for (v1::ViewDelta delta; stream->Read(&delta);) {
       if (!got_snapshot && !delta.reset()) {
         continue;  // a delta without its snapshot says nothing
@@ -151,8 +173,9 @@ class Watcher::Impl {
       store_.Apply(delta);
       if (!got_snapshot) {
         got_snapshot = true;
+        schedulers_.SetLeader({Address(), channel});
         store_.MarkConnected();
-        log::Info("following the scheduler", {{"address", address_}, {"rev", delta.rev()}});
+        log::Info("following the scheduler", {{"address", Address()}, {"rev", delta.rev()}});
       }
     }
     const grpc::Status status = stream->Finish();
@@ -161,10 +184,12 @@ class Watcher::Impl {
     return rpc::FromGrpc(status, context);
   }
 
-  const std::string address_;
+  [[nodiscard]] const std::string& Address() const { return schedulers_.addresses()[turn_]; }
+
+  Schedulers& schedulers_;
   const rpc::ClusterToken token_;
   ViewStore& store_;
-  const std::unique_ptr<v1::Scheduler::Stub> stub_;
+  size_t turn_ = 0;  // of the scheduler that is tried; the thread's own
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
@@ -172,8 +197,8 @@ class Watcher::Impl {
   std::thread thread_;                      // last: it uses the members above
 };
 
-Watcher::Watcher(const std::string& address, rpc::ClusterToken cluster_token, ViewStore& store)
-    : impl_(std::make_unique<Impl>(address, std::move(cluster_token), store)) {}
+Watcher::Watcher(Schedulers& schedulers, rpc::ClusterToken cluster_token, ViewStore& store)
+    : impl_(std::make_unique<Impl>(schedulers, std::move(cluster_token), store)) {}
 Watcher::~Watcher() = default;
 
 }  // namespace tide::api

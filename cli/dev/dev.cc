@@ -180,6 +180,8 @@ void AddDevVerb(CLI::App& app, Context& context) {
   auto options = std::make_shared<DevOptions>();
   CLI::App* verb = app.add_subcommand("dev", "a whole cluster on this machine, with a demo");
   verb->add_option("--nodes", options->nodes, "agents to start")->check(CLI::Range(1, 64));
+  verb->add_option("--schedulers", options->schedulers, "one leads, the others stand by")
+      ->check(CLI::Range(1, 3));
   verb->add_option("--port", options->port, "of the API and the web page")
       ->check(CLI::Range(1, 65535));
   verb->add_option("--state", options->state_dir, "folder to keep; else a temporary one");

@@ -133,6 +133,7 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
                                          : std::filesystem::absolute(options.state_dir).string();
   workspace.port_ = options.port;
   workspace.runtime_ = options.runtime;
+  workspace.schedulers_ = options.schedulers;
   workspace.bin_ = std::filesystem::canonical("/proc/self/exe").parent_path().string();
   // Beside the programs when installed, above them in a build tree.
   workspace.sdk_ =
@@ -284,18 +285,31 @@ Status Workspace::LetTideFindIt() {
   return WriteFileDurably(profile_path(), "server: " + server() + "\ntoken: " + token_ + "\n");
 }
 
+std::string Workspace::SchedulerSocket(int number) const {
+  return "unix:" + root_ + "/scheduler" + (number == 1 ? "" : "-" + std::to_string(number)) +
+         ".sock";
+}
+
 std::vector<ChildSpec> Workspace::Daemons() const {
-  const std::string scheduler = "unix:" + root_ + "/scheduler.sock";
+  std::string scheduler;  // all of them
   std::vector<ChildSpec> daemons;
-  daemons.push_back({"scheduler",
+  for (int number = 1; number <= schedulers_; ++number) {
+    const std::string suffix = number == 1 ? "" : "-" + std::to_string(number);
+    ChildSpec daemon{"scheduler" + suffix,
                      {bin_ + "/tide-scheduler",
                       "--listen",
-                      scheduler,
+                      SchedulerSocket(number),
                       "--store",
                       "sqlite:" + root_ + "/scheduler/tide.db",
                       "--isolation-timeout-ms",
                       "30000"},
-                     root_ + "/logs/scheduler.log"});
+                     root_ + "/logs/scheduler" + suffix + ".log"};
+    if (schedulers_ > 1) {
+      daemon.argv.emplace_back("--standby");
+    }
+    daemons.push_back(std::move(daemon));
+    scheduler += (number == 1 ? "" : ",") + SchedulerSocket(number);
+  }
   int index = 0;
   for (const DevNode& node : nodes_) {
     const int port = 20000 + 100 * (index++ % 100);

@@ -14,6 +14,7 @@ namespace tide::cli {
 struct DevOptions {
   std::string state_dir;  // empty = a temporary one, gone at the end
   int nodes = 4;
+  int schedulers = 1;  // one leads, the others stand by
   int port = 7070;
   bool once = false;
   bool no_demo = false;
@@ -46,7 +47,7 @@ class Workspace {
   [[nodiscard]] std::string profile_path() const { return root_ + "/profile.yaml"; }
   [[nodiscard]] bool resumed() const { return resumed_; }
 
-  // Scheduler, agents and API as children to start, in order.
+  // Schedulers, agents and API as children to start, in order.
   [[nodiscard]] std::vector<ChildSpec> Daemons() const;
   // After the daemons' end: removes what only they used, and a temporary folder.
   //   clean: the agents have ended their tasks. Else that is done here, first.
@@ -62,6 +63,7 @@ class Workspace {
   [[nodiscard]] Status CleanLeftovers() const;
   [[nodiscard]] Status LetTideFindIt();
   [[nodiscard]] std::string RunRoot() const;
+  [[nodiscard]] std::string SchedulerSocket(int number) const;
 
   std::string root_;
   std::string bin_;
@@ -72,6 +74,7 @@ class Workspace {
   std::string runtime_;
   std::vector<DevNode> nodes_;
   int port_ = 0;
+  int schedulers_ = 1;
   bool temporary_ = false;
   bool resumed_ = false;
   Fd lock_;

@@ -3,8 +3,10 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <ranges>
 
 #include "common/base/file.h"
 
@@ -119,6 +121,24 @@ Error FromGrpc(const grpc::Status& status, const grpc::ClientContext& context) {
   const ErrorCode code =
       IsKnownCode(number) ? static_cast<ErrorCode>(number) : FromGrpcCode(status.error_code());
   return {code, status.error_message()};
+}
+
+Result<std::vector<std::string>> SplitAddresses(std::string_view text) {
+  std::vector<std::string> addresses;
+  for (const auto part : std::views::split(text, ',')) {
+    std::string address{std::string_view(part)};
+    if (address.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "\"" + std::string(text) + "\" has an empty address; expected " +
+                      "unix:/path or host:port, several separated by commas");
+    }
+    if (std::ranges::find(addresses, address) != addresses.end()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "\"" + std::string(text) + "\" names " + address + " twice");
+    }
+    addresses.push_back(std::move(address));
+  }
+  return addresses;
 }
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {

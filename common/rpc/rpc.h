@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 
@@ -39,6 +41,10 @@ class ClusterToken {
 [[nodiscard]] grpc::Status Unauthenticated();
 // The other way; falls back on the gRPC code where the peer sent no number.
 [[nodiscard]] Error FromGrpc(const grpc::Status& status, const grpc::ClientContext& context);
+
+// "a:7071,b:7071" → where the schedulers of one cluster may be found; one of them leads.
+// Errors: kInvalidArgument, naming the item that is empty or there twice.
+[[nodiscard]] Result<std::vector<std::string>> SplitAddresses(std::string_view text);
 
 // Connects to "unix:/path" or "host:port" with the limits all programs use.
 [[nodiscard]] std::shared_ptr<grpc::Channel> Connect(const std::string& address);

@@ -27,7 +27,7 @@ Result<LeaseRow> ReadLease(Database& database) {
 }
 
 std::unexpected<Error> HeldByAnother(const Database& database, const LeaseRow& lease, Instant now) {
-  return Fail(ErrorCode::kConflict,
+  return Fail(ErrorCode::kNotLeader,
               database.Name() + ": " + lease.holder + " leads (term " + std::to_string(lease.term) +
                   ") for another " + FormatDuration(lease.expires - now) +
                   " unless it renews: stop it, or stay a standby");

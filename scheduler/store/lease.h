@@ -12,13 +12,13 @@
 namespace tide {
 
 // Is a lease of somebody else in force? Before migrating: a standby leaves the tables alone.
-//   Errors: kConflict, naming the holder and how long it lasts.
+//   Errors: kNotLeader, naming the holder and how long it lasts.
 [[nodiscard]] Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant now);
 
 // Takes the lease in one statement. The term is above the last one, and at least the seconds of
 // the Unix clock: agents refuse a term below one that they have obeyed, and a store that was lost,
 // or restored from an older copy, would give those out again.
-//   Errors: kConflict as above.
+//   Errors: kNotLeader as above.
 [[nodiscard]] Result<Term> AcquireLease(Database& database, const std::string& holder, Instant now);
 
 // Inside a transaction: holds the row and moves its expiry.

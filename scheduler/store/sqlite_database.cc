@@ -279,7 +279,7 @@ Result<Fd> TakeLock(const std::string& path) {
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     std::string pid = ReadFile(lock_path, 64).value_or("unknown");
     pid.resize(std::min(pid.size(), pid.find('\n')));
-    return Fail(ErrorCode::kConflict,
+    return Fail(ErrorCode::kNotLeader,
                 path + " is in use by another scheduler (pid " + pid +
                     "): stop it first, or configure another path");
   }

@@ -65,7 +65,7 @@ TEST_CASE("two schedulers on one file are refused", "[sqlite]") {
   const std::string path = dir.File("t.db");
   auto first = MustOpen(path);
   const Error error = OpenError(path);
-  CHECK(error.code == ErrorCode::kConflict);
+  CHECK(error.code == ErrorCode::kNotLeader);
   CHECK_THAT(error.message, Contains("pid " + std::to_string(::getpid())));
   CHECK(OpenSqlite(path, SqliteAccess::kShared));
   first.reset();

@@ -24,7 +24,7 @@ class Store {
  public:
   // Migrates, takes the lease with the next term.
   //   holder: who leads, for people: "host:pid".
-  //   Errors: kConflict (another scheduler leads, newer schema), kCorrupt, kStorage.
+  //   Errors: kNotLeader (another scheduler leads), kConflict (newer schema), kCorrupt, kStorage.
   [[nodiscard]] static Result<std::unique_ptr<Store>> Open(std::unique_ptr<Database> database,
                                                            const std::string& holder,
                                                            Instant now);

@@ -204,7 +204,7 @@ TEST_CASE("a standby waits for the lease, a deposed leader writes nothing", "[le
   auto old_leader = MustOpenStore(MustOpen(path, SqliteAccess::kShared), "old", kNow);
   const auto refused = Store::Open(MustOpen(path, SqliteAccess::kShared), "new", kNow);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == ErrorCode::kConflict);
+  CHECK(refused.error().code == ErrorCode::kNotLeader);
   CHECK_THAT(refused.error().message, Contains("old leads (term 1750000000)"));
 
   const Instant later = kNow + kLeaseDuration;

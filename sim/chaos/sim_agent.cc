@@ -389,7 +389,7 @@ void SimAgent::Loop() {
       network_.SendUp(core_->stream(), std::move(heartbeat));
     }
     if (context_.mutation != Mutation::kNoIsolation) {
-      core_->CheckIsolation(Now());
+      core_->CheckContact(Now());
     }
     if (!Act()) {
       return;

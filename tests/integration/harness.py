@@ -151,7 +151,7 @@ class DoubleRunWatch:
 class Cluster:
     """`tide dev --no-demo` on a folder of its own. close() leaves nothing behind, whatever happened."""
 
-    def __init__(self, runtime="auto", nodes=4):
+    def __init__(self, runtime="auto", nodes=4, schedulers=1):
         self.base = tempfile.mkdtemp(prefix="tide-it-")
         os.chmod(self.base, 0o711)
         self.state = os.path.join(self.base, "state")
@@ -159,6 +159,7 @@ class Cluster:
         self.port = free_port()
         self.runtime = runtime
         self.size = nodes
+        self.schedulers = schedulers
         self.dev = None
         self.tags = set()
         self.env = {key: value for key, value in os.environ.items()
@@ -169,7 +170,8 @@ class Cluster:
 
     def dev_argv(self, port=None):
         return [program("tide"), "dev", "--no-demo", "--state", self.state, "--port",
-                str(port or self.port), "--runtime", self.runtime, "--nodes", str(self.size)]
+                str(port or self.port), "--runtime", self.runtime, "--nodes", str(self.size),
+                "--schedulers", str(self.schedulers)]
 
     def start(self):
         with open(os.path.join(self.base, "dev.out"), "ab") as out:
@@ -244,6 +246,14 @@ class Cluster:
         os.kill(victim.pid, signal.SIGKILL)
         return until(seconds, "a new " + role,
                      lambda: (new := self.daemon(role)) and new.pid != victim.pid and new)
+
+    def leader(self):
+        """The scheduler that leads: it holds the lock beside its database. None between two of them."""
+        with contextlib.suppress(OSError, ValueError):
+            with open(self.state + "/scheduler/tide.db.lock", encoding="ascii") as file:
+                pid = int(file.read())
+            return next((p for p in self.children() if p.pid == pid), None)
+        return None
 
     def break_node(self, node):
         with open(os.path.join(self.state, "kmsg", node), "a", encoding="ascii") as file:

@@ -60,7 +60,8 @@ class Failover(unittest.TestCase):
 
     def test_leader_is_killed_under_load(self):
         cluster = self.cluster
-        training = cluster.submit(cluster.count_job(steps=100_000, nodes=2, ranks=2, name="training"))
+        # Of the class of the short ones: nobody may take its nodes.
+        training = cluster.submit(cluster.count_job(steps=100_000, nodes=2, ranks=2, priority="normal", name="training"))
         cluster.await_step(training, 5)
         ranks = {p.pid for p in cluster.ranks(training)}
         submitter = Submitter(cluster)
@@ -88,7 +89,7 @@ class Failover(unittest.TestCase):
             final = cluster.await_over(job)
             self.assertEqual(final["outcome"], "succeeded", describe(final))
             self.assertEqual(len(final["attempts"]), 1, describe(final))
-            names.add(final["name"])
+            names.add(final["spec"]["name"])
         self.assertEqual(len(names), len(submitter.acknowledged), "a job twice")
         self.assertEqual(self.watch.problems, [])
         cluster.patiently("POST", "/v1/jobs/%s/cancel" % training, {"reason": "end of the test"})

@@ -22,7 +22,7 @@ class Agent {
  public:
   Agent(const AgentConfig& config, FakeNode& node)
       : loop_(config, Token(), std::make_unique<FakeRuntime>(node), OpenSpool(config), book_),
-        link_(config.scheduler,
+        link_({config.scheduler},
               Token(),
               {[this](uint64_t id) { loop_.Post([this, id] { loop_.OnStream(id); }); },
                [this](uint64_t id, const tide::v1::SchedulerMessage& message) {
