@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <ctime>
 #include <sstream>
 #include <string_view>
 
@@ -84,12 +83,6 @@ std::optional<Contact> Decode(std::string_view record, int64_t now_ns) {
 }
 
 }  // namespace
-
-int64_t BootNanos() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 std::optional<Contact> ReadContact(const std::string& path, int64_t now_ns) {
   const auto text = ReadFile(path, kFileBytesMax);

@@ -10,13 +10,12 @@
 
 #include "agent/core/contact.h"
 #include "common/base/result.h"
+#include "common/base/time.h"
 
 namespace tide::agent {
 
-// CLOCK_BOOTTIME: goes on while the machine sleeps, and does not follow the system clock.
-[[nodiscard]] int64_t BootNanos();
-
 // What an agent wrote since the machine started, if anything.
+//   now_ns: BootNanos(), here as in contacts.
 [[nodiscard]] std::optional<Contact> ReadContact(const std::string& path, int64_t now_ns);
 // Overwrites the file in place: once it is there, a full tmpfs does not keep the lease from being
 // renewed. A reader at any moment finds the old or the new contact.

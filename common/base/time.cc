@@ -19,6 +19,12 @@ int64_t MonotonicNanos() {
   return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
+int64_t BootNanos() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
 std::string FormatRfc3339(Instant at) {
   if (!at.is_set()) {
     return "";

@@ -61,6 +61,8 @@ class Instant {
 
 // CLOCK_MONOTONIC in nanoseconds: for measuring and for deadlines inside one process.
 [[nodiscard]] int64_t MonotonicNanos();
+// CLOCK_BOOTTIME in nanoseconds: the same, and it goes on while the machine sleeps. For leases.
+[[nodiscard]] int64_t BootNanos();
 
 // "2026-01-31T12:00:00.123Z", or "" when not set.
 [[nodiscard]] std::string FormatRfc3339(Instant at);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <utility>
 
 #include "common/log/log.h"
@@ -52,12 +51,6 @@ void LogEvent(const ClusterState& state, const Event& event) {
 }
 
 }  // namespace
-
-int64_t BootNanos() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 Loop::Loop(std::unique_ptr<Store> store,
            ClusterState state,

@@ -21,9 +21,6 @@
 
 namespace tide {
 
-// CLOCK_BOOTTIME in nanoseconds.
-[[nodiscard]] int64_t BootNanos();
-
 struct LoopConfig {
   Policy policy;
   LivenessPolicy liveness;

@@ -43,6 +43,7 @@ CODE_BANS = (
     Ban(r"::now\s*\(", "::now(", CLOCK, True),
     Ban(r"\bSystemNow\s*\(", "SystemNow(", CLOCK, True),
     Ban(r"\bMonotonicNanos\s*\(", "MonotonicNanos(", CLOCK, True),
+    Ban(r"\bBootNanos\s*\(", "BootNanos(", CLOCK, True),
     Ban(r"(?<![\w.>:])(?:std::|::)?time\s*\(", "time(", CLOCK, True),
     Ban(r"(?<![\w.>:])(?:std::|::)?s?rand\s*\(", "rand(", RANDOM, True),
     Ban(r"\bshuffle\b", "std::shuffle", RANDOM + " and shuffle with Below()", True),
