@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/time.h"
 
 namespace tide {
 
@@ -30,9 +31,12 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   // Starts a transaction that may write.
-  [[nodiscard]] virtual Status Begin() = 0;
-  // After return everything since Begin survives a power cut; on error nothing of it does, or
-  // (a server that went away) nobody knows: the caller must end and load again.
+  //   patience: where a server is asked, no wait in the transaction goes past this.
+  //   Errors, here and in all calls to Commit: kUnavailable when the connection is lost; the next
+  //   Begin connects again.
+  [[nodiscard]] virtual Status Begin(Duration patience) = 0;
+  // After return everything since Begin survives a power cut. On error nothing of it does, except
+  // after kUnavailable: then nobody knows, and the caller has to look.
   [[nodiscard]] virtual Status Commit() = 0;
   // Gives up the open transaction, if there is one.
   virtual void Rollback() = 0;
@@ -41,6 +45,9 @@ class Database {
   //   params: values of $1, $2 …; their number must match.
   [[nodiscard]] virtual Result<SqlRows> Run(std::string_view sql,
                                             std::span<const SqlValue> params) = 0;
+  // Inside a transaction: the same for a statement whose rows nobody wants. It may run as late as
+  // the next Run or Commit, which then has its error.
+  [[nodiscard]] virtual Status Queue(std::string_view sql, std::span<const SqlValue> params) = 0;
   // Runs several statements without parameters: migrations and dumps.
   [[nodiscard]] virtual Status RunScript(std::string_view sql) = 0;
 
@@ -50,6 +57,9 @@ class Database {
   // a lease found in it is a dead one's.
   [[nodiscard]] virtual bool IsExclusive() const = 0;
 };
+
+// For transactions that nobody waits for: migrations.
+inline constexpr Duration kNoHurry = Duration::Minutes(30);
 
 // A column of a row, or the Error kCorrupt naming `what`.
 [[nodiscard]] Result<int64_t> IntAt(const SqlRow& row, size_t column, std::string_view what);

@@ -37,15 +37,16 @@ int64_t LeastTerm(Instant now) {
   return std::max<int64_t>(1, now.unix_nanos() / 1'000'000'000);
 }
 
-Status SetExpiry(Database& database, Term term, Instant expires) {
+Result<int64_t> SetExpiry(Database& database, Term term, Instant expires, int64_t advance) {
   const std::vector<SqlValue> params = {
-      FormatRfc3339(expires), expires.unix_nanos(), static_cast<int64_t>(term.value())};
+      FormatRfc3339(expires), expires.unix_nanos(), static_cast<int64_t>(term.value()), advance};
   TIDE_ASSIGN(const SqlRows kept,
-              database.Run("UPDATE leases SET expires_at = $1, expires_ns = $2 "
-                           "WHERE name = 'scheduler' AND term = $3 RETURNING term",
+              database.Run("UPDATE leases SET expires_at = $1, expires_ns = $2, "
+                           "batch = batch + $4 WHERE name = 'scheduler' AND term = $3 "
+                           "RETURNING batch",
                            params));
   if (!kept.rows.empty()) {
-    return {};
+    return IntAt(kept.rows[0], 0, "leases.batch");
   }
   TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
   return Fail(ErrorCode::kStaleTerm,
@@ -77,14 +78,15 @@ Result<Term> AcquireLease(Database& database, const std::string& holder, Instant
                                         LeastTerm(now)};
   TIDE_ASSIGN(
       const SqlRows taken,
-      database.Run("INSERT INTO leases (name, term, holder, expires_at, expires_ns) "
-                   "VALUES ('scheduler', $6, $1, $2, $3) ON CONFLICT (name) DO UPDATE SET "
-                   "term = CASE WHEN leases.term < excluded.term THEN excluded.term "
-                   "ELSE leases.term + 1 END, holder = excluded.holder, "
-                   "expires_at = excluded.expires_at, expires_ns = excluded.expires_ns "
-                   "WHERE leases.expires_ns <= $4 OR leases.holder = excluded.holder OR $5 = 1 "
-                   "RETURNING term",
-                   params));
+      database.Run(
+          "INSERT INTO leases (name, term, holder, expires_at, expires_ns) "
+          "VALUES ('scheduler', $6, $1, $2, $3) ON CONFLICT (name) DO UPDATE SET "
+          "term = CASE WHEN leases.term < excluded.term THEN excluded.term "
+          "ELSE leases.term + 1 END, holder = excluded.holder, "
+          "expires_at = excluded.expires_at, expires_ns = excluded.expires_ns, "
+          "batch = 0 WHERE leases.expires_ns <= $4 OR leases.holder = excluded.holder OR $5 = 1 "
+          "RETURNING term",
+          params));
   if (taken.rows.empty()) {
     TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
     return HeldByAnother(database, lease, now);
@@ -93,14 +95,14 @@ Result<Term> AcquireLease(Database& database, const std::string& holder, Instant
   return Term(static_cast<uint64_t>(term));
 }
 
-Status RenewLease(Database& database, Term term, Instant now) {
-  return SetExpiry(database, term, now + kLeaseDuration);
+Result<int64_t> RenewLease(Database& database, Term term, Instant now, int64_t advance) {
+  return SetExpiry(database, term, now + kLeaseDuration, advance);
 }
 
 Status ReleaseLease(Database& database, Term term, Instant now) {
-  const Status released = SetExpiry(database, term, now);
+  const Result<int64_t> released = SetExpiry(database, term, now, 0);
   if (!released && released.error().code != ErrorCode::kStaleTerm) {
-    return released;
+    return std::unexpected(released.error());
   }
   return {};
 }

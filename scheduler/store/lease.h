@@ -1,6 +1,7 @@
 #pragma once
-// Leadership: one row {term, holder, expiry}. Whoever took it last leads; every transaction of a
-// leader first proves, by its term, that nobody took it since.
+// Leadership: one row {term, holder, expiry, batch}. Whoever took it last leads; every transaction
+// of a leader first proves, by its term, that nobody took it since. `batch` counts the transactions
+// of the term: by it a leader finds out whether one whose answer was lost has been committed.
 
 #include <string>
 
@@ -21,9 +22,14 @@ namespace tide {
 //   Errors: kNotLeader as above.
 [[nodiscard]] Result<Term> AcquireLease(Database& database, const std::string& holder, Instant now);
 
-// Inside a transaction: holds the row and moves its expiry.
+// Inside a transaction: holds the row, moves its expiry, and returns the number of the newest
+// batch, counted on by `advance` (0: only looks). Waits until an older connection's transaction has
+// ended.
 //   Errors: kStaleTerm when another scheduler has taken over.
-[[nodiscard]] Status RenewLease(Database& database, Term term, Instant now);
+[[nodiscard]] Result<int64_t> RenewLease(Database& database,
+                                         Term term,
+                                         Instant now,
+                                         int64_t advance);
 
 // Ends the lease at once, so that a standby need not wait. No error when it is not ours any more.
 [[nodiscard]] Status ReleaseLease(Database& database, Term term, Instant now);

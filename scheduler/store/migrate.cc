@@ -7,9 +7,11 @@ namespace tide {
 namespace {
 
 Status CreateRecord(Database& database) {
-  return database.RunScript(
+  constexpr std::string_view kCreate =
       "CREATE TABLE IF NOT EXISTS schema_migrations ("
-      "version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL)");
+      "version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL)";
+  // PostgreSQL fails one of two programs that do this at the same moment; then the table is there.
+  return database.RunScript(kCreate) ? Status() : database.RunScript(kCreate);
 }
 
 // The version's row comes first: a second program doing the same waits for it, then finds it.
@@ -33,7 +35,7 @@ Result<int> ReadSchemaVersion(Database& database, std::span<const Migration> mig
   TIDE_ASSIGN(const int64_t version, IntAt(found.rows.at(0), 0, "schema_migrations.version"));
   const int known = migrations.empty() ? 0 : migrations.back().version;
   if (version > known) {
-    return Fail(ErrorCode::kConflict,
+    return Fail(ErrorCode::kNewerSchema,
                 database.Name() + " was written by a newer Tide (schema " +
                     std::to_string(version) + ", this program knows " + std::to_string(known) +
                     "): install that version, or restore a backup made before the upgrade");
@@ -47,7 +49,7 @@ Status Migrate(Database& database, std::span<const Migration> migrations, Instan
     if (migration.version <= version) {
       continue;
     }
-    TIDE_TRY(database.Begin());
+    TIDE_TRY(database.Begin(kNoHurry));
     Status applied = ApplyOne(database, migration, now);
     if (applied) {
       applied = database.Commit();

@@ -20,7 +20,7 @@ struct Migration {
 [[nodiscard]] std::span<const Migration> BuiltInMigrations();
 
 // The version of the newest migration applied, 0 for an empty database.
-//   Errors: kConflict when it is newer than the last of `migrations`.
+//   Errors: kNewerSchema when it is newer than the last of `migrations`.
 [[nodiscard]] Result<int> ReadSchemaVersion(Database& database,
                                             std::span<const Migration> migrations);
 

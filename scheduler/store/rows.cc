@@ -39,8 +39,7 @@ SqlValue Step(int64_t step) {
 }
 
 Status Write(Database& database, std::string_view sql, const std::vector<SqlValue>& params) {
-  TIDE_TRY(database.Run(sql, params));
-  return {};
+  return database.Queue(sql, params);
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ class SqliteDatabase final : public Database {
     return CheckPages();
   }
 
-  Status Begin() override { return RunScript("BEGIN IMMEDIATE"); }
+  Status Begin(Duration /*patience*/) override { return RunScript("BEGIN IMMEDIATE"); }
   Status Commit() override { return RunScript("COMMIT"); }
   void Rollback() override {
     if (sqlite3_get_autocommit(db_) == 0) {
@@ -109,6 +109,11 @@ class SqliteDatabase final : public Database {
     sqlite3_reset(statement->handle);
     sqlite3_clear_bindings(statement->handle);
     return rows;
+  }
+
+  Status Queue(std::string_view sql, std::span<const SqlValue> params) override {
+    TIDE_TRY(Run(sql, params));
+    return {};
   }
 
   Status RunScript(std::string_view sql) override {
@@ -134,7 +139,7 @@ class SqliteDatabase final : public Database {
     TIDE_ASSIGN(const int64_t layout, Pragma("user_version"));
     TIDE_ASSIGN(const int64_t objects, Pragma("schema_version"));
     if (owner == kApplicationId && layout > kLayoutVersion) {
-      return Fail(ErrorCode::kConflict,
+      return Fail(ErrorCode::kNewerSchema,
                   path_ + " was written by a newer Tide (layout " + std::to_string(layout) +
                       ", this program knows " + std::to_string(kLayoutVersion) +
                       "): install that version");

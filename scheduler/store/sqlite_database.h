@@ -19,7 +19,7 @@ enum class SqliteAccess {
 };
 
 // Opens `path`, creating it when missing (mode 0600).
-//   Errors: kConflict (in use by another scheduler, another program's file, a newer Tide's),
+//   Errors: kConflict (in use by another scheduler, another program's file), kNewerSchema,
 //   kCorrupt (damaged, not a database), kStorage (no permission, no space, no such folder).
 [[nodiscard]] Result<std::unique_ptr<Database>> OpenSqlite(
     const std::string& path, SqliteAccess access = SqliteAccess::kExclusive);

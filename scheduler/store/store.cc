@@ -1,5 +1,8 @@
 #include "scheduler/store/store.h"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "scheduler/store/lease.h"
@@ -9,16 +12,28 @@
 
 namespace tide {
 
+namespace {
+
+// One try. A server that hangs for so long is left alone, and another connection made.
+constexpr Duration kTryPatience = Duration::Seconds(4);
+// So much of the lease is left for ending this process when no try succeeds.
+constexpr Duration kLeaseMargin = Duration::Seconds(1);
+constexpr Duration kPause = Duration::Millis(50);
+
+}  // namespace
+
 Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
                                            const std::string& holder,
-                                           Instant now) {
-  std::unique_ptr<Store> store(new Store(std::move(database)));
+                                           Instant now,
+                                           std::function<int64_t()> boot_clock) {
+  std::unique_ptr<Store> store(new Store(std::move(database), std::move(boot_clock)));
   Database& db = *store->database_;
   TIDE_ASSIGN(const int version, ReadSchemaVersion(db, BuiltInMigrations()));
   if (version > 0) {
     TIDE_TRY(CheckLeaseIsFree(db, holder, now));
   }
   TIDE_TRY(Migrate(db, BuiltInMigrations(), now));
+  store->proved_ns_ = store->boot_clock_();
   TIDE_ASSIGN(store->term_, AcquireLease(db, holder, now));
   store->renew_at_ = now + kLeaseRenewal;
   TIDE_ASSIGN(const SqlRows last, db.Run("SELECT coalesce(max(seq), 0) FROM events", {}));
@@ -44,30 +59,92 @@ Status Store::Commit(const ClusterState& state, const StepResult& step, Instant 
   if (step.changed.empty() && step.log.empty() && now < renew_at_) {
     return {};
   }
-  Status written = database_->Begin();
-  if (written) {
-    written = WriteStep(state, step, now);
-  }
-  if (written) {
-    written = database_->Commit();
-  }
-  if (!written) {
+  const int64_t asked_ns = boot_clock_();
+  if (Status written = CommitBatch(state, step, now); !written) {
     database_->Rollback();
     failed_ = written.error();
     return written;
   }
-  last_seq_ += static_cast<int64_t>(step.log.size());
+  proved_ns_ = asked_ns;
   renew_at_ = now + kLeaseRenewal;
-  ++renewals_;
+  ++batch_;
+  Acknowledge(state, step);
   return {};
 }
 
-Status Store::Release(Instant now) {
-  return ReleaseLease(*database_, term_, now);
+Status Store::CommitBatch(const ClusterState& state, const StepResult& step, Instant now) {
+  const int64_t until = std::max(proved_ns_ + (kLeaseDuration - kLeaseMargin).nanos(),
+                                 boot_clock_() + kTryPatience.nanos());
+  Doubt doubt = Doubt::kNone;
+  while (true) {
+    const Duration left = Duration::Nanos(until - boot_clock_());
+    Status written = TryBatch(state, step, now, doubt, std::min(left, kTryPatience));
+    if (written || written.error().code != ErrorCode::kUnavailable) {
+      return written;
+    }
+    database_->Rollback();
+    doubt = Doubt::kLookUp;
+    if (boot_clock_() + kPause.nanos() >= until) {
+      return Fail(ErrorCode::kUnavailable,
+                  written.error().message +
+                      "; whether the last batch is committed is not known: the next scheduler "
+                      "goes on from what is");
+    }
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kPause.nanos()));  // tidy: poll
+  }
 }
 
-Status Store::WriteStep(const ClusterState& state, const StepResult& step, Instant now) {
-  TIDE_TRY(RenewLease(*database_, term_, now));
+Status Store::TryBatch(const ClusterState& state,
+                       const StepResult& step,
+                       Instant now,
+                       Doubt doubt,
+                       Duration patience) {
+  TIDE_TRY(database_->Begin(patience));
+  int64_t newest = batch_;
+  if (doubt == Doubt::kLookUp) {
+    TIDE_ASSIGN(newest, RenewLease(*database_, term_, now, 0));
+    if (newest == batch_ + 1) {
+      // It was committed. This commit comes behind it, so it returns only when that one is as
+      // durable as it gets: a synchronous standby has it, too.
+      return database_->Commit();
+    }
+  }
+  if (newest == batch_) {
+    TIDE_ASSIGN(newest, RenewLease(*database_, term_, now, 1));
+  }
+  if (newest != batch_ + 1) {
+    return Fail(ErrorCode::kCorrupt,
+                database_->Name() + ": the newest batch of term " + std::to_string(term_.value()) +
+                    " is not the one this scheduler wrote (" + std::to_string(batch_) +
+                    "): was a backup restored, or did a standby take over that lagged behind? "
+                    "Acknowledged work may be lost; the next scheduler goes on from what is there");
+  }
+  TIDE_TRY(WriteStep(state, step));
+  return database_->Commit();
+}
+
+Status Store::Release(Instant now) {
+  Status released = database_->Begin(kTryPatience);
+  if (released) {
+    released = ReleaseLease(*database_, term_, now);
+  }
+  if (released) {
+    released = database_->Commit();
+  }
+  database_->Rollback();
+  return released;
+}
+
+void Store::Acknowledge(const ClusterState& state, const StepResult& step) {
+  last_seq_ += static_cast<int64_t>(step.log.size());
+  for (const JobId id : step.changed.jobs) {
+    Remember(state.jobs.at(id));
+  }
+  written_next_job_id_ = state.next_job_id;
+  written_next_incident_id_ = state.next_incident_id;
+}
+
+Status Store::WriteStep(const ClusterState& state, const StepResult& step) {
   for (const NodeId id : step.changed.nodes) {
     TIDE_TRY(
         WriteNode(*database_, state.nodes.at(id.value()), state.uses.at(id.value()).first().job));
@@ -92,7 +169,6 @@ Status Store::WriteJobRows(const Job& job) {
   for (size_t index = settled; index < job.attempts.size(); ++index) {
     TIDE_TRY(WriteAttemptRows(job, index));
   }
-  Remember(job);
   return {};
 }
 
@@ -136,11 +212,9 @@ void Store::Remember(const Job& job) {
 Status Store::WriteCounters(const ClusterState& state) {
   if (state.next_job_id != written_next_job_id_) {
     TIDE_TRY(WriteCounter(*database_, kNextJobCounter, state.next_job_id));
-    written_next_job_id_ = state.next_job_id;
   }
   if (state.next_incident_id != written_next_incident_id_) {
     TIDE_TRY(WriteCounter(*database_, kNextIncidentCounter, state.next_incident_id));
-    written_next_incident_id_ = state.next_incident_id;
   }
   return {};
 }

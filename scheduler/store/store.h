@@ -5,8 +5,11 @@
 //  S2 what Commit acknowledged, Load gives back, after a kill or a power cut at any instant.
 //  S3 after a failed Commit nothing more is written: the process must end and load again, since
 //     memory is ahead of the log.
+//  S4 a commit whose answer was lost is looked up by its number, never guessed at: the step is
+//     written again only when it is proven not to be there, and while the lease lasts.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,18 +27,24 @@ class Store {
  public:
   // Migrates, takes the lease with the next term.
   //   holder: who leads, for people: "host:pid".
-  //   Errors: kNotLeader (another scheduler leads), kConflict (newer schema), kCorrupt, kStorage.
-  [[nodiscard]] static Result<std::unique_ptr<Store>> Open(std::unique_ptr<Database> database,
-                                                           const std::string& holder,
-                                                           Instant now);
+  //   boot_clock: nanoseconds of a clock that also counts while the machine sleeps.
+  //   Errors: kNotLeader (another scheduler leads), kNewerSchema, kCorrupt, kStorage, and those of
+  //   the database.
+  [[nodiscard]] static Result<std::unique_ptr<Store>> Open(
+      std::unique_ptr<Database> database,
+      const std::string& holder,
+      Instant now,
+      std::function<int64_t()> boot_clock = BootNanos);
 
   // Reads the whole state; its invariants hold.   Errors: kCorrupt, naming what is broken.
   [[nodiscard]] Result<ClusterState> Load();
 
   // Writes the changed rows and the log of one step. An empty step costs nothing, except the
   // lease's renewal when it is due; call it at least every kLeaseRenewal.
-  //   Errors: kStaleTerm (another scheduler leads), kStorage. Both end the process (S3).
-  //   Cost: O(changed rows); of a job, only the attempts and tasks that changed.
+  // A server that goes away is asked again until shortly before the lease ends (S4).
+  //   Errors: kStaleTerm (another scheduler leads), kCorrupt (the store lost what was
+  //   acknowledged), kUnavailable, kStorage. All end the process (S3). Cost: O(changed rows); of a
+  //   job, only the attempts and tasks that changed.
   [[nodiscard]] Status Commit(const ClusterState& state, const StepResult& step, Instant now);
 
   // Gives leadership up, for a planned end.
@@ -43,15 +52,27 @@ class Store {
 
   [[nodiscard]] Term term() const { return term_; }
   // Transactions so far: each of them proved and renewed the lease.
-  [[nodiscard]] uint64_t renewals() const { return renewals_; }
+  [[nodiscard]] uint64_t renewals() const { return static_cast<uint64_t>(batch_); }
   // The number of the newest event in the log, 0 = none.
   [[nodiscard]] int64_t last_seq() const { return last_seq_; }
   [[nodiscard]] Database& database() { return *database_; }
 
  private:
-  explicit Store(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+  Store(std::unique_ptr<Database> database, std::function<int64_t()> boot_clock)
+      : database_(std::move(database)), boot_clock_(std::move(boot_clock)) {}
 
-  Status WriteStep(const ClusterState& state, const StepResult& step, Instant now);
+  Status CommitBatch(const ClusterState& state, const StepResult& step, Instant now);
+  // One try. `doubt`: an earlier one may have been committed; find out first.
+  enum class Doubt {
+    kNone,
+    kLookUp,
+  };
+  Status TryBatch(const ClusterState& state,
+                  const StepResult& step,
+                  Instant now,
+                  Doubt doubt,
+                  Duration patience);
+  Status WriteStep(const ClusterState& state, const StepResult& step);
   Status WriteJobRows(const Job& job);
   Status WriteAttemptRows(const Job& job, size_t index);
   Status WriteCounters(const ClusterState& state);
@@ -63,12 +84,16 @@ class Store {
     std::optional<Attempt> open;  // the attempt after those, as written
   };
   void Remember(const Job& job);
+  // After a commit: what the tables hold now.
+  void Acknowledge(const ClusterState& state, const StepResult& step);
 
   std::unique_ptr<Database> database_;
+  const std::function<int64_t()> boot_clock_;
   Term term_;
+  int64_t batch_ = 0;      // the newest that is committed, of this term
+  int64_t proved_ns_ = 0;  // when the lease was last asked for, and then had; of boot_clock_
   int64_t last_seq_ = 0;
   Instant renew_at_;
-  uint64_t renewals_ = 0;
   std::map<JobId, WrittenAttempts> written_;
   uint64_t written_next_job_id_ = 0;
   uint64_t written_next_incident_id_ = 0;

@@ -76,6 +76,20 @@ std::string ReadableText(std::string_view text) {
   return readable;
 }
 
+std::string OneLine(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const char shown = c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
+    if (shown != ' ' || (!line.empty() && line.back() != ' ')) {
+      line += shown;
+    }
+  }
+  while (!line.empty() && line.back() == ' ') {
+    line.pop_back();
+  }
+  return line;
+}
+
 std::string ToHex(std::string_view bytes) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;

@@ -1,0 +1,170 @@
+#include "scheduler/store/postgres_database.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "scheduler/store/postgres_address.h"
+#include "scheduler/store/postgres_connection.h"
+
+namespace tide {
+namespace {
+
+// For each server of the address; a transaction in a hurry waits less.
+constexpr Duration kConnectPatience = Duration::Seconds(5);
+// So many statements or bytes wait for their answers at most.
+constexpr size_t kQueuedMax = 512;
+constexpr size_t kQueuedBytesMax = size_t{4} << 20;
+
+size_t BytesOf(std::span<const SqlValue> params) {
+  size_t bytes = 0;
+  for (const SqlValue& value : params) {
+    const auto* text = std::get_if<std::string>(&value);
+    bytes += text == nullptr ? sizeof(int64_t) : text->size();
+  }
+  return bytes;
+}
+
+class PostgresDatabase final : public Database {
+ public:
+  explicit PostgresDatabase(PostgresAddress address) : address_(std::move(address)) {}
+
+  // The first server that is primary. Its own words, when none is: those about the first.
+  Status Connect(std::optional<int64_t> deadline_ns) {
+    connection_.reset();
+    std::optional<Error> first;
+    const auto count = static_cast<int64_t>(address_.servers.size());
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t now = MonotonicNanos();
+      int64_t until = now + kConnectPatience.nanos();
+      if (deadline_ns) {  // the servers still to be asked share what is left
+        until = std::min(until, now + (*deadline_ns - now) / (count - i));
+      }
+      auto opened = PostgresConnection::Open(address_.servers[static_cast<size_t>(i)], until);
+      if (opened) {
+        connection_ = std::move(*opened);
+        name_ = connection_->name();
+        return {};
+      }
+      if (!first || first->code == ErrorCode::kUnavailable) {
+        first = opened.error();
+      }
+    }
+    return std::unexpected(*first);
+  }
+
+  Status Begin(Duration patience) override {
+    if (open_) {
+      return Fail(ErrorCode::kInternal, name_ + ": a transaction is open already");
+    }
+    const int64_t deadline_ns = MonotonicNanos() + patience.nanos();
+    TIDE_TRY(EnsureConnected(deadline_ns));
+    connection_->SetDeadline(deadline_ns);
+    open_ = true;
+    // Waits for nothing: it goes out with the first statement.
+    return Send("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", {});
+  }
+
+  Status Commit() override {
+    const uint64_t warnings = connection_->warnings();
+    TIDE_TRY(Send("COMMIT", {}));
+    TIDE_ASSIGN(const PostgresConnection::Answer answer, Finish());
+    Close();
+    if (answer.tag != "COMMIT") {  // "ROLLBACK": an error came before, and was not heeded
+      return Fail(ErrorCode::kStorage, name_ + ": the server rolled the transaction back");
+    }
+    if (connection_->warnings() != warnings) {
+      // Somebody cancelled the wait for a synchronous standby: committed here, perhaps not there.
+      connection_.reset();
+      return Fail(ErrorCode::kUnavailable, name_ + ": the server does not vouch for the commit");
+    }
+    return {};
+  }
+
+  void Rollback() override {
+    if (!open_) {
+      return;
+    }
+    if (!connection_->broken()) {
+      // What is still on its way fails or not; nobody asks any more.
+      const bool settled = connection_->unfinished() == 0 || Finish() || !connection_->broken();
+      if (!settled || !Send("ROLLBACK", {}) || !Finish()) {
+        connection_.reset();  // the server rolls back what loses its client
+      }
+    }
+    Close();
+  }
+
+  Result<SqlRows> Run(std::string_view sql, std::span<const SqlValue> params) override {
+    if (!open_) {
+      TIDE_TRY(EnsureConnected(std::nullopt));
+    }
+    TIDE_TRY(Send(sql, params));
+    TIDE_ASSIGN(PostgresConnection::Answer answer, Finish());
+    return std::move(answer.rows);
+  }
+
+  Status Queue(std::string_view sql, std::span<const SqlValue> params) override {
+    TIDE_TRY(Send(sql, params));
+    queued_bytes_ += BytesOf(params);
+    if (connection_->unfinished() >= kQueuedMax || queued_bytes_ >= kQueuedBytesMax) {
+      TIDE_TRY(Finish());
+    }
+    return {};
+  }
+
+  Status RunScript(std::string_view sql) override {
+    if (!open_) {
+      TIDE_TRY(EnsureConnected(std::nullopt));
+    } else if (connection_->unfinished() > 0) {
+      TIDE_TRY(Finish());
+    }
+    return connection_->Script(sql);
+  }
+
+  std::string Name() const override { return name_; }
+  bool IsExclusive() const override { return false; }
+
+ private:
+  Status EnsureConnected(std::optional<int64_t> deadline_ns) {
+    if (connection_ && !connection_->broken()) {
+      return {};
+    }
+    return Connect(deadline_ns);
+  }
+
+  Status Send(std::string_view sql, std::span<const SqlValue> params) {
+    return connection_->Send(sql, params);
+  }
+
+  Result<PostgresConnection::Answer> Finish() {
+    queued_bytes_ = 0;
+    return connection_->Finish();
+  }
+
+  // After the end of a transaction.
+  void Close() {
+    open_ = false;
+    queued_bytes_ = 0;
+    if (connection_) {
+      connection_->SetDeadline(std::nullopt);
+    }
+  }
+
+  const PostgresAddress address_;
+  std::string name_;
+  std::unique_ptr<PostgresConnection> connection_;
+  bool open_ = false;
+  size_t queued_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> OpenPostgres(const std::string& address) {
+  TIDE_ASSIGN(PostgresAddress parsed, ParsePostgresAddress(address));
+  auto database = std::make_unique<PostgresDatabase>(std::move(parsed));
+  TIDE_TRY(database->Connect(std::nullopt));
+  return database;
+}
+
+}  // namespace tide

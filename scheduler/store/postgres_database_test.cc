@@ -1,0 +1,255 @@
+#include "scheduler/store/postgres_database.h"
+
+#include <catch2/catch.hpp>
+
+#include "scheduler/store/postgres_address.h"
+#include "scheduler/store/testing/postgres_proxy.h"
+#include "scheduler/store/testing/private_postgres.h"
+
+namespace tide {
+namespace {
+
+using Catch::Contains;
+using testing::PostgresProxy;
+using testing::PrivatePostgres;
+
+std::unique_ptr<Database> MustOpen(const std::string& address) {
+  auto opened = OpenPostgres(address);
+  if (!opened) {
+    FAIL(opened.error().message);
+  }
+  return std::move(*opened);
+}
+
+Error OpenError(const std::string& address) {
+  const auto opened = OpenPostgres(address);
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().message.find('\n') == std::string::npos);
+  CHECK_THAT(opened.error().message, !Contains("hunter2"));
+  return opened.error();
+}
+
+std::string TextOf(Database& db, const std::string& sql) {
+  const auto found = db.Run(sql, {});
+  if (!found) {
+    FAIL(found.error().message);
+  }
+  return std::get<std::string>(found->rows.at(0).at(0));
+}
+
+int64_t IntOf(Database& db, const std::string& sql) {
+  const auto found = db.Run(sql, {});
+  if (!found) {
+    FAIL(found.error().message);
+  }
+  return std::get<int64_t>(found->rows.at(0).at(0));
+}
+
+TEST_CASE("addresses are told from others, and read as libpq reads them", "[postgres]") {
+  CHECK(IsPostgresAddress("postgres://h/d"));
+  CHECK(IsPostgresAddress("postgresql://h/d"));
+  CHECK(IsPostgresAddress("postgresql:host=h"));
+  CHECK_FALSE(IsPostgresAddress("sqlite:/var/tide.db"));
+  const auto value = [](const auto& server, const std::string& keyword) {
+    for (const auto& [key, text] : server) {
+      if (key == keyword) {
+        return text;
+      }
+    }
+    return std::string();
+  };
+  const auto uri = ParsePostgresAddress("postgres://tide@db1:5433/jobs");
+  REQUIRE(uri);
+  REQUIRE(uri->servers.size() == 1);
+  CHECK(value(uri->servers[0], "host") == "db1");
+  CHECK(value(uri->servers[0], "port") == "5433");
+  CHECK(value(uri->servers[0], "dbname") == "jobs");
+  CHECK(value(uri->servers[0], "client_encoding") == "UTF8");
+  CHECK_FALSE(uri->has_password);
+  const auto two = ParsePostgresAddress("postgresql:host=a,b port=5432 keepalives_idle=77");
+  REQUIRE(two);
+  REQUIRE(two->servers.size() == 2);
+  CHECK(value(two->servers[1], "host") == "b");
+  CHECK(value(two->servers[1], "port") == "5432");
+  CHECK(value(two->servers[1], "keepalives_idle") == "77");
+  CHECK(ParsePostgresAddress("postgres://u:hunter2@h/d")->has_password);
+  CHECK(ParsePostgresAddress("postgresql:host=h password=hunter2")->has_password);
+}
+
+TEST_CASE("a wrong address is refused in words, its password untold", "[postgres]") {
+  const auto [address, words] = GENERATE(table<std::string, std::string>({
+      {"postgresql:hots=h", "invalid connection option \"hots\""},
+      {"postgresql:host", "missing \"=\" after \"host\""},
+      {"postgresql:host=h hunter2 password", "the address of the store is not a PostgreSQL"},
+      {"postgres://u:hunter2@[h/d", "the address of the store is not a PostgreSQL"},
+      {"postgresql:host=a,b port=1,2,3", "differ in length"},
+      {"postgresql:host=/tmp port=abc", "invalid integer value \"abc\""},
+      {"postgresql:host=/tmp sslmode=perhaps", "invalid sslmode value"},
+  }));
+  CAPTURE(address);
+  const Error error = OpenError(address);
+  CHECK(error.code == ErrorCode::kInvalidArgument);
+  CHECK_THAT(error.message, Contains(words));
+}
+
+TEST_CASE("who cannot connect is told why and what to do", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  static const bool kUsers = [&] {
+    server.Run("postgres",
+               "CREATE ROLE needs_password LOGIN PASSWORD 'right'; CREATE ROLE refused LOGIN");
+    server.Run("postgres", "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
+    return true;
+  }();
+  CHECK(kUsers);
+  const auto [address, code, words] =
+      GENERATE_REF(table<std::string, ErrorCode, std::string>({
+          {server.Address("postgres", "nobody_such"), ErrorCode::kPermissionDenied, "check user"},
+          {server.Address("postgres", "refused"), ErrorCode::kPermissionDenied, "pg_hba.conf"},
+          {server.Address("postgres", "needs_password"),
+           ErrorCode::kPermissionDenied,
+           "no password supplied"},
+          {server.Address("postgres", "needs_password") + " password=hunter2",
+           ErrorCode::kPermissionDenied,
+           "28P01"},
+          {server.Address("no_such"), ErrorCode::kNotFound, "CREATE DATABASE"},
+          {server.Address("postgres") + " port=1", ErrorCode::kUnavailable, "cannot be reached"},
+          {"postgresql:host=/nowhere dbname=x", ErrorCode::kUnavailable, "check its address"},
+          {"postgresql:host=127.0.0.1 port=1 dbname=x", ErrorCode::kUnavailable, "127.0.0.1:1"},
+          {"postgresql:host=no.such.host.invalid dbname=x",
+           ErrorCode::kUnavailable,
+           "no.such.host.invalid"},
+          {server.Address("latin"), ErrorCode::kStorage, "ENCODING 'UTF8'"},
+      }));
+  CAPTURE(address);
+  const Error error = OpenError(address);
+  INFO(error.message);
+  CHECK(error.code == code);
+  CHECK_THAT(error.message, Contains(words) && Contains("PostgreSQL database "));
+}
+
+TEST_CASE("the session is durable, whatever the role says", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string name = server.NewDatabase();
+  server.Run(name,
+             "ALTER DATABASE " + name + " SET synchronous_commit = off; ALTER DATABASE " + name +
+                 " SET statement_timeout = '3s'; ALTER DATABASE " + name +
+                 " SET default_transaction_isolation = 'serializable'; ALTER DATABASE " + name +
+                 " SET default_transaction_read_only = on");
+  const auto db = MustOpen(server.Address(name));
+  CHECK(TextOf(*db, "SELECT current_setting('synchronous_commit')") == "on");
+  CHECK(TextOf(*db, "SELECT current_setting('statement_timeout')") == "0");
+  CHECK(TextOf(*db, "SELECT current_setting('idle_in_transaction_session_timeout')") == "5s");
+  REQUIRE(db->Begin(kNoHurry));
+  CHECK(TextOf(*db, "SELECT current_setting('transaction_isolation')") == "read committed");
+  REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT)"));
+  REQUIRE(db->Commit());
+  const auto stronger = MustOpen(server.Address(name) + " options=-csynchronous_commit=remote_apply");
+  CHECK(TextOf(*stronger, "SELECT current_setting('synchronous_commit')") == "remote_apply");
+}
+
+TEST_CASE("text that PostgreSQL cannot keep is refused, not cut", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const auto db = MustOpen(server.Address(server.NewDatabase()));
+  REQUIRE(db->RunScript("CREATE TABLE t (a TEXT)"));
+  for (const std::string& text : {std::string("a\0b", 3), std::string("\xff")}) {
+    const auto refused = db->Run("INSERT INTO t VALUES ($1)", std::vector<SqlValue>{text});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::kInvalidArgument);
+  }
+  CHECK(db->Run("SELECT a FROM t", {})->rows.empty());
+}
+
+TEST_CASE("what lacks a privilege says so", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string name = server.NewDatabase();
+  server.Run(name, "CREATE TABLE t (a BIGINT); CREATE ROLE " + name + "_guest LOGIN");
+  const auto db = MustOpen(server.Address(name, name + "_guest"));
+  for (const char* sql : {"CREATE TABLE u (a BIGINT)", "SELECT a FROM t"}) {
+    const auto refused = db->Run(sql, {});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::kPermissionDenied);
+    CHECK_THAT(refused.error().message, Contains("lacks a privilege") && Contains("GRANT"));
+  }
+}
+
+TEST_CASE("a connection that the server ends is made anew", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string name = server.NewDatabase();
+  const auto db = MustOpen(server.Address(name));
+  const auto end = [&] {
+    server.Run(name,
+               "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '" +
+                   name + "' AND pid <> pg_backend_pid()");
+  };
+  REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT)"));
+  SECTION("inside a transaction: told, and nothing of it is kept") {
+    REQUIRE(db->Begin(kNoHurry));
+    REQUIRE(db->Run("INSERT INTO t VALUES (1)", {}));
+    end();
+    const auto lost = db->Run("INSERT INTO t VALUES (2)", {});
+    REQUIRE_FALSE(lost);
+    INFO(lost.error().message);
+    CHECK(lost.error().code == ErrorCode::kUnavailable);
+    CHECK_THAT(lost.error().message, Contains("57P01"));
+    CHECK(db->Queue("INSERT INTO t VALUES (3)", {}).error().code == ErrorCode::kUnavailable);
+    CHECK(db->Commit().error().code == ErrorCode::kUnavailable);
+    db->Rollback();
+  }
+  SECTION("while idle: the next statement is told, the one after it works") {
+    end();
+    CHECK(db->Run("INSERT INTO t VALUES (1)", {}).error().code == ErrorCode::kUnavailable);
+  }
+  CHECK(IntOf(*db, "SELECT count(*) FROM t") == 0);
+  REQUIRE(db->Begin(kNoHurry));
+  REQUIRE(db->Queue("INSERT INTO t VALUES (4)", {}));
+  REQUIRE(db->Commit());
+  CHECK(IntOf(*db, "SELECT count(*) FROM t") == 1);
+}
+
+TEST_CASE("a server that does not answer is given up in time", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string name = server.NewDatabase();
+  const auto db = MustOpen(server.Address(name));
+  REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT)"));
+  server.Freeze();
+  const Duration patience = Duration::Millis(300);
+  const int64_t began = MonotonicNanos();
+  Status status = db->Begin(patience);
+  if (status) {
+    status = db->Commit();
+  }
+  CHECK(status.error().code == ErrorCode::kUnavailable);
+  CHECK_THAT(status.error().message, Contains("did not answer in time"));
+  db->Rollback();
+  // A new connection is not answered either.
+  CHECK(db->Begin(patience).error().code == ErrorCode::kUnavailable);
+  CHECK(MonotonicNanos() - began >= 2 * patience.nanos());
+  server.Thaw();
+  REQUIRE(db->Begin(kNoHurry));
+  REQUIRE(db->Commit());
+}
+
+TEST_CASE("large answers and large statements pass each other", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const auto db = MustOpen(server.Address(server.NewDatabase()));
+  REQUIRE(db->RunScript("CREATE TABLE t (a TEXT)"));
+  const std::string large(3 << 20, 'x');
+  REQUIRE(db->Begin(Duration::Seconds(60)));
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(db->Queue("INSERT INTO t VALUES ($1) RETURNING a", std::vector<SqlValue>{large}));
+  }
+  REQUIRE(db->Commit());
+  CHECK(IntOf(*db, "SELECT sum(length(a))::BIGINT FROM t") == 20 * (int64_t{3} << 20));
+}
+
+TEST_CASE("of several servers the one that is primary is taken", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string folder = server.folder();
+  const auto db = MustOpen("postgresql:host=/nowhere," + folder + " user=tide dbname=postgres");
+  CHECK_THAT(db->Name(), Contains(folder));
+  const Error none = OpenError("postgresql:host=/nowhere,/nowhere2 user=tide dbname=postgres");
+  CHECK(none.code == ErrorCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace tide
