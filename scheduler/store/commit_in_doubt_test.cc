@@ -45,9 +45,8 @@ struct World {
   }
 
   std::unique_ptr<Store> OpenStore() {
-    auto opened = Store::Open(Connect(proxy.Address(name)), "a", kNow, [this] {
-      return BootNanos() + clock_ahead_ns;
-    });
+    auto opened = Store::Open(
+        Connect(proxy.Address(name)), "a", kNow, [this] { return BootNanos() + clock_ahead_ns; });
     if (!opened) {
       FAIL(opened.error().message);
     }

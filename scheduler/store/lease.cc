@@ -12,10 +12,13 @@ struct LeaseRow {
   Instant expires;
 };
 
-Result<LeaseRow> ReadLease(Database& database) {
-  TIDE_ASSIGN(
-      const SqlRows found,
-      database.Run("SELECT term, holder, expires_ns FROM leases WHERE name = 'scheduler'", {}));
+constexpr std::string_view kRead =
+    "SELECT term, holder, expires_ns FROM leases WHERE name = 'scheduler'";
+constexpr std::string_view kReadAndHold =
+    "UPDATE leases SET name = name WHERE name = 'scheduler' RETURNING term, holder, expires_ns";
+
+Result<LeaseRow> ReadLease(Database& database, std::string_view sql = kRead) {
+  TIDE_ASSIGN(const SqlRows found, database.Run(sql, {}));
   LeaseRow lease;
   if (!found.rows.empty()) {
     TIDE_ASSIGN(lease.term, IntAt(found.rows[0], 0, "leases.term"));
@@ -31,6 +34,16 @@ std::unexpected<Error> HeldByAnother(const Database& database, const LeaseRow& l
               database.Name() + ": " + lease.holder + " leads (term " + std::to_string(lease.term) +
                   ") for another " + FormatDuration(lease.expires - now) +
                   " unless it renews: stop it, or stay a standby");
+}
+
+Status CheckIsFree(const Database& database,
+                   const LeaseRow& lease,
+                   const std::string& holder,
+                   Instant now) {
+  if (!database.IsExclusive() && lease.holder != holder && lease.expires > now) {
+    return HeldByAnother(database, lease, now);
+  }
+  return {};
 }
 
 int64_t LeastTerm(Instant now) {
@@ -58,14 +71,13 @@ Result<int64_t> SetExpiry(Database& database, Term term, Instant expires, int64_
 }  // namespace
 
 Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant now) {
-  if (database.IsExclusive()) {
-    return {};
-  }
   TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
-  if (lease.holder != holder && lease.expires > now) {
-    return HeldByAnother(database, lease, now);
-  }
-  return {};
+  return CheckIsFree(database, lease, holder, now);
+}
+
+Status KeepLeaseFree(Database& database, const std::string& holder, Instant now) {
+  TIDE_ASSIGN(const LeaseRow lease, ReadLease(database, kReadAndHold));
+  return CheckIsFree(database, lease, holder, now);
 }
 
 Result<Term> AcquireLease(Database& database, const std::string& holder, Instant now) {

@@ -15,6 +15,8 @@ namespace tide {
 // Is a lease of somebody else in force? Before migrating: a standby leaves the tables alone.
 //   Errors: kNotLeader, naming the holder and how long it lasts.
 [[nodiscard]] Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant now);
+// The same inside a transaction: nobody takes the lease until that ends.
+[[nodiscard]] Status KeepLeaseFree(Database& database, const std::string& holder, Instant now);
 
 // Takes the lease in one statement. The term is above the last one, and at least the seconds of
 // the Unix clock: agents refuse a term below one that they have obeyed, and a store that was lost,

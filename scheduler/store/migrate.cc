@@ -15,7 +15,10 @@ Status CreateRecord(Database& database) {
 }
 
 // The version's row comes first: a second program doing the same waits for it, then finds it.
-Status ApplyOne(Database& database, const Migration& migration, Instant now) {
+Status ApplyOne(Database& database,
+                const Migration& migration,
+                Instant now,
+                const std::function<Status()>& guard) {
   const std::vector<SqlValue> params = {
       int64_t{migration.version}, std::string(migration.name), FormatRfc3339(now)};
   TIDE_ASSIGN(const SqlRows inserted,
@@ -23,7 +26,13 @@ Status ApplyOne(Database& database, const Migration& migration, Instant now) {
                            "VALUES ($1, $2, $3) ON CONFLICT (version) DO NOTHING "
                            "RETURNING version",
                            params));
-  return inserted.rows.empty() ? Status() : database.RunScript(migration.sql);
+  if (inserted.rows.empty()) {
+    return {};
+  }
+  if (guard && migration.version > 1) {
+    TIDE_TRY(guard());
+  }
+  return database.RunScript(migration.sql);
 }
 
 }  // namespace
@@ -43,14 +52,17 @@ Result<int> ReadSchemaVersion(Database& database, std::span<const Migration> mig
   return static_cast<int>(version);
 }
 
-Status Migrate(Database& database, std::span<const Migration> migrations, Instant now) {
+Status Migrate(Database& database,
+               std::span<const Migration> migrations,
+               Instant now,
+               const std::function<Status()>& guard) {
   TIDE_ASSIGN(const int version, ReadSchemaVersion(database, migrations));
   for (const Migration& migration : migrations) {
     if (migration.version <= version) {
       continue;
     }
     TIDE_TRY(database.Begin(kNoHurry));
-    Status applied = ApplyOne(database, migration, now);
+    Status applied = ApplyOne(database, migration, now, guard);
     if (applied) {
       applied = database.Commit();
     }

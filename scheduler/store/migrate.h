@@ -2,6 +2,7 @@
 // Brings the tables of a database to this program's schema. Numbered SQL files in migrations/ are
 // compiled in; a released one never changes, so that every old database stays loadable.
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -24,9 +25,12 @@ struct Migration {
 [[nodiscard]] Result<int> ReadSchemaVersion(Database& database,
                                             std::span<const Migration> migrations);
 
-// Applies what is missing, each in a transaction of its own.
+// Applies what is missing, each in a transaction of its own. Programs that do so at the same time
+// wait for each other.
+//   guard: called inside each of them but the first, which makes its tables; its error ends it.
 [[nodiscard]] Status Migrate(Database& database,
                              std::span<const Migration> migrations,
-                             Instant now);
+                             Instant now,
+                             const std::function<Status()>& guard = {});
 
 }  // namespace tide

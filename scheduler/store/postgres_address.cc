@@ -72,8 +72,9 @@ bool IsPostgresAddress(std::string_view text) {
 }
 
 Result<PostgresAddress> ParsePostgresAddress(const std::string& text) {
-  const std::string conninfo =
-      IsUri(text) || !text.starts_with(kConninfoPrefix) ? text : text.substr(kConninfoPrefix.size());
+  const std::string conninfo = IsUri(text) || !text.starts_with(kConninfoPrefix)
+                                   ? text
+                                   : text.substr(kConninfoPrefix.size());
   char* complaint = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(
       PQconninfoParse(conninfo.c_str(), &complaint), &PQconninfoFree);

@@ -106,8 +106,8 @@ Refusal ParseRefusal(std::string_view message) {
     const std::string_view code = message.substr(at + kBefore.size(), kLength);
     const std::string_view rest = message.substr(at + kBefore.size() + code.size());
     const bool is_code = code.size() == kLength && std::ranges::all_of(code, [](unsigned char c) {
-      return std::isdigit(c) != 0 || std::isupper(c) != 0;
-    });
+                           return std::isdigit(c) != 0 || std::isupper(c) != 0;
+                         });
     if (is_code && rest.starts_with(": ")) {
       return {std::string(code), std::string(rest.substr(2, rest.find('\n') - 2))};
     }
@@ -395,7 +395,8 @@ Status PostgresConnection::WaitFor(short events) {
     }
     pollfd socket{PQsocket(conn_), events, 0};
     constexpr int64_t kMilli = 1'000'000;
-    const int ready = ::poll(&socket, 1, static_cast<int>(std::min<int64_t>(left / kMilli + 1, 60'000)));
+    const int ready =
+        ::poll(&socket, 1, static_cast<int>(std::min<int64_t>(left / kMilli + 1, 60'000)));
     if (ready > 0) {
       heard_ns_ = MonotonicNanos();
       return {};

@@ -29,10 +29,11 @@ class PostgresDatabase final : public Database {
  public:
   explicit PostgresDatabase(PostgresAddress address) : address_(std::move(address)) {}
 
-  // The first server that is primary. Its own words, when none is: those about the first.
+  // The first server that is primary. When none is: the first words that are more than "not now",
+  // or the last ones.
   Status Connect(std::optional<int64_t> deadline_ns) {
     connection_.reset();
-    std::optional<Error> first;
+    std::optional<Error> refused;
     const auto count = static_cast<int64_t>(address_.servers.size());
     for (int64_t i = 0; i < count; ++i) {
       const int64_t now = MonotonicNanos();
@@ -46,11 +47,11 @@ class PostgresDatabase final : public Database {
         name_ = connection_->name();
         return {};
       }
-      if (!first || first->code == ErrorCode::kUnavailable) {
-        first = opened.error();
+      if (!refused || refused->code == ErrorCode::kUnavailable) {
+        refused = opened.error();
       }
     }
-    return std::unexpected(*first);
+    return std::unexpected(*refused);
   }
 
   Status Begin(Duration patience) override {

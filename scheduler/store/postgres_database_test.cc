@@ -1,16 +1,21 @@
 #include "scheduler/store/postgres_database.h"
 
+#include <sys/mount.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <thread>
 
 #include "scheduler/store/postgres_address.h"
-#include "scheduler/store/testing/postgres_proxy.h"
+#include "scheduler/store/store.h"
 #include "scheduler/store/testing/private_postgres.h"
+#include "scheduler/store/testing/temp_dir.h"
 
 namespace tide {
 namespace {
 
 using Catch::Contains;
-using testing::PostgresProxy;
 using testing::PrivatePostgres;
 
 std::unique_ptr<Database> MustOpen(const std::string& address) {
@@ -101,25 +106,24 @@ TEST_CASE("who cannot connect is told why and what to do", "[postgres]") {
     return true;
   }();
   CHECK(kUsers);
-  const auto [address, code, words] =
-      GENERATE_REF(table<std::string, ErrorCode, std::string>({
-          {server.Address("postgres", "nobody_such"), ErrorCode::kPermissionDenied, "check user"},
-          {server.Address("postgres", "refused"), ErrorCode::kPermissionDenied, "pg_hba.conf"},
-          {server.Address("postgres", "needs_password"),
-           ErrorCode::kPermissionDenied,
-           "no password supplied"},
-          {server.Address("postgres", "needs_password") + " password=hunter2",
-           ErrorCode::kPermissionDenied,
-           "28P01"},
-          {server.Address("no_such"), ErrorCode::kNotFound, "CREATE DATABASE"},
-          {server.Address("postgres") + " port=1", ErrorCode::kUnavailable, "cannot be reached"},
-          {"postgresql:host=/nowhere dbname=x", ErrorCode::kUnavailable, "check its address"},
-          {"postgresql:host=127.0.0.1 port=1 dbname=x", ErrorCode::kUnavailable, "127.0.0.1:1"},
-          {"postgresql:host=no.such.host.invalid dbname=x",
-           ErrorCode::kUnavailable,
-           "no.such.host.invalid"},
-          {server.Address("latin"), ErrorCode::kStorage, "ENCODING 'UTF8'"},
-      }));
+  const auto [address, code, words] = GENERATE_REF(table<std::string, ErrorCode, std::string>({
+      {server.Address("postgres", "nobody_such"), ErrorCode::kPermissionDenied, "check user"},
+      {server.Address("postgres", "refused"), ErrorCode::kPermissionDenied, "pg_hba.conf"},
+      {server.Address("postgres", "needs_password"),
+       ErrorCode::kPermissionDenied,
+       "no password supplied"},
+      {server.Address("postgres", "needs_password") + " password=hunter2",
+       ErrorCode::kPermissionDenied,
+       "28P01"},
+      {server.Address("no_such"), ErrorCode::kNotFound, "CREATE DATABASE"},
+      {server.Address("postgres") + " port=1", ErrorCode::kUnavailable, "cannot be reached"},
+      {"postgresql:host=/nowhere dbname=x", ErrorCode::kUnavailable, "check its address"},
+      {"postgresql:host=127.0.0.1 port=1 dbname=x", ErrorCode::kUnavailable, "127.0.0.1:1"},
+      {"postgresql:host=no.such.host.invalid dbname=x",
+       ErrorCode::kUnavailable,
+       "no.such.host.invalid"},
+      {server.Address("latin"), ErrorCode::kStorage, "ENCODING 'UTF8'"},
+  }));
   CAPTURE(address);
   const Error error = OpenError(address);
   INFO(error.message);
@@ -143,7 +147,8 @@ TEST_CASE("the session is durable, whatever the role says", "[postgres]") {
   CHECK(TextOf(*db, "SELECT current_setting('transaction_isolation')") == "read committed");
   REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT)"));
   REQUIRE(db->Commit());
-  const auto stronger = MustOpen(server.Address(name) + " options=-csynchronous_commit=remote_apply");
+  const auto stronger =
+      MustOpen(server.Address(name) + " options=-csynchronous_commit=remote_apply");
   CHECK(TextOf(*stronger, "SELECT current_setting('synchronous_commit')") == "remote_apply");
 }
 
@@ -242,13 +247,98 @@ TEST_CASE("large answers and large statements pass each other", "[postgres]") {
   CHECK(IntOf(*db, "SELECT sum(length(a))::BIGINT FROM t") == 20 * (int64_t{3} << 20));
 }
 
+TEST_CASE("two schedulers that start at once on nothing: one leads, one is told", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const Instant now = SystemNow();
+  for (int round = 0; round < 5; ++round) {
+    CAPTURE(round);
+    const std::string address = server.Address(server.NewDatabase());
+    std::vector<Status> ends(2);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      threads.emplace_back([&, i, db = MustOpen(address)]() mutable {
+        const auto store = Store::Open(std::move(db), "holder " + std::to_string(i), now);
+        ends[i] = store ? Status() : Status(std::unexpected(store.error()));
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    REQUIRE(ends[0].has_value() != ends[1].has_value());
+    const Error& refused = (ends[0] ? ends[1] : ends[0]).error();
+    CHECK(refused.code == ErrorCode::kConflict);
+    CHECK_THAT(refused.message, Contains("leads"));
+  }
+}
+
+TEST_CASE("a schema that a newer program brings meanwhile is noticed", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string name = server.NewDatabase();
+  const Instant now = SystemNow();
+  REQUIRE(Store::Open(MustOpen(server.Address(name)), "a", now));
+  // Between the look at the version and the lease: by a trigger, as nothing else is quick enough.
+  server.Run(name,
+             "CREATE FUNCTION migrate_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+             "INSERT INTO schema_migrations VALUES (999, '0999_future', '2030') "
+             "ON CONFLICT DO NOTHING; RETURN NEW; END $$; CREATE TRIGGER t BEFORE UPDATE ON leases "
+             "FOR EACH ROW EXECUTE FUNCTION migrate_now()");
+  const auto refused = Store::Open(MustOpen(server.Address(name)), "a", now);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kNewerSchema);
+}
+
 TEST_CASE("of several servers the one that is primary is taken", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
-  const std::string folder = server.folder();
-  const auto db = MustOpen("postgresql:host=/nowhere," + folder + " user=tide dbname=postgres");
-  CHECK_THAT(db->Name(), Contains(folder));
+  const auto standby = server.MakeStandby();
+  const Error refused = OpenError(standby->Address("postgres"));
+  CHECK(refused.code == ErrorCode::kUnavailable);
+  CHECK_THAT(refused.message, Contains("read-only standby") && Contains("name the primary"));
+  const std::string primary = server.folder();
+  const auto db = MustOpen("postgresql:host=/nowhere," + standby->folder().string() + "," +
+                           primary + " user=tide dbname=postgres");
+  CHECK_THAT(db->Name(), Contains(primary));
   const Error none = OpenError("postgresql:host=/nowhere,/nowhere2 user=tide dbname=postgres");
   CHECK(none.code == ErrorCode::kUnavailable);
+  CHECK_THAT(none.message, Contains("/nowhere2"));
+}
+
+TEST_CASE("a full disk says so, and the commit before it is kept", "[postgres]") {
+  if (::geteuid() != 0) {
+    WARN("skipped: mounting a small disk needs root");
+    return;
+  }
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const testing::TempDir dir;
+  const std::string disk = dir.File("disk");
+  std::filesystem::create_directory(disk);
+  std::filesystem::permissions(std::filesystem::path(disk).parent_path(),
+                               std::filesystem::perms::others_exec,
+                               std::filesystem::perm_options::add);
+  if (::mount("tide-test", disk.c_str(), "tmpfs", 0, "size=2m") != 0) {
+    WARN("skipped: no disk can be mounted here");
+    return;
+  }
+  server.Give(disk);
+  const std::string name = server.NewDatabase();
+  server.Run(name, "CREATE TABLESPACE small_" + name + " LOCATION '" + disk + "'");
+  server.Run(name, "CREATE TABLE t (a TEXT) TABLESPACE small_" + name);
+  {
+    const auto db = MustOpen(server.Address(name));
+    REQUIRE(db->Run("INSERT INTO t VALUES ('kept')", {}));
+    REQUIRE(db->Begin(kNoHurry));
+    // Not to be compressed into nothing.
+    REQUIRE(
+        db->Queue("INSERT INTO t SELECT md5(i::TEXT) FROM generate_series(1, 100000) AS i", {}));
+    const Status full = db->Commit();
+    REQUIRE_FALSE(full);
+    CHECK(full.error().code == ErrorCode::kStorage);
+    CHECK_THAT(full.error().message, Contains("53100") && Contains("free space"));
+    db->Rollback();
+    CHECK(IntOf(*db, "SELECT count(*) FROM t") == 1);
+  }
+  server.Run(name, "DROP TABLE t");
+  server.Run(name, "DROP TABLESPACE small_" + name);
+  CHECK(::umount(disk.c_str()) == 0);
 }
 
 }  // namespace

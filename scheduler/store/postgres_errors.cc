@@ -51,7 +51,9 @@ constexpr Rule kRules[] = {
      ErrorCode::kStorage,
      "the server cannot read or write its files: look at its log and its disk"},
     {"XX001", ErrorCode::kCorrupt, "the server found damaged data: restore it from a backup"},
-    {"XX002", ErrorCode::kCorrupt, "the server found a damaged index: REINDEX, or restore a backup"},
+    {"XX002",
+     ErrorCode::kCorrupt,
+     "the server found a damaged index: REINDEX, or restore a backup"},
     {"", ErrorCode::kStorage, "statement failed"},
 };
 

@@ -34,9 +34,9 @@ TEST_CASE("what PostgreSQL says becomes a code and a way out", "[postgres]") {
   CAPTURE(sqlstate);
   const Error error = PostgresError("the database", sqlstate, "it\nsaid so\n");
   CHECK(error.code == code);
-  CHECK_THAT(error.message,
-             Contains("the database") && Contains(words) && Contains("it said so") &&
-                 Contains(sqlstate));
+  CHECK_THAT(
+      error.message,
+      Contains("the database") && Contains(words) && Contains("it said so") && Contains(sqlstate));
   CHECK(error.message.find('\n') == std::string::npos);
 }
 

@@ -32,9 +32,14 @@ Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
   if (version > 0) {
     TIDE_TRY(CheckLeaseIsFree(db, holder, now));
   }
-  TIDE_TRY(Migrate(db, BuiltInMigrations(), now));
+  TIDE_TRY(Migrate(db, BuiltInMigrations(), now, [&] { return KeepLeaseFree(db, holder, now); }));
   store->proved_ns_ = store->boot_clock_();
   TIDE_ASSIGN(store->term_, AcquireLease(db, holder, now));
+  // A newer program may have migrated between the first look and the lease; now none can.
+  if (const auto still = ReadSchemaVersion(db, BuiltInMigrations()); !still) {
+    (void)store->Release(now);
+    return std::unexpected(still.error());
+  }
   store->renew_at_ = now + kLeaseRenewal;
   TIDE_ASSIGN(const SqlRows last, db.Run("SELECT coalesce(max(seq), 0) FROM events", {}));
   TIDE_ASSIGN(store->last_seq_, IntAt(last.rows.at(0), 0, "events.seq"));

@@ -43,8 +43,8 @@ size_t LengthAt(std::string_view bytes, size_t offset) {
 struct PostgresProxy::Link {
   Fd client;
   Fd server;
-  bool started = false;   // the startup packet, which has no type, has passed
-  std::string incoming;   // of the client, not yet a whole message
+  bool started = false;           // the startup packet, which has no type, has passed
+  std::string incoming;           // of the client, not yet a whole message
   std::set<std::string> commits;  // names of the prepared statement
   enum class Phase {
     kForward,
@@ -62,10 +62,9 @@ PostgresProxy::PostgresProxy(const std::filesystem::path& server) : server_(serv
   folder_ = pattern;
   listen_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_un address = SocketIn(folder_);
-  TIDE_CHECK(
-      ::bind(listen_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
-          ::listen(listen_, 16) == 0,
-      "a proxy listens");
+  TIDE_CHECK(::bind(listen_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+                 ::listen(listen_, 16) == 0,
+             "a proxy listens");
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -110,9 +109,9 @@ void PostgresProxy::Accept() {
   link->client = Fd(::accept4(listen_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   link->server = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_un address = SocketIn(server_);
-  const bool reached = ::connect(link->server.get(),
-                                 reinterpret_cast<const sockaddr*>(&address),
-                                 sizeof(address)) == 0;
+  const bool reached =
+      ::connect(link->server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
+      0;
   if (link->client.valid() && reached) {
     links_.push_back(std::move(link));
   }
@@ -234,9 +233,9 @@ void PostgresProxy::FromServer(Link& link) {
     return;
   }
   std::array<char, 65536> buffer{};
-  const size_t most =
-      bytes_left_ <= 0 ? buffer.size()
-                       : std::min(buffer.size(), static_cast<size_t>(bytes_left_.load()));
+  const size_t most = bytes_left_ <= 0
+                          ? buffer.size()
+                          : std::min(buffer.size(), static_cast<size_t>(bytes_left_.load()));
   const ssize_t n = ::recv(link.server.get(), buffer.data(), most, MSG_DONTWAIT);
   if (n < 0) {
     return;

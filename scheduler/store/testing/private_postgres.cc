@@ -80,6 +80,35 @@ std::vector<pid_t> Family(pid_t parent) {
 
 PrivatePostgres::PrivatePostgres(const Options& options)
     : programs_(FindPrograms()), settings_(options.settings) {
+  MakeFolder();
+  settings_.insert(settings_.begin(),
+                   {"listen_addresses=",
+                    "max_connections=40",
+                    "shared_buffers=32MB",
+                    "autovacuum=off",
+                    "log_timezone=UTC"});
+  if (!options.durable) {
+    settings_.insert(settings_.begin(), {"fsync=off", "full_page_writes=off"});
+  }
+  RunProgram({programs_ + "/initdb",
+              "-D",
+              folder_ / "data",
+              "-U",
+              "tide",
+              "-A",
+              "trust",
+              "-E",
+              "UTF8",
+              "--locale=C",
+              "--no-sync"});
+  // Who is not "tide": some need a password, one is refused.
+  std::ofstream(folder_ / "data" / "pg_hba.conf")
+      << "local all needs_password scram-sha-256\nlocal all refused reject\nlocal all all trust\n"
+      << "local replication all trust\n";
+  Start();
+}
+
+void PrivatePostgres::MakeFolder() {
   // A short name: paths of sockets have at most 107 characters.
   std::string pattern = std::filesystem::temp_directory_path() / "tide-pg-XXXXXX";
   TIDE_CHECK(::mkdtemp(pattern.data()) != nullptr, "a test has a temporary folder");
@@ -92,36 +121,31 @@ PrivatePostgres::PrivatePostgres(const Options& options)
     gid_ = user->pw_gid;
     Give(folder_);
   }
-  settings_.insert(settings_.begin(),
-                   {"listen_addresses=",
-                    "unix_socket_directories=" + folder_.string(),
-                    "max_connections=40",
-                    "shared_buffers=32MB",
-                    "autovacuum=off",
-                    "log_timezone=UTC"});
-  if (!options.durable) {
-    settings_.insert(settings_.begin(), {"fsync=off", "full_page_writes=off"});
-  }
-  const pid_t initdb = Spawn({programs_ + "/initdb",
-                              "-D",
-                              folder_ / "data",
-                              "-U",
-                              "tide",
-                              "-A",
-                              "trust",
-                              "-E",
-                              "UTF8",
-                              "--locale=C",
-                              "--no-sync"});
+}
+
+std::unique_ptr<PrivatePostgres> PrivatePostgres::MakeStandby() const {
+  std::unique_ptr<PrivatePostgres> standby(new PrivatePostgres());
+  standby->programs_ = programs_;
+  standby->settings_ = settings_;
+  standby->MakeFolder();
+  standby->RunProgram({programs_ + "/pg_basebackup",
+                       "-D",
+                       standby->folder_ / "data",
+                       "-d",
+                       "host=" + folder_.string() + " user=tide",
+                       "-R",
+                       "--no-sync",
+                       "-c",
+                       "fast"});
+  standby->Start();
+  return standby;
+}
+
+void PrivatePostgres::RunProgram(std::vector<std::string> arguments) const {
+  const pid_t pid = Spawn(std::move(arguments));
   int status = 0;
-  TIDE_CHECK(::waitpid(initdb, &status, 0) == initdb && WIFEXITED(status) &&
-                 WEXITSTATUS(status) == 0,
-             "initdb makes a cluster; its words are in the folder's log");
-  // Who is not "tide": some need a password, one is refused.
-  std::ofstream(folder_ / "data" / "pg_hba.conf")
-      << "local all needs_password scram-sha-256\nlocal all refused reject\nlocal all all trust\n"
-      << "local replication all trust\n";
-  Start();
+  TIDE_CHECK(::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+             "a program of PostgreSQL does its work; its words are in the folder's log");
 }
 
 PrivatePostgres::~PrivatePostgres() {
@@ -165,6 +189,7 @@ void PrivatePostgres::Start() {
   for (const std::string& setting : settings_) {
     arguments.insert(arguments.end(), {"-c", setting});
   }
+  arguments.insert(arguments.end(), {"-c", "unix_socket_directories=" + folder_.string()});
   pid_ = Spawn(std::move(arguments));
   for (int waited = 0; !IsReady(folder_ / "data"); waited += kPauseMs) {
     TIDE_CHECK(waited < kPatienceMs && ::waitpid(pid_, nullptr, WNOHANG) == 0,

@@ -1,11 +1,12 @@
 #pragma once
-// A PostgreSQL server of this process's own: a fresh cluster in a temporary folder, reached by a unix
-// socket there. It ends with the process, also when that is killed. Started by the main thread:
-// the kernel ends it with the thread that started it.
+// A PostgreSQL server of this process's own: a fresh cluster in a temporary folder, reached by a
+// unix socket there. It ends with the process, also when that is killed. Started by the main
+// thread: the kernel ends it with the thread that started it.
 
 #include <sys/types.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,10 +45,16 @@ class PrivatePostgres {
   void Freeze() const;
   void Thaw() const;
 
+  // A standby of this server that follows it, on the same settings.
+  [[nodiscard]] std::unique_ptr<PrivatePostgres> MakeStandby() const;
+
   // Makes a folder the server's own: for tablespaces.
   void Give(const std::filesystem::path& folder) const;
 
  private:
+  PrivatePostgres() = default;
+  void MakeFolder();
+  void RunProgram(std::vector<std::string> arguments) const;
   pid_t Spawn(std::vector<std::string> arguments) const;
   void SignalAll(int signal) const;
 
