@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +24,8 @@
 #include "scheduler/server/admission.h"
 #include "scheduler/server/loop.h"
 #include "scheduler/server/scheduler_service.h"
-#include "scheduler/store/sqlite_database.h"
+#include "scheduler/server/store_exit_code.h"
+#include "scheduler/store/open_database.h"
 #include "scheduler/store/store.h"
 
 namespace tide {
@@ -32,6 +34,7 @@ namespace {
 struct Options {
   std::string listen = "127.0.0.1:7071";
   std::string store;
+  std::string store_file;
   std::string cluster_token_file;
   std::string log_format = "text";
   int64_t isolation_timeout_ms = 600'000;
@@ -86,14 +89,22 @@ Duration WitnessTimeout(const Options& options) {
       std::max(kMinuteMs, kWitnessBeats * options.heartbeat_ms)));
 }
 
-Result<std::unique_ptr<Store>> OpenStore(const std::string& address) {
-  constexpr std::string_view kSqlite = "sqlite:";
-  if (!address.starts_with(kSqlite)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--store " + address + " is not of the form sqlite:/path/to/tide.db");
+// "HOST:PID", so that people find it; no other process alive has it.
+std::string HolderName() {
+  std::array<char, 256> host{};
+  const bool known = ::gethostname(host.data(), host.size() - 1) == 0;
+  return std::string(known ? host.data() : "unknown") + ":" + std::to_string(::getpid());
+}
+
+Result<std::unique_ptr<Store>> OpenStore(const Options& options) {
+  std::string address = options.store;
+  if (options.store_file.empty()) {
+    TIDE_TRY(CheckHasNoPassword(address));
+  } else {
+    TIDE_ASSIGN(address, ReadAddressFile(options.store_file));
   }
-  TIDE_ASSIGN(auto database, OpenSqlite(address.substr(kSqlite.size())));
-  return Store::Open(std::move(database), "pid " + std::to_string(::getpid()), SystemNow());
+  TIDE_ASSIGN(auto database, OpenDatabase(address));
+  return Store::Open(std::move(database), HolderName(), SystemNow());
 }
 
 // Reads the policy file over `policy`.
@@ -153,7 +164,7 @@ constexpr Duration kStandbyPause = Duration::Millis(200);
 Result<std::unique_ptr<Store>> Lead(const Options& options) {
   std::string told;
   while (true) {
-    auto store = OpenStore(options.store);
+    auto store = OpenStore(options);
     if (store || !options.standby ||
         (told.empty() && store.error().code != ErrorCode::kNotLeader)) {
       return store;
@@ -223,12 +234,12 @@ int Serve(const Options& options) {
     return kExitOk;
   }
   if (!store) {
-    return Complain(store.error().message,
-                    store.error().code == ErrorCode::kInvalidArgument ? kExitUsage : kExitStore);
+    return Complain(store.error().message, StoreExitCode(store.error(), kExitStore));
   }
+  log::Info("Store", {{"Database", (*store)->database().Name()}});
   auto state = (*store)->Load();
   if (!state) {
-    return Complain(state.error().message, kExitStore);
+    return Complain(state.error().message, StoreExitCode(state.error(), kExitStore));
   }
   if (state->share_half_life != policy.share_half_life) {
     state->share_half_life = policy.share_half_life;
@@ -280,7 +291,10 @@ int main(int argc, char** argv) {
   tide::Options options;
   CLI::App app("Tide's scheduler: owns the cluster's state and decides.", "tide-scheduler");
   app.add_option("--listen", options.listen, "unix:/path or host:port");
-  app.add_option("--store", options.store, "sqlite:/path/to/tide.db")->required();
+  auto* where = app.add_option_group("store", "where the state lives: one of these");
+  where->add_option("--store", options.store, "sqlite:/path/to/tide.db or postgres://…");
+  where->add_option("--store-file", options.store_file, "file of mode 600 with that address");
+  where->require_option(1);
   app.add_option(
       "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
   app.add_option("--isolation-timeout-ms",

@@ -13,9 +13,16 @@ enum ExitCode : int {
   kExitUnreachable = 6,  // server unreachable, port in use
   kExitNeverFits = 7,
   kExitWaitTimedOut = 8,
-  kExitWouldQueue = 10,    // `tide plan`: it would not start now
-  kExitStore = 70,         // the store cannot be opened
-  kExitCommitFailed = 71,  // a commit failed: disk full, lease lost
+  kExitWouldQueue = 10,  // `tide plan`: it would not start now
+  // Of the scheduler (docs/guide/operators.md, "When it ends"):
+  kExitStore = 70,             // the store cannot be opened
+  kExitCommitFailed = 71,      // a commit failed: disk full
+  kExitStoreUnreachable = 72,  // the store's server does not answer
+  kExitStoreDenied = 73,       // user, password or privileges do not suffice
+  kExitStoreNewer = 74,        // a newer Tide wrote the store
+  kExitStoreInUse = 75,        // it is another scheduler's, or another program's
+  kExitLeaseLost = 76,         // another scheduler has taken over
+  kExitStoreCorrupt = 77,      // damaged, or acknowledged work is missing
   kExitInterrupted = 130,
 };
 

@@ -7,13 +7,13 @@
 #include "common/log/log.h"
 #include "scheduler/core/lease.h"
 #include "scheduler/core/policy/estimate.h"
+#include "scheduler/server/store_exit_code.h"
 
 namespace tide {
 namespace {
 
 constexpr size_t kQueueMax = 65536;
 constexpr size_t kBatchMax = 4096;
-constexpr int kExitCommitFailed = 71;
 
 // Estimates are for people: each second is often enough, and they take at most this part of the
 // loop's time however long the queue is (10,000 waiting jobs: once in about ten seconds).
@@ -142,7 +142,7 @@ void Loop::Turn(const std::deque<Request>& batch) {
   const Result<Instant> wake_at = RunTurn(state_, config_.policy, Now(), batch, *this);
   if (!wake_at) {
     log::Failure("Commit failed, stopping", {{"Error", wake_at.error().message}});
-    std::_Exit(kExitCommitFailed);
+    std::_Exit(StoreExitCode(wake_at.error(), kExitCommitFailed));
   }
   wake_at_ = *wake_at;
   Estimate();

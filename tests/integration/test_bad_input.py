@@ -14,7 +14,7 @@ import unittest
 from harness import Cluster, ClusterTest, Down, Refused, free_port, program, until
 
 USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, UNREACHABLE, NEVER_FITS = 2, 3, 4, 5, 6, 7
-STORE, COMMIT_FAILED = 70, 71
+STORE, COMMIT_FAILED, NEWER, IN_USE, CORRUPT = 70, 71, 74, 75, 77
 GOOD = """version: 1
 name: good
 command: ["true"]
@@ -174,14 +174,14 @@ class Daemons(unittest.TestCase):
         path = self.folder + "/tide.db"
         with open(path, "wb") as file:
             file.write(b"this is a letter, not a database\n" * 500)
-        self.refuses(self.scheduler("sqlite:" + path), STORE, path, "not a database", "move it away")
+        self.refuses(self.scheduler("sqlite:" + path), CORRUPT, path, "not a database", "move it away")
 
     def test_store_of_another_program(self):
         path = self.folder + "/tide.db"
         with contextlib.closing(sqlite3.connect(path)) as db:
             db.execute("CREATE TABLE songs (title)")
             db.commit()
-        self.refuses(self.scheduler("sqlite:" + path), STORE, path, "another program", "configure another path")
+        self.refuses(self.scheduler("sqlite:" + path), IN_USE, path, "another program", "configure another path")
 
     def test_store_of_a_newer_version(self):
         path = self.folder + "/tide.db"
@@ -189,7 +189,7 @@ class Daemons(unittest.TestCase):
             db.execute("PRAGMA application_id = %d" % 0x54696465)
             db.execute("PRAGMA user_version = 999")
             db.commit()
-        self.refuses(self.scheduler("sqlite:" + path), STORE, path, "newer Tide", "999")
+        self.refuses(self.scheduler("sqlite:" + path), NEWER, path, "newer Tide", "999")
 
     def test_store_address(self):
         self.refuses(self.scheduler("/var/tide.db"), USAGE, "/var/tide.db", "sqlite:/path/to/tide.db")

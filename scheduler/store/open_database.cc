@@ -1,0 +1,67 @@
+#include "scheduler/store/open_database.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "common/base/file.h"
+#include "scheduler/store/postgres_address.h"
+#include "scheduler/store/postgres_database.h"
+#include "scheduler/store/sqlite_database.h"
+
+namespace tide {
+namespace {
+
+constexpr std::string_view kSqlite = "sqlite:";
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> OpenDatabase(const std::string& address) {
+  if (IsPostgresAddress(address)) {
+    return OpenPostgres(address);
+  }
+  if (address.starts_with(kSqlite) && address.size() > kSqlite.size()) {
+    return OpenSqlite(address.substr(kSqlite.size()));
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "--store " + (MayHoldPassword(address) ? "address" : address) +
+                  " is not of the form sqlite:/path/to/tide.db, "
+                  "postgres://USER@HOST:PORT/DATABASE or \"postgresql:host=HOST dbname=DATABASE\"");
+}
+
+Status CheckHasNoPassword(const std::string& address) {
+  if (!IsPostgresAddress(address)) {
+    return {};
+  }
+  TIDE_ASSIGN(const PostgresAddress parsed, ParsePostgresAddress(address));
+  if (parsed.has_password) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--store holds a password, which everybody on this machine can read: write the "
+                "address into a file of mode 600 and name it with --store-file, or leave the "
+                "password to PGPASSFILE");
+  }
+  return {};
+}
+
+Result<std::string> ReadAddressFile(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                FailErrno("cannot read --store-file " + path, errno).error().message);
+  }
+  if ((info.st_mode & 077U) != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--store-file " + path + " can be read by others; chmod 600 " + path);
+  }
+  TIDE_ASSIGN(std::string text, ReadFile(path, 65536));
+  text.resize(std::min(text.size(), text.find('\n')));
+  constexpr const char* kBlanks = " \t\r";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string::npos) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--store-file " + path + " is empty: its first line is the address of the store");
+  }
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+}  // namespace tide

@@ -1,0 +1,23 @@
+#pragma once
+// The database that an address of `tide-scheduler --store` names.
+
+#include <memory>
+#include <string>
+
+#include "scheduler/store/database.h"
+
+namespace tide {
+
+//   address: "sqlite:/path/to/tide.db", or what postgres_address.h takes.
+//   Errors: kInvalidArgument for another form; those of OpenSqlite and OpenPostgres.
+[[nodiscard]] Result<std::unique_ptr<Database>> OpenDatabase(const std::string& address);
+
+// An address on a command line is everybody's to read.
+//   Errors: kInvalidArgument when it holds a password.
+[[nodiscard]] Status CheckHasNoPassword(const std::string& address);
+
+// The address in a file's first line, without the blanks around it.
+//   Errors: kInvalidArgument when the file is empty, cannot be read, or others may read it.
+[[nodiscard]] Result<std::string> ReadAddressFile(const std::string& path);
+
+}  // namespace tide

@@ -1,0 +1,138 @@
+"""tide-scheduler on PostgreSQL: each thing that can be wrong with the store is one line and an exit code of its own; a
+server that restarts is waited for. Exit codes: common/base/exit_codes.h."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from harness import program, until
+from postgres import Postgres
+
+OK, USAGE, STORE, UNREACHABLE, DENIED, NEWER, IN_USE, LEASE_LOST = 0, 2, 70, 72, 73, 74, 75, 76
+SECRET = "hunter2-hunter2"
+
+
+class Store(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.postgres = Postgres()
+        cls.addClassCleanup(cls.postgres.close)
+        cls.postgres.sql("CREATE ROLE guest LOGIN; CREATE ROLE plain LOGIN")
+        cls.postgres.sql("CREATE ROLE needs_password LOGIN SUPERUSER PASSWORD '%s'" % SECRET)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tide-it-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.database = "d" + str(abs(hash(self.id())))
+        self.postgres.sql("CREATE DATABASE " + self.database)
+        self.log = self.folder + "/log"
+
+    def argv(self, *store):
+        return [program("tide-scheduler"), "--listen", "unix:%s/%d.sock" % (self.folder, len(os.listdir(self.folder))),
+                *store]
+
+    def start(self, *store, env=None):
+        """A scheduler that serves."""
+        with open(self.log, "a+b") as log:
+            log.seek(0)
+            before = log.read().count(b"Serving")
+            scheduler = subprocess.Popen(self.argv(*(store or ("--store", self.postgres.address(self.database)))),
+                                         stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+        self.addCleanup(self.end, scheduler)
+        until(30, "the scheduler to serve", lambda: scheduler.poll() is not None or self.said().count("Serving") > before)
+        self.assertIsNone(scheduler.poll(), self.said())
+        return scheduler
+
+    def end(self, scheduler):
+        if scheduler.poll() is None:
+            scheduler.terminate()
+        return scheduler.wait(30)
+
+    def said(self):
+        with open(self.log, encoding="utf-8") as file:
+            return file.read()
+
+    def ends(self, scheduler, code, *words):
+        self.assertEqual(scheduler.wait(30), code, self.said())
+        for word in words:
+            self.assertIn(word, self.said())
+
+    def refuses(self, code, *words, store=None, more=()):
+        done = subprocess.run(self.argv("--store", store or self.postgres.address(self.database), *more),
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("tide-scheduler: ")]
+        self.assertEqual(len(lines), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])
+        self.assertNotIn(SECRET, done.stderr)
+
+    def sql(self, text):
+        return self.postgres.sql(text, self.database)
+
+    def test_serves_and_is_followed_at_once(self):
+        self.assertEqual(self.end(self.start()), OK)
+        term = int(self.sql("SELECT term FROM leases"))
+        self.assertEqual(self.end(self.start()), OK)
+        self.assertGreater(int(self.sql("SELECT term FROM leases")), term)
+
+    def test_owner_of_the_database_needs_no_more(self):
+        self.postgres.sql("ALTER DATABASE %s OWNER TO plain" % self.database)
+        self.assertEqual(self.end(self.start("--store", self.postgres.address(self.database, "plain"))), OK)
+
+    def test_second_scheduler(self):
+        self.start()
+        self.refuses(IN_USE, "leads", "stop it")
+
+    def test_address(self):
+        self.refuses(USAGE, "hots", "postgres://", store="postgresql:hots=x")
+        self.refuses(USAGE, "--store-file", store="postgres://needs_password:%s@/x?host=/tmp" % SECRET)
+        self.refuses(UNREACHABLE, "/nowhere", "check its address", store="postgresql:host=/nowhere dbname=x")
+        self.refuses(STORE, "no_such", "CREATE DATABASE", store=self.postgres.address("no_such"))
+
+    def test_user(self):
+        self.refuses(DENIED, "needs_password", "PGPASSFILE",
+                     store=self.postgres.address(self.database, "needs_password"))
+        self.refuses(DENIED, "lacks a privilege", "GRANT", store=self.postgres.address(self.database, "guest"))
+
+    def test_password_in_a_file_is_nowhere_else(self):
+        path = self.folder + "/store"
+        with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(self.postgres.address(self.database, "needs_password") + " password=" + SECRET)
+        scheduler = self.start("--store-file", path)
+        with open("/proc/%d/cmdline" % scheduler.pid, "rb") as file:
+            self.assertNotIn(SECRET.encode(), file.read())
+        self.assertEqual(self.end(scheduler), OK)
+        self.assertNotIn(SECRET, self.said())
+
+    def test_newer_schema(self):
+        self.end(self.start())
+        self.sql("INSERT INTO schema_migrations VALUES (999, '0999_future', '2030-01-01')")
+        self.refuses(NEWER, "newer Tide", "999", "install that version")
+
+    def test_lease_lost(self):
+        scheduler = self.start()
+        self.sql("UPDATE leases SET term = term + 1, holder = 'another'")
+        self.ends(scheduler, LEASE_LOST, "another leads")
+
+    def test_server_restarts(self):
+        scheduler = self.start()
+        term = self.sql("SELECT term FROM leases")
+        batch = int(self.sql("SELECT batch FROM leases"))
+        self.postgres.kill()
+        self.postgres.start()
+        until(20, "the next batch", lambda: int(self.sql("SELECT batch FROM leases")) > batch)
+        self.assertIsNone(scheduler.poll(), self.said())
+        self.assertEqual(self.sql("SELECT term FROM leases"), term)
+
+    def test_server_stays_away(self):
+        scheduler = self.start()
+        self.postgres.kill()
+        self.addCleanup(self.postgres.start)
+        self.ends(scheduler, UNREACHABLE, "cannot be reached", "Commit failed")
+
+
+if __name__ == "__main__":
+    unittest.main()
