@@ -13,7 +13,7 @@ constexpr Bench kBenches[] = {
     {"preempt", "victims for a large gang, or the proof that none suffice", RunPreempt},
     {"whatif", "a plan on a copy of a live state", RunWhatif},
     {"step-event", "one event into a live cluster", RunStepEvent},
-    {"submit", "a job is durable: one client, 64 clients", RunSubmit},
+    {"submit", "a job is durable: one client, 64 clients; SQLite, PostgreSQL", RunSubmit},
     {"churn", "jobs started, ended and recorded per second", RunChurn},
     {"start-gang", "submit until all tasks of a gang run", RunStartGang},
     {"handover", "last victim gone until the beneficiary starts", RunHandover},

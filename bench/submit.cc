@@ -1,9 +1,12 @@
-// submit: how long until a submitted job is durable, through gRPC, the loop and SQLite with full
-// fsync, on a fresh folder each time. Peers acknowledge before anything is on disk.
+// submit: how long until a submitted job is durable, through gRPC, the loop and the store with full
+// fsync, on a fresh folder each time: SQLite, and a private PostgreSQL server on the same disk.
+// Peers acknowledge before anything is on disk.
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,6 +16,8 @@
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "scheduler/core/testing/builders.h"
+#include "scheduler/store/postgres_database.h"
+#include "scheduler/store/testing/private_postgres.h"
 
 namespace tide::bench {
 namespace {
@@ -41,42 +46,74 @@ class Disk {
   const std::string page_ = std::string(4096, 'x');
 };
 
-// A page and a job by turns: a disk that others use, too, is fast in one minute and slow in the
+// The limit of a server: one row in a transaction of its own, by the same driver.
+class CommitAlone {
+ public:
+  explicit CommitAlone(const std::string& address) {
+    auto opened = OpenPostgres(address);
+    TIDE_CHECK(opened.has_value(), "the private server answers");
+    database_ = std::move(*opened);
+    TIDE_CHECK(database_->RunScript("CREATE TABLE alone (page TEXT)").has_value(),
+               "the private server makes a table");
+  }
+  void Write() {
+    Status done = database_->Begin(Duration::Minutes(1));
+    if (done) {
+      done = database_->Queue("INSERT INTO alone VALUES ($1)", page_);
+    }
+    if (done) {
+      done = database_->Commit();
+    }
+    TIDE_CHECK(done.has_value(), "the private server takes a row");
+  }
+
+ private:
+  std::unique_ptr<Database> database_;
+  const std::vector<SqlValue> page_ = {std::string(1000, 'x')};
+};
+
+// What is measured, and the names of its cases.
+struct Setup {
+  std::string prefix;
+  std::string store;  // address; "" = SQLite in the folder
+  std::string limit;  // the name of the limit's case
+};
+
+// The limit and a job by turns: a disk that others use, too, is fast in one minute and slow in the
 // next.
-void OneClient(Run& run) {
-  const BenchFolder folder;
-  const SchedulerProcess scheduler(folder);
+template <typename Limit>
+void OneClient(Run& run, const Setup& setup, const BenchFolder& folder, Limit& limit) {
+  const SchedulerProcess scheduler(folder, setup.store);
   const FakeAgents agents(scheduler, {.count = kAgents});
   SchedulerClient client(scheduler);
-  Disk disk(folder);
-  Samples pages;
+  Samples limits;
   Repeat repeat = run.Times(300);
   repeat.clock = Clock::kWall;
   const Samples jobs = Measure(
       repeat,
       [&] {
         const int64_t start = MonotonicNanos();
-        disk.Write();
-        pages.Add(MonotonicNanos() - start);
+        limit.Write();
+        limits.Add(MonotonicNanos() - start);
         return 0;
       },
       [&](int) {
         SubmitOne(client);
         return 0;
       });
-  run.AddTimes("1 client", jobs, {.p50_ms = 6, .p99_ms = {}, .max_ms = {}});
-  run.AddTimes("disk alone", pages);
-  run.Add("1 client / disk alone",
+  const std::string name = setup.prefix + "1 client";
+  run.AddTimes(name, jobs, {.p50_ms = 6, .p99_ms = {}, .max_ms = {}});
+  run.AddTimes(setup.limit, limits);
+  run.Add(name + " / " + setup.limit,
           Metric::kRatio,
-          jobs.PercentileMs(50) / pages.PercentileMs(50),
+          jobs.PercentileMs(50) / limits.PercentileMs(50),
           jobs.size());
 }
 
-void ManyClients(Run& run) {
+void ManyClients(Run& run, const Setup& setup, const BenchFolder& folder) {
   constexpr size_t kClients = 64;
   const size_t each = run.quick() ? 2 : 150;
-  const BenchFolder folder;
-  const SchedulerProcess scheduler(folder);
+  const SchedulerProcess scheduler(folder, setup.store);
   const FakeAgents agents(scheduler, {.count = kAgents});
   std::vector<Samples> samples(kClients);
   std::vector<std::thread> threads;
@@ -99,23 +136,50 @@ void ManyClients(Run& run) {
   for (const Samples& part : samples) {
     all.Append(part);
   }
-  run.AddTimes("64 clients", all, {.p50_ms = {}, .p99_ms = 50, .max_ms = {}});
-  run.Add("64 clients",
-          Metric::kPerS,
-          static_cast<double>(all.size()) / seconds,
-          all.size(),
-          AtLeast(5000));
+  const std::string name = setup.prefix + "64 clients";
+  run.AddTimes(name, all, {.p50_ms = {}, .p99_ms = 50, .max_ms = {}});
+  run.Add(
+      name, Metric::kPerS, static_cast<double>(all.size()) / seconds, all.size(), AtLeast(5000));
+}
+
+void OnSqlite(Run& run) {
+  const Setup setup = {.prefix = "", .store = "", .limit = "disk alone"};
+  if (run.Wants("1 client") || run.Wants("disk alone")) {
+    const BenchFolder folder;
+    Disk disk(folder);
+    OneClient(run, setup, folder, disk);
+  }
+  if (run.Wants("64 clients")) {
+    ManyClients(run, setup, BenchFolder());
+  }
+}
+
+// One server for both cases: making one takes longer than measuring.
+void OnPostgres(Run& run) {
+  const bool one = run.Wants("PostgreSQL, 1 client") || run.Wants("PostgreSQL alone");
+  const bool many = run.Wants("PostgreSQL, 64 clients");
+  if (!one && !many) {
+    return;
+  }
+  const BenchFolder folder;  // where temporary files lie on a disk
+  testing::PrivatePostgres server({.durable = true, .settings = {}});
+  Setup setup = {.prefix = "PostgreSQL, ", .store = "", .limit = "PostgreSQL alone"};
+  if (one) {
+    setup.store = server.Address(server.NewDatabase());
+    CommitAlone alone(server.Address(server.NewDatabase()));
+    OneClient(run, setup, folder, alone);
+  }
+  if (many) {
+    setup.store = server.Address(server.NewDatabase());
+    ManyClients(run, setup, folder);
+  }
 }
 
 }  // namespace
 
 void RunSubmit(Run& run) {
-  if (run.Wants("1 client") || run.Wants("disk alone")) {
-    OneClient(run);
-  }
-  if (run.Wants("64 clients")) {
-    ManyClients(run);
-  }
+  OnSqlite(run);
+  OnPostgres(run);
 }
 
 }  // namespace tide::bench

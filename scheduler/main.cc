@@ -89,11 +89,13 @@ Duration WitnessTimeout(const Options& options) {
       std::max(kMinuteMs, kWitnessBeats * options.heartbeat_ms)));
 }
 
-// "HOST:PID", so that people find it; no other process alive has it.
+// For people, and like no other process's, also not that of a container of the same name: whoever
+// has the name of a lease's holder need not wait until it ends.
 std::string HolderName() {
   std::array<char, 256> host{};
   const bool known = ::gethostname(host.data(), host.size() - 1) == 0;
-  return std::string(known ? host.data() : "unknown") + ":" + std::to_string(::getpid());
+  return std::string(known ? host.data() : "unknown") + ":" + std::to_string(::getpid()) +
+         " since " + FormatRfc3339(SystemNow());
 }
 
 Result<std::unique_ptr<Store>> OpenStore(const Options& options) {

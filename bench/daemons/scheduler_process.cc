@@ -109,17 +109,18 @@ BenchFolder::~BenchFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-SchedulerProcess::SchedulerProcess(const BenchFolder& folder)
+SchedulerProcess::SchedulerProcess(const BenchFolder& folder, const std::string& store)
     : port_(FreePort()), address_("127.0.0.1:" + std::to_string(port_)), token_(kSecret) {
   const std::string token_file = folder.File("token");
   TIDE_CHECK(WriteFileDurably(token_file, kSecret, 0600).has_value(), "the token is written");
-  const std::vector<std::string> arguments = {SchedulerProgram(),
-                                              "--listen",
-                                              address_,
-                                              "--store",
-                                              "sqlite:" + folder.File("tide.db"),
-                                              "--cluster-token-file",
-                                              token_file};
+  const std::vector<std::string> arguments = {
+      SchedulerProgram(),
+      "--listen",
+      address_,
+      "--store",
+      store.empty() ? "sqlite:" + folder.File("tide.db") : store,
+      "--cluster-token-file",
+      token_file};
   pid_ = Spawn(arguments, folder.File("scheduler.log"));
 }
 

@@ -31,8 +31,8 @@ class BenchFolder {
 
 class SchedulerProcess {
  public:
-  // Starts it on `folder`/tide.db.
-  explicit SchedulerProcess(const BenchFolder& folder);
+  //   store: an address for --store; none: `folder`/tide.db.
+  explicit SchedulerProcess(const BenchFolder& folder, const std::string& store = "");
   ~SchedulerProcess();  // SIGTERM, and waits
   SchedulerProcess(const SchedulerProcess&) = delete;
   SchedulerProcess& operator=(const SchedulerProcess&) = delete;

@@ -152,6 +152,51 @@ TEST_CASE("a server that restarts is waited for", "[postgres][doubt]") {
   world.RequireStored();
 }
 
+TEST_CASE("a commit that no synchronous standby has got is not acknowledged", "[postgres][doubt]") {
+  World world;
+  RequireOk(world.Commit(Join(0)));
+  Database& admin = *world.reader;
+  const auto reload = [&](const std::string& setting) {
+    REQUIRE(admin.RunScript("ALTER SYSTEM " + setting));
+    REQUIRE(admin.RunScript("SELECT pg_reload_conf()"));
+  };
+  // The process that waits for a standby, but for `not_this`.
+  const auto wait_for_waiter = [&](int64_t not_this) {
+    for (int i = 0; i < 1000; ++i) {
+      const auto found =
+          admin.Run("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid <> $1",
+                    std::vector<SqlValue>{not_this});
+      REQUIRE(found);
+      if (!found->rows.empty()) {
+        return std::get<int64_t>(found->rows[0][0]);
+      }
+      constexpr timespec kPause{0, 5'000'000};
+      ::nanosleep(&kPause, nullptr);
+    }
+    return int64_t{0};
+  };
+  const std::vector<Event> events = {{Instant(), Submit(1, 1, 10)}};
+  const StepResult step = Step(world.state, events, Policy(), kNow);
+  reload("SET synchronous_standby_names = 'ghost'");
+  Status written;
+  std::atomic<bool> returned = false;
+  std::thread commit([&] {
+    written = world.store->Commit(world.state, step, kNow);
+    returned = true;
+  });
+  const int64_t first = wait_for_waiter(0);
+  CHECK(first != 0);
+  // PostgreSQL then reports a commit, with a warning that it may not have been replicated.
+  CHECK(admin.Run("SELECT pg_cancel_backend($1)", std::vector<SqlValue>{first}));
+  const int64_t second = wait_for_waiter(first);
+  CHECK(second != 0);  // the look-up waits, too
+  CHECK_FALSE(returned);
+  reload("RESET synchronous_standby_names");
+  commit.join();
+  RequireOk(written);
+  world.RequireStored();
+}
+
 TEST_CASE("a server that stays away ends the store before its lease ends", "[postgres][doubt]") {
   World world;
   RequireOk(world.Commit(Join(0)));

@@ -33,7 +33,7 @@ class PostgresDatabase final : public Database {
   // or the last ones.
   Status Connect(std::optional<int64_t> deadline_ns) {
     connection_.reset();
-    std::optional<Error> refused;
+    Error refused = {ErrorCode::kUnavailable, "the address names no server"};
     const auto count = static_cast<int64_t>(address_.servers.size());
     for (int64_t i = 0; i < count; ++i) {
       const int64_t now = MonotonicNanos();
@@ -47,11 +47,11 @@ class PostgresDatabase final : public Database {
         name_ = connection_->name();
         return {};
       }
-      if (!refused || refused->code == ErrorCode::kUnavailable) {
+      if (refused.code == ErrorCode::kUnavailable) {
         refused = opened.error();
       }
     }
-    return std::unexpected(*refused);
+    return std::unexpected(refused);
   }
 
   Status Begin(Duration patience) override {

@@ -26,7 +26,7 @@ namespace tide {
 class Store {
  public:
   // Migrates, takes the lease with the next term.
-  //   holder: who leads, for people: "host:pid".
+  //   holder: who leads, for people. A lease of the same holder is taken over at once.
   //   boot_clock: nanoseconds of a clock that also counts while the machine sleeps.
   //   Errors: kNotLeader (another scheduler leads), kNewerSchema, kCorrupt, kStorage, and those of
   //   the database.

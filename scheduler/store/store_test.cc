@@ -70,7 +70,9 @@ void RequireSameDerived(const ClusterState& loaded, const ClusterState& state) {
 TEST_CASE("after every commit a load gives the same state", "[store]") {
   const uint64_t seed = GENERATE(range(1, 6));
   CAPTURE(seed);
-  const auto test = EachDriver();
+  // The drivers differ in what two worlds show as well as five.
+  const auto driver = seed < 3 ? GENERATE(Driver::kSqlite, Driver::kPostgres) : Driver::kSqlite;
+  const auto test = MakeDatabase(driver);
   const auto reader = test->OpenShared();
   auto store = MustOpenStore(test->Open(), "a", kNow);
   auto initial = store->Load();

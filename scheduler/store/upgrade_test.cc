@@ -11,6 +11,7 @@
 #include "scheduler/store/migrate.h"
 #include "scheduler/store/sqlite_database.h"
 #include "scheduler/store/store.h"
+#include "scheduler/store/testing/databases.h"
 #include "scheduler/store/testing/random_world.h"
 #include "scheduler/store/testing/temp_dir.h"
 
@@ -94,11 +95,11 @@ TEST_CASE("write a dump of the present schema", "[.dump]") {
 TEST_CASE("a database of schema 1 loads", "[upgrade]") {
   const auto dump = ReadFile(TIDE_UPGRADE_DIR "/schema-0001.sql");
   REQUIRE(dump);
-  const TempDir dir;
-  auto database = OpenSqlite(dir.File("t.db"));
-  REQUIRE(database);
-  REQUIRE((*database)->RunScript(*dump));
-  auto store = Store::Open(std::move(*database), "upgraded", kNow);
+  const auto test =
+      testing::MakeDatabase(GENERATE(testing::Driver::kSqlite, testing::Driver::kPostgres));
+  auto database = test->Open();
+  REQUIRE(database->RunScript(*dump));
+  auto store = Store::Open(std::move(database), "upgraded", kNow);
   if (!store) {
     FAIL(store.error().message);
   }
