@@ -61,7 +61,7 @@ int64_t Shares::OwnUseOf(const std::string& project) const {
 
 WaitingOrder::WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& shares) {
   shares_.emplace_back();  // the root
-  // Projects that have jobs, and all above them; by name, so that ties go to the first name.
+  // Projects that have jobs, and all above them; by name: ties go to the first one.
   std::map<std::string, size_t> projects;
   std::set<std::string> parents;
   for (const OwnerJobs& owner : owners) {
@@ -90,6 +90,7 @@ WaitingOrder::WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& s
     Share& user = shares_[Add(owner.use, 1)];
     user.parent = home->second;
     user.jobs = owner.jobs;
+    user.first = owner.jobs->front().id;
     user.owner = i;
   }
   for (size_t share = 1; share < shares_.size(); ++share) {
@@ -106,7 +107,7 @@ size_t WaitingOrder::Add(int64_t use, int64_t weight) {
 }
 
 void WaitingOrder::Insert(size_t share) {
-  shares_[shares_[share].parent].order.emplace(shares_[share].use, share);
+  shares_[shares_[share].parent].order.insert(PlaceOf(share));
 }
 
 const WaitingJob* WaitingOrder::Next() {
@@ -115,14 +116,14 @@ const WaitingJob* WaitingOrder::Next() {
   }
   size_t at = 0;
   while (shares_[at].jobs == nullptr) {
-    at = shares_[at].order.begin()->second;
+    at = std::get<2>(*shares_[at].order.begin());
   }
   user_ = at;
   const WaitingJob* job = &(*shares_[at].jobs)[shares_[at].next++];
   bool done = shares_[at].next == shares_[at].jobs->size();
   while (done && at != 0) {
     Share& parent = shares_[shares_[at].parent];
-    parent.order.erase({shares_[at].use, at});
+    parent.order.erase(PlaceOf(at));
     done = parent.order.empty();
     at = shares_[at].parent;
   }
@@ -131,7 +132,7 @@ const WaitingJob* WaitingOrder::Next() {
 
 void WaitingOrder::Charge(int64_t use) {
   for (size_t at = user_; at != 0; at = shares_[at].parent) {
-    const bool waits = shares_[shares_[at].parent].order.erase({shares_[at].use, at}) > 0;
+    const bool waits = shares_[shares_[at].parent].order.erase(PlaceOf(at)) > 0;
     shares_[at].use += use / shares_[at].weight;
     if (waits) {
       Insert(at);

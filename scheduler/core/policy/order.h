@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,12 +70,17 @@ class WaitingOrder {
   struct Share {
     size_t parent = 0;
     int64_t weight = 1;
-    int64_t use = 0;                             // over weight
-    std::set<std::pair<int64_t, size_t>> order;  // of what lies below and has jobs left
-    const WaitingJobs::Bucket* jobs = nullptr;   // of a user
-    size_t next = 0;                             // of them
+    int64_t use = 0;  // over weight
+    JobId first;      // of a user: ties go to whose first job came first
+    std::set<std::tuple<int64_t, JobId, size_t>> order;  // of what lies below and has jobs left
+    const WaitingJobs::Bucket* jobs = nullptr;           // of a user
+    size_t next = 0;                                     // of them
     size_t owner = 0;
   };
+  // Its place among those beside it.
+  [[nodiscard]] std::tuple<int64_t, JobId, size_t> PlaceOf(size_t share) const {
+    return {shares_[share].use, shares_[share].first, share};
+  }
 
   size_t Add(int64_t use, int64_t weight);
   void Insert(size_t share);

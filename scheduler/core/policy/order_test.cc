@@ -50,6 +50,17 @@ struct Order {
 
 }  // namespace
 
+TEST_CASE("users that used as much: whose first job came first") {
+  Order order;
+  order.Submit("a", "zed");
+  order.Submit("a", "ada");
+  order.Submit("a", "bob");
+  order.Submit("a", "zed");
+  CHECK(order.Run() == "a/zed a/zed a/ada a/bob");
+  order.Use("a", "zed", 1);
+  CHECK(order.Run() == "a/ada a/bob a/zed a/zed");
+}
+
 TEST_CASE("flat projects: who used least over its weight goes first, ties by name") {
   Order order;
   order.Use("a", "ada", 100);
