@@ -20,7 +20,7 @@ namespace tide {
   if (error.code == ErrorCode::kNewerSchema) {
     return kExitStoreNewer;
   }
-  if (error.code == ErrorCode::kConflict) {
+  if (error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotLeader) {
     return kExitStoreInUse;
   }
   if (error.code == ErrorCode::kStaleTerm) {

@@ -53,9 +53,10 @@ class Database {
 
   // What messages call it: a file's path, or server and database.
   [[nodiscard]] virtual std::string Name() const = 0;
-  // True when holding this object proves that no other scheduler is alive on the same data, so
-  // a lease found in it is a dead one's.
-  [[nodiscard]] virtual bool IsExclusive() const = 0;
+  // Asks to be the only scheduler on this data for as long as this object lives. True: no other one
+  // is connected, so a lease found in it is that of a dead one, or of one that finds the next term
+  // when it connects again. False: another may be.
+  [[nodiscard]] virtual Result<bool> LockOthersOut() = 0;
 };
 
 // For transactions that nobody waits for: migrations.

@@ -36,12 +36,9 @@ std::unexpected<Error> HeldByAnother(const Database& database, const LeaseRow& l
                   " unless it renews: stop it, or stay a standby");
 }
 
-Status CheckIsFree(const Database& database,
-                   const LeaseRow& lease,
-                   const std::string& holder,
-                   Instant now) {
-  if (!database.IsExclusive() && lease.holder != holder && lease.expires > now) {
-    return HeldByAnother(database, lease, now);
+Status CheckIsFree(const Database& database, const LeaseRow& lease, const Candidate& candidate) {
+  if (lease.term != candidate.dead_term && lease.holder != candidate.holder && lease.expires > candidate.now) {
+    return HeldByAnother(database, lease, candidate.now);
   }
   return {};
 }
@@ -70,24 +67,29 @@ Result<int64_t> SetExpiry(Database& database, Term term, Instant expires, int64_
 
 }  // namespace
 
-Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant now) {
+Result<int64_t> ReadLeaseTerm(Database& database) {
   TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
-  return CheckIsFree(database, lease, holder, now);
+  return lease.term;
 }
 
-Status KeepLeaseFree(Database& database, const std::string& holder, Instant now) {
+Status CheckLeaseIsFree(Database& database, const Candidate& candidate) {
+  TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
+  return CheckIsFree(database, lease, candidate);
+}
+
+Status KeepLeaseFree(Database& database, const Candidate& candidate) {
   TIDE_ASSIGN(const LeaseRow lease, ReadLease(database, kReadAndHold));
-  return CheckIsFree(database, lease, holder, now);
+  return CheckIsFree(database, lease, candidate);
 }
 
-Result<Term> AcquireLease(Database& database, const std::string& holder, Instant now) {
-  const Instant expires = now + kLeaseDuration;
-  const std::vector<SqlValue> params = {holder,
+Result<Term> AcquireLease(Database& database, const Candidate& candidate) {
+  const Instant expires = candidate.now + kLeaseDuration;
+  const std::vector<SqlValue> params = {candidate.holder,
                                         FormatRfc3339(expires),
                                         expires.unix_nanos(),
-                                        now.unix_nanos(),
-                                        int64_t{database.IsExclusive() ? 1 : 0},
-                                        LeastTerm(now)};
+                                        candidate.now.unix_nanos(),
+                                        candidate.dead_term.value_or(-1),
+                                        LeastTerm(candidate.now)};
   TIDE_ASSIGN(
       const SqlRows taken,
       database.Run(
@@ -96,12 +98,12 @@ Result<Term> AcquireLease(Database& database, const std::string& holder, Instant
           "term = CASE WHEN leases.term < excluded.term THEN excluded.term "
           "ELSE leases.term + 1 END, holder = excluded.holder, "
           "expires_at = excluded.expires_at, expires_ns = excluded.expires_ns, "
-          "batch = 0 WHERE leases.expires_ns <= $4 OR leases.holder = excluded.holder OR $5 = 1 "
+          "batch = 0 WHERE leases.expires_ns <= $4 OR leases.holder = excluded.holder OR leases.term = $5 "
           "RETURNING term",
           params));
   if (taken.rows.empty()) {
     TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
-    return HeldByAnother(database, lease, now);
+    return HeldByAnother(database, lease, candidate.now);
   }
   TIDE_ASSIGN(const int64_t term, IntAt(taken.rows[0], 0, "leases.term"));
   return Term(static_cast<uint64_t>(term));

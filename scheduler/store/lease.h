@@ -3,6 +3,8 @@
 // of a leader first proves, by its term, that nobody took it since. `batch` counts the transactions
 // of the term: by it a leader finds out whether one whose answer was lost has been committed.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/ids.h"
@@ -12,17 +14,29 @@
 
 namespace tide {
 
+// Who wants to lead.
+struct Candidate {
+  std::string holder;
+  Instant now;
+  // The lease of this term is a dead one's and need not be waited out: it was there before
+  // Database::LockOthersOut said that nobody else is connected. Nothing = there is none.
+  std::optional<int64_t> dead_term = {};
+};
+
+// Whose term the lease has; 0 = nobody has led yet.
+[[nodiscard]] Result<int64_t> ReadLeaseTerm(Database& database);
+
 // Is a lease of somebody else in force? Before migrating: a standby leaves the tables alone.
 //   Errors: kNotLeader, naming the holder and how long it lasts.
-[[nodiscard]] Status CheckLeaseIsFree(Database& database, const std::string& holder, Instant now);
+[[nodiscard]] Status CheckLeaseIsFree(Database& database, const Candidate& candidate);
 // The same inside a transaction: nobody takes the lease until that ends.
-[[nodiscard]] Status KeepLeaseFree(Database& database, const std::string& holder, Instant now);
+[[nodiscard]] Status KeepLeaseFree(Database& database, const Candidate& candidate);
 
 // Takes the lease in one statement. The term is above the last one, and at least the seconds of
 // the Unix clock: agents refuse a term below one that they have obeyed, and a store that was lost,
 // or restored from an older copy, would give those out again.
 //   Errors: kNotLeader as above.
-[[nodiscard]] Result<Term> AcquireLease(Database& database, const std::string& holder, Instant now);
+[[nodiscard]] Result<Term> AcquireLease(Database& database, const Candidate& candidate);
 
 // Inside a transaction: holds the row, moves its expiry, and returns the number of the newest
 // batch, counted on by `advance` (0: only looks). Waits until an older connection's transaction has

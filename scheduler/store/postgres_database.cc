@@ -15,6 +15,7 @@ constexpr Duration kConnectPatience = Duration::Seconds(5);
 // So many statements or bytes wait for their answers at most.
 constexpr size_t kQueuedMax = 512;
 constexpr size_t kQueuedBytesMax = size_t{4} << 20;
+constexpr int64_t kSchedulerLock = 0x54696465;  // "Tide": an advisory lock of the database
 
 size_t BytesOf(std::span<const SqlValue> params) {
   size_t bytes = 0;
@@ -124,14 +125,32 @@ class PostgresDatabase final : public Database {
   }
 
   std::string Name() const override { return name_; }
-  bool IsExclusive() const override { return false; }
+  Result<bool> LockOthersOut() override {
+    locks_out_ = true;
+    return TakeLock();
+  }
 
  private:
   Status EnsureConnected(std::optional<int64_t> deadline_ns) {
     if (connection_ && !connection_->broken()) {
       return {};
     }
-    return Connect(deadline_ns);
+    TIDE_TRY(Connect(deadline_ns));
+    if (locks_out_) {
+      connection_->SetDeadline(deadline_ns);
+      TIDE_TRY(TakeLock());  // or not: the lease says who leads
+    }
+    return {};
+  }
+
+  // The server lets it go when this connection ends, which it notices at once where a process dies.
+  Result<bool> TakeLock() {
+    const std::vector<SqlValue> params = {kSchedulerLock};
+    TIDE_TRY(Send("SELECT CASE WHEN pg_try_advisory_lock(CAST($1 AS BIGINT)) THEN 1 ELSE 0 END",
+                  params));
+    TIDE_ASSIGN(const PostgresConnection::Answer answer, Finish());
+    TIDE_ASSIGN(const int64_t taken, IntAt(answer.rows.rows.at(0), 0, "pg_try_advisory_lock"));
+    return taken == 1;
   }
 
   Status Send(std::string_view sql, std::span<const SqlValue> params) {
@@ -155,6 +174,7 @@ class PostgresDatabase final : public Database {
   const PostgresAddress address_;
   std::string name_;
   std::unique_ptr<PostgresConnection> connection_;
+  bool locks_out_ = false;
   bool open_ = false;
   size_t queued_bytes_ = 0;
 };

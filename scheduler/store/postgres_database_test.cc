@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "scheduler/core/lease.h"
 #include "scheduler/store/postgres_address.h"
 #include "scheduler/store/store.h"
 #include "scheduler/store/testing/private_postgres.h"
@@ -253,12 +254,11 @@ TEST_CASE("two schedulers that start at once on nothing: one leads, one is told"
   for (int round = 0; round < 5; ++round) {
     CAPTURE(round);
     const std::string address = server.Address(server.NewDatabase());
-    std::vector<Status> ends(2);
+    std::vector<Result<std::unique_ptr<Store>>> ends(2);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < ends.size(); ++i) {
       threads.emplace_back([&, i, db = MustOpen(address)]() mutable {
-        const auto store = Store::Open(std::move(db), "holder " + std::to_string(i), now);
-        ends[i] = store ? Status() : Status(std::unexpected(store.error()));
+        ends[i] = Store::Open(std::move(db), "holder " + std::to_string(i), now);
       });
     }
     for (std::thread& thread : threads) {
@@ -266,9 +266,45 @@ TEST_CASE("two schedulers that start at once on nothing: one leads, one is told"
     }
     REQUIRE(ends[0].has_value() != ends[1].has_value());
     const Error& refused = (ends[0] ? ends[1] : ends[0]).error();
-    CHECK(refused.code == ErrorCode::kConflict);
+    CHECK(refused.code == ErrorCode::kNotLeader);
     CHECK_THAT(refused.message, Contains("leads"));
   }
+}
+
+TEST_CASE("a leader whose connection has ended is not waited for", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string address = server.Address(server.NewDatabase());
+  const Instant now = SystemNow();
+  auto leader = Store::Open(MustOpen(address), "leader", now);
+  REQUIRE(leader);
+  const auto refused = Store::Open(MustOpen(address), "standby", now);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kNotLeader);
+  const Term term = (*leader)->term();
+  leader->reset();  // it dies: its lease is in force for another 15 s
+  const int64_t until = MonotonicNanos() + 10'000'000'000;
+  auto standby = Store::Open(MustOpen(address), "standby", now);
+  while (!standby && MonotonicNanos() < until) {  // the server notices in its own time
+    standby = Store::Open(MustOpen(address), "standby", now);
+  }
+  REQUIRE(standby);
+  CHECK((*standby)->term() > term);
+}
+
+TEST_CASE("a leader that connects again keeps others out again", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string address = server.Address(server.NewDatabase());
+  const Instant now = SystemNow();
+  auto leader = Store::Open(MustOpen(address), "leader", now);
+  REQUIRE(leader);
+  const int64_t pid = IntOf((*leader)->database(), "SELECT pg_backend_pid()");
+  const auto killer = MustOpen(address);
+  REQUIRE(killer->Run("SELECT 1 WHERE pg_terminate_backend(" + std::to_string(pid) + ")", {}));
+  ClusterState state;
+  REQUIRE((*leader)->Commit(state, {}, now + kLeaseRenewal));
+  const auto refused = Store::Open(MustOpen(address), "standby", now);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kNotLeader);
 }
 
 TEST_CASE("a schema that a newer program brings meanwhile is noticed", "[postgres]") {

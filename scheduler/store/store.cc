@@ -29,12 +29,16 @@ Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
   std::unique_ptr<Store> store(new Store(std::move(database), std::move(boot_clock)));
   Database& db = *store->database_;
   TIDE_ASSIGN(const int version, ReadSchemaVersion(db, BuiltInMigrations()));
+  // Read before the lock is asked for: who takes the lease later is alive.
+  TIDE_ASSIGN(const int64_t last_term, version > 0 ? ReadLeaseTerm(db) : Result<int64_t>(0));
+  TIDE_ASSIGN(const bool alone, db.LockOthersOut());
+  const Candidate candidate{holder, now, alone ? std::optional(last_term) : std::nullopt};
   if (version > 0) {
-    TIDE_TRY(CheckLeaseIsFree(db, holder, now));
+    TIDE_TRY(CheckLeaseIsFree(db, candidate));
   }
-  TIDE_TRY(Migrate(db, BuiltInMigrations(), now, [&] { return KeepLeaseFree(db, holder, now); }));
+  TIDE_TRY(Migrate(db, BuiltInMigrations(), now, [&] { return KeepLeaseFree(db, candidate); }));
   store->proved_ns_ = store->boot_clock_();
-  TIDE_ASSIGN(store->term_, AcquireLease(db, holder, now));
+  TIDE_ASSIGN(store->term_, AcquireLease(db, candidate));
   // A newer program may have migrated between the first look and the lease; now none can.
   if (const auto still = ReadSchemaVersion(db, BuiltInMigrations()); !still) {
     (void)store->Release(now);
