@@ -3,8 +3,10 @@ server that restarts is waited for. Exit codes: common/base/exit_codes.h."""
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from harness import program, until
@@ -132,6 +134,54 @@ class Store(unittest.TestCase):
         self.postgres.kill()
         self.addCleanup(self.postgres.start)
         self.ends(scheduler, UNREACHABLE, "cannot be reached", "Commit failed")
+
+    # Standbys
+
+    def standby(self):
+        """A scheduler that waits for the lead."""
+        said = self.said().count("Standing by")
+        with open(self.log, "ab") as log:
+            scheduler = subprocess.Popen(
+                self.argv("--standby", "--store", self.postgres.address(self.database)),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(self.end, scheduler)
+        until(30, "a scheduler to stand by", lambda: self.said().count("Standing by") > said)
+        return scheduler
+
+    def await_next_leader(self, term):
+        until(40, "the standby to lead", lambda: int(self.sql("SELECT term FROM leases")) > term)
+
+    def test_standby_follows_a_dead_leader_at_once(self):
+        leader = self.start()
+        for _ in range(3):
+            following = self.standby()
+            term = int(self.sql("SELECT term FROM leases"))
+            left = int(self.sql("SELECT expires_ns FROM leases"))
+            leader.kill()
+            leader.wait(30)
+            self.await_next_leader(term)
+            self.assertLess(time.time_ns(), left, "it waited until the lease was over")
+            leader = following
+        self.assertIsNone(leader.poll(), self.said())
+
+    def test_standby_ends_when_told(self):
+        leader = self.start()
+        self.assertEqual(self.end(self.standby()), OK)
+        self.assertIsNone(leader.poll(), self.said())
+
+    def test_paused_leader_is_replaced_and_writes_no_more(self):
+        leader = self.start()
+        following = self.standby()
+        term = int(self.sql("SELECT term FROM leases"))
+        leader.send_signal(signal.SIGSTOP)
+        try:
+            self.await_next_leader(term)
+            led_by = self.sql("SELECT term, holder FROM leases")
+        finally:
+            leader.send_signal(signal.SIGCONT)
+        self.ends(leader, LEASE_LOST, "leads with term")
+        self.assertEqual(self.sql("SELECT term, holder FROM leases"), led_by)
+        self.assertIsNone(following.poll(), self.said())
 
 
 if __name__ == "__main__":
