@@ -58,7 +58,8 @@ TEST_CASE("a line of JSON has the promised fields") {
   CHECK(line["unit"] == "ms");
   CHECK(line["n"] == 200);
   CHECK(line["target"] == "<= 5");
-  for (const char* fact : {"cpu", "cores", "memory_bytes", "kernel", "compiler", "build"}) {
+  for (const char* fact :
+       {"cpu", "cores", "memory_bytes", "kernel", "compiler", "build", "read_ns"}) {
     CHECK(line["machine"].contains(fact));
   }
   const Figure no_promise{"decide-full", "mixed", Metric::kMaxMs, 4.5, 200, std::nullopt};

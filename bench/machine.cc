@@ -7,6 +7,13 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/prng.h"
+#include "common/base/time.h"
 
 namespace tide::bench {
 namespace {
@@ -27,6 +34,35 @@ int UsableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+// One cycle through all lines of 8 MiB, so that each read waits for the one before.
+double RandomReadNanos() {
+  constexpr size_t kLine = 64 / sizeof(uint32_t);
+  constexpr size_t kLines = (size_t{8} << 20U) / 64;
+  constexpr int kReads = 1'000'000;
+  std::vector<uint32_t> order(kLines);
+  std::iota(order.begin(), order.end(), 0);
+  Prng prng(1);
+  for (size_t i = kLines - 1; i > 0; --i) {  // Sattolo: one cycle, not several
+    std::swap(order[i], order[prng.Below(i)]);
+  }
+  std::vector<uint32_t> next(kLines * kLine);
+  for (size_t i = 0; i < kLines; ++i) {
+    next[i * kLine] = order[i] * static_cast<uint32_t>(kLine);
+  }
+  uint32_t at = 0;
+  const auto read = [&] {
+    for (int i = 0; i < kReads; ++i) {
+      at = next[at];
+    }
+  };
+  read();  // warms what can be warm
+  const int64_t start = MonotonicNanos();
+  read();
+  const int64_t took = MonotonicNanos() - start;
+  TIDE_CHECK(at < next.size(), "the reads are not left out");
+  return static_cast<double>(took) / kReads;
 }
 
 }  // namespace
@@ -50,19 +86,21 @@ Machine ReadMachine() {
   if (getloadavg(&load, 1) == 1) {
     machine.load_1m = load;
   }
+  machine.read_ns = RandomReadNanos();
   return machine;
 }
 
 std::string DescribeMachine(const Machine& machine) {
   constexpr int64_t kGib = int64_t{1} << 30;
-  return fmt::format("{}, {} cores, {} GiB, {}, {}, {}, load {:.1f}",
+  return fmt::format("{}, {} cores, {} GiB, {}, {}, {}, load {:.1f}, read {:.0f} ns",
                      machine.cpu,
                      machine.cores,
                      (machine.memory_bytes + kGib / 2) / kGib,
                      machine.kernel,
                      machine.compiler,
                      machine.build,
-                     machine.load_1m);
+                     machine.load_1m,
+                     machine.read_ns);
 }
 
 }  // namespace tide::bench

@@ -77,7 +77,8 @@ std::string JsonLine(const Figure& figure, const Machine& machine) {
                      {"kernel", machine.kernel},
                      {"compiler", machine.compiler},
                      {"build", machine.build},
-                     {"load_1m", machine.load_1m}};
+                     {"load_1m", machine.load_1m},
+                     {"read_ns", machine.read_ns}};
   return line.dump();
 }
 

@@ -37,7 +37,8 @@ std::unexpected<Error> HeldByAnother(const Database& database, const LeaseRow& l
 }
 
 Status CheckIsFree(const Database& database, const LeaseRow& lease, const Candidate& candidate) {
-  if (lease.term != candidate.dead_term && lease.holder != candidate.holder && lease.expires > candidate.now) {
+  if (lease.term != candidate.dead_term && lease.holder != candidate.holder &&
+      lease.expires > candidate.now) {
     return HeldByAnother(database, lease, candidate.now);
   }
   return {};
@@ -90,17 +91,16 @@ Result<Term> AcquireLease(Database& database, const Candidate& candidate) {
                                         candidate.now.unix_nanos(),
                                         candidate.dead_term.value_or(-1),
                                         LeastTerm(candidate.now)};
-  TIDE_ASSIGN(
-      const SqlRows taken,
-      database.Run(
-          "INSERT INTO leases (name, term, holder, expires_at, expires_ns) "
-          "VALUES ('scheduler', $6, $1, $2, $3) ON CONFLICT (name) DO UPDATE SET "
-          "term = CASE WHEN leases.term < excluded.term THEN excluded.term "
-          "ELSE leases.term + 1 END, holder = excluded.holder, "
-          "expires_at = excluded.expires_at, expires_ns = excluded.expires_ns, "
-          "batch = 0 WHERE leases.expires_ns <= $4 OR leases.holder = excluded.holder OR leases.term = $5 "
-          "RETURNING term",
-          params));
+  TIDE_ASSIGN(const SqlRows taken,
+              database.Run("INSERT INTO leases (name, term, holder, expires_at, expires_ns) "
+                           "VALUES ('scheduler', $6, $1, $2, $3) ON CONFLICT (name) DO UPDATE SET "
+                           "term = CASE WHEN leases.term < excluded.term THEN excluded.term "
+                           "ELSE leases.term + 1 END, holder = excluded.holder, "
+                           "expires_at = excluded.expires_at, expires_ns = excluded.expires_ns, "
+                           "batch = 0 WHERE leases.expires_ns <= $4 OR leases.holder = "
+                           "excluded.holder OR leases.term = $5 "
+                           "RETURNING term",
+                           params));
   if (taken.rows.empty()) {
     TIDE_ASSIGN(const LeaseRow lease, ReadLease(database));
     return HeldByAnother(database, lease, candidate.now);
