@@ -213,6 +213,49 @@ Result<rpc::ClusterToken> ReadToken(const Options& options) {
   return rpc::ClusterToken();
 }
 
+// Takes agents and the API on until it is told to end.
+int Listen(const Options& options,
+           const rpc::ClusterToken& token,
+           const Admission& admission,
+           std::unique_ptr<Store> store,
+           ClusterState state,
+           const Policy& policy) {
+  LivenessPolicy liveness;
+  liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
+
+  ViewHub view;
+  SessionRegistry sessions;
+  Loop loop(
+      std::move(store), std::move(state), {.policy = policy, .liveness = liveness}, view, sessions);
+  loop.Start();
+  const auto scheduler_service = MakeSchedulerService(loop, view, token);
+  const auto agent_service =
+      MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat, admission);
+
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(64 << 20);
+  builder.RegisterService(scheduler_service.get());
+  builder.RegisterService(agent_service.get());
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (!server) {
+    return Complain("cannot listen on " + options.listen +
+                        ": in use, or not allowed; choose another with --listen",
+                    kExitUnreachable);
+  }
+  log::Info("Serving", {{"Address", options.listen}, {"Term", loop.term().value()}});
+  if (!ServeUntilStopped(loop)) {
+    log::Failure("The lease could not be renewed in time, stopping");
+    std::_Exit(kExitCommitFailed);
+  }
+  log::Info("Stopping");
+  sessions.CloseAll();
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  loop.Stop();
+  return kExitOk;
+}
+
 int Serve(const Options& options) {
   if (const Status sound = CheckOptions(options); !sound) {
     return Complain(sound.error().message, kExitUsage);
@@ -247,43 +290,7 @@ int Serve(const Options& options) {
     state->share_half_life = policy.share_half_life;
     RebuildDerived(*state);  // what owners used lately, by the policy's half-life
   }
-  LivenessPolicy liveness;
-  liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
-
-  ViewHub view;
-  SessionRegistry sessions;
-  Loop loop(std::move(*store),
-            std::move(*state),
-            {.policy = policy, .liveness = liveness},
-            view,
-            sessions);
-  loop.Start();
-  const auto scheduler_service = MakeSchedulerService(loop, view, *token);
-  const auto agent_service =
-      MakeAgentLinkService(loop, view, sessions, *token, liveness.heartbeat, *admission);
-
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(64 << 20);
-  builder.RegisterService(scheduler_service.get());
-  builder.RegisterService(agent_service.get());
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (!server) {
-    return Complain("cannot listen on " + options.listen +
-                        ": in use, or not allowed; choose another with --listen",
-                    kExitUnreachable);
-  }
-  log::Info("Serving", {{"Address", options.listen}, {"Term", loop.term().value()}});
-  if (!ServeUntilStopped(loop)) {
-    log::Failure("The lease could not be renewed in time, stopping");
-    std::_Exit(kExitCommitFailed);
-  }
-  log::Info("Stopping");
-  sessions.CloseAll();
-  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
-  loop.Stop();
-  return kExitOk;
+  return Listen(options, *token, *admission, std::move(*store), std::move(*state), policy);
 }
 
 }  // namespace
