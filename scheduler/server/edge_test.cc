@@ -237,23 +237,28 @@ TEST_CASE("an agent that connects again gets what it is owed; the older stream e
   CHECK(edge.world.view().Since(0).nodes_size() == 1);
 }
 
+// Joins as n1 with this Hello; what is then on record of the node.
+NodeIdentity Join(Edge& edge, tide::v1::AgentMessage hello) {
+  Stream agent(edge.address());
+  hello.mutable_hello()->mutable_node()->set_name("n1");
+  agent.Write(hello);
+  REQUIRE(agent.Next().has_welcome());
+  NodeIdentity identity;
+  (void)edge.world.Do([&](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
+    identity = batch.state().FindNode("n1")->identity;
+    return std::vector<EventBody>{};
+  });
+  return identity;
+}
+
 TEST_CASE("a node is believed to keep to witnesses when its agent says so") {
   Edge edge;
   const auto timeout = [&](std::optional<uint64_t> said_ms) {
-    Stream agent(edge.address());
     tide::v1::AgentMessage message;
-    message.mutable_hello()->mutable_node()->set_name("n1");
     if (said_ms) {
       message.mutable_hello()->set_witness_timeout_ms(*said_ms);
     }
-    agent.Write(message);
-    REQUIRE(agent.Next().has_welcome());
-    Duration believed;
-    (void)edge.world.Do([&](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
-      believed = batch.state().FindNode("n1")->identity.witness_timeout;
-      return std::vector<EventBody>{};
-    });
-    return believed;
+    return Join(edge, message).witness_timeout;
   };
   CHECK(timeout(std::nullopt) == Duration());  // an agent of before
   CHECK(timeout(0) == Duration::Seconds(60));
@@ -265,20 +270,11 @@ TEST_CASE("a node is believed to keep to witnesses when its agent says so") {
 TEST_CASE("a node is waited for as long as its agent says that it lets tasks run") {
   Edge edge;
   const auto timeout = [&](std::optional<uint64_t> said_ms) {
-    Stream agent(edge.address());
     tide::v1::AgentMessage message;
-    message.mutable_hello()->mutable_node()->set_name("n1");
     if (said_ms) {
       message.mutable_hello()->set_isolation_timeout_ms(*said_ms);
     }
-    agent.Write(message);
-    REQUIRE(agent.Next().has_welcome());
-    Duration believed;
-    (void)edge.world.Do([&](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
-      believed = batch.state().FindNode("n1")->identity.isolation_timeout;
-      return std::vector<EventBody>{};
-    });
-    return believed;
+    return Join(edge, message).isolation_timeout;
   };
   CHECK(timeout(std::nullopt) == Duration::Minutes(10));
   CHECK(timeout(1'200'000) == Duration::Minutes(20));
