@@ -92,6 +92,7 @@ class Leftovers(unittest.TestCase):
     def test_kill_everything_at_once(self):
         """As a power failure of all of Tide, but not of the tasks: nobody was asked to end them."""
         job = self.run_job()
+        before = len(self.cluster.job(job)["attempts"])
         daemons = self.cluster.children()
         # Its daemons hear of the end of `tide dev`, and the kernel wakes them: it must go last, and
         # must not see them go.
@@ -104,8 +105,8 @@ class Leftovers(unittest.TestCase):
         until(10, "daemons to go", lambda: not any(p.alive() for p in daemons))
         self.assertTrue(self.cluster.ranks(), "the tasks outlive their agents")
         self.cluster.start()
-        self.cluster.await_state(job, "running")
-        self.assertEqual(len(self.cluster.job(job)["attempts"]), 1)
+        after = self.cluster.await_state(job, "running")
+        self.assertEqual(len(after["attempts"]), before, describe(after))
         self.assertEqual(self.cluster.interrupt(), 0, self.cluster.output())
         self.assert_clean()
 
