@@ -8,6 +8,12 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 
+# Counting bits in one instruction: every x86-64 server since 2009 (psABI level v2). FreeNodes asks
+# for it all the time, and the call of a library function in its place was a fifth of a placement.
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  add_compile_options(-march=x86-64-v2)
+endif()
+
 find_program(TIDE_CCACHE ccache)
 if(TIDE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER
