@@ -175,8 +175,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
     Occupy(state.uses, *job, task, event.allocation);
     MarkNode(state, node);
   }
-  state.accounts[{job->spec.project, job->user}].Change(
-      ChargedGpus(job->spec), at, state.share_half_life);
+  AccountOf(state, *job).Change(ChargedGpus(job->spec), at, state.share_half_life);
   job->attempts.push_back(std::move(attempt));
   job->phase = Starting{event.allocation};
   job->state_since = at;

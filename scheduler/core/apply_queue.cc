@@ -64,7 +64,7 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const JobMoved& event) {
   }
   for (const RankChange& change : RanksToStandBefore(*job, queue, place)) {
     Job& moved = state.jobs.at(change.job);
-    state.queue.Remove(moved);  // it is found there by its rank
+    state.queue.Remove(moved, OwnerOf(state, moved));  // it is found there by its rank
     moved.queue_rank = change.rank;
     MarkJob(state, moved.id);
   }

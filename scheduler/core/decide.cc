@@ -92,18 +92,18 @@ class Planner {
   void PlanClass(int32_t priority, const std::vector<OwnerJobs>& owners) {
     refusals_.Clear();
     ahead_.clear();
-    const AfterFault after_fault(state_, owners);
+    const AfterFault after_fault(owners);
     WaitingOrder first(after_fault.owners(), shares_);
     while (const WaitingJob* next = first.Next()) {
       const Job& job = state_.jobs.at(next->id);
-      if (Plan(job)) {
+      if (Plan(job, after_fault.owners()[first.owner()].owner)) {
         first.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
       }
     }
     std::vector<Answer> answers(state_.queue.shapes());
     WaitingOrder order(owners, shares_);
     while (const WaitingJob* next = order.Next()) {
-      if (after_fault.Contains(*next)) {
+      if (next->after_fault) {
         continue;
       }
       Answer& answer = answers[next->shape];
@@ -113,14 +113,14 @@ class Planner {
       if (next->plain && answer.turn == turn_ && answer.patient == patient &&
           next->since >= answer.since &&
           (same_owner || (policy_.quotas.empty() && use >= answer.use &&
-                          HoldsFor(*owners[order.owner()].user, answer.told)))) {
+                          HoldsFor(UserOf(owners[order.owner()].owner), answer.told)))) {
         WakeAfterPatience(next->since);
         decision_.explanations.push_back({next->id, answer.reasons});
         continue;
       }
       const uint64_t turn = turn_;
       const Job& job = state_.jobs.at(next->id);
-      if (Plan(job)) {
+      if (Plan(job, owners[order.owner()].owner)) {
         order.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
       } else if (next->plain) {
         answer = {turn,
@@ -179,6 +179,7 @@ class Planner {
   // --- who may use what ----------------------------------------------------------------------
 
   [[nodiscard]] int32_t ClassOf(const Job& job) const { return quotas_.ClassOf(job); }
+  [[nodiscard]] uint32_t UserOf(uint32_t owner) const { return state_.owners.UserNumber(owner); }
   [[nodiscard]] int32_t ClassOf(JobId job) const { return ClassOf(state_.jobs.at(job)); }
 
   // Can `job` count on the nodes of `other`? Not when `other` leaves for somebody else of its class
@@ -287,8 +288,9 @@ class Planner {
   // --- one job -------------------------------------------------------------------------------
 
   // True when nodes were found, now or with victims.
-  bool Plan(const Job& job) {
-    told_ = Told{job.user, {}, false};
+  bool Plan(const Job& job, uint32_t owner) {
+    owner_ = owner;
+    told_ = Told{UserOf(owner), {}, false};
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
       decision_.wake_at = std::min(decision_.wake_at, queued.not_before);
@@ -370,7 +372,7 @@ class Planner {
             .gpus_per_node = job.spec.gpus_per_node,
             .part = part,
             .since = job.state_since,
-            .use = shares_.UseOf(job),
+            .use = shares_.UseOf(owner_),
             .standing = standing,
             .patient = IsPatient(job.state_since)};
   }
@@ -380,7 +382,7 @@ class Planner {
                                             Standing standing) const {
     return claims_.contains(job.id)
                ? Refusals::Known()
-               : refusals_.Find(job.spec.group, WishOf(job, part, standing), job.user);
+               : refusals_.Find(job.spec.group, WishOf(job, part, standing), UserOf(owner_));
   }
 
   bool StartPart(const Job& job, const PlacementRequest& request) {
@@ -451,7 +453,7 @@ class Planner {
   }
 
   [[nodiscard]] Contender ContenderOf(const Job& job, Standing standing) const {
-    return {&job, ClassOf(job), standing, shares_.UseOf(job)};
+    return {&job, owner_, UserOf(owner_), ClassOf(job), standing, shares_.UseOf(owner_)};
   }
 
   // Of all live jobs; most passes do without.
@@ -525,13 +527,17 @@ class Planner {
              Standing standing,
              Refusal& refusal) {
     const Contender contender = ContenderOf(job, standing);
+    // A job that keeps failing does not stop others on each retry.
+    const bool may_ask = !IsRetry(job);
+    const auto group = state_.groups.Find(job.spec.group);
     const TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
-        [&](const Runner& runner) { return LeavesFor(job, *runner.job); },
         [&](const Runner& runner) {
-          // A job that keeps failing does not stop others on each retry.
-          return !IsRetry(job) && !asked_.contains(runner.job->id) &&
-                 runner.job->spec.group == job.spec.group && runners().MayTake(contender, runner);
+          return runner.job->leaving && LeavesFor(job, state_.jobs.at(runner.job->id));
+        },
+        [&](const Runner& runner) {
+          return may_ask && runner.job->group == group && runners_->MayTake(contender, runner) &&
+                 !asked_.contains(runner.job->id);
         }};
     VictimPlan plan = part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)
                            : ChooseGangVictims(job, request, rules);
@@ -714,8 +720,9 @@ class Planner {
   std::optional<Runners> runners_;
   Evidence evidence_;
   Decision decision_;
-  uint64_t turn_ = 1;  // counts what this pass has done to the answer of a waiting job
-  Told told_;          // of the last job
+  uint64_t turn_ = 1;   // counts what this pass has done to the answer of a waiting job
+  uint32_t owner_ = 0;  // of the job at hand, the last one
+  Told told_;           // what it was told
   std::map<JobId, tide::Claim> claims_;              // as this pass leaves them
   std::map<NodeId, JobId> made_claims_;              // by this pass
   std::set<JobId> asked_;                            // to leave, by this pass

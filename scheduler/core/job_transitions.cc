@@ -23,8 +23,7 @@ void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
 
 // Closes the attempt: every task of it is gone.
 void CloseAttempt(ClusterState& state, Job& job, Instant at, StopCause cause) {
-  state.accounts[{job.spec.project, job.user}].Change(
-      -ChargedGpus(job.spec), at, state.share_half_life);
+  AccountOf(state, job).Change(-ChargedGpus(job.spec), at, state.share_half_life);
   Attempt& attempt = job.attempts.back();
   attempt.released_at = at;
   attempt.end_cause = cause;

@@ -218,8 +218,8 @@ class RandomWorld : public World {
         (victim.spec.priority == kAutoPriority || beneficiary.spec.priority == kAutoPriority)) {
       return;  // its class depends on what all the others use
     }
-    const int32_t asked = Demote(victim.spec.priority, victim, policy, now);
-    const int32_t asking = Demote(beneficiary.spec.priority, beneficiary, policy, now);
+    const int32_t asked = Demote(victim.spec.priority, RunTimeAt(victim, now), policy);
+    const int32_t asking = Demote(beneficiary.spec.priority, RunTimeAt(beneficiary, now), policy);
     REQUIRE(asked <= asking);
     if (asked == asking) {
       const Attempt& attempt = victim.attempts.back();

@@ -115,7 +115,7 @@ Result<JobPlan> PlanJob(ClusterState copy,
     plan.verdict = PlanVerdict::kStarts;
     plan.part = allocation->part;
     plan.opportunistic = job.attempts.back().opportunistic;
-    plan.borrows = quotas.StandingOf(job) == Standing::kBorrows;
+    plan.borrows = quotas.StandingOf(job.id) == Standing::kBorrows;
     FillLayout(copy, allocation->nodes, plan);
   } else {
     const auto* queued = std::get_if<Queued>(&job.phase);
@@ -130,11 +130,7 @@ Result<JobPlan> PlanJob(ClusterState copy,
       }
     }
     FillReasons(step, job, plan);
-    for (const StartEstimate& estimate : EstimateStarts(copy, copy.fabric, policy, now)) {
-      if (estimate.job == id) {
-        plan.estimate = DescribeEstimate(estimate);
-      }
-    }
+    plan.estimate = DescribeEstimate(EstimateStart(copy, copy.fabric, policy, now, id));
   }
   plan.hash = HashOf(plan);
   return plan;

@@ -235,12 +235,16 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
                                 queue,
                                 claiming,
                                 live,
+                                runners,
                                 crossing,
                                 restless,
                                 held,
                                 node_flags,
+                                whole_on,
                                 touched_jobs,
                                 touched_nodes,
+                                owners,
+                                groups,
                                 accounts,
                                 share_half_life,
                                 run_history,
@@ -275,9 +279,13 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
   copy.queue = queue;
   copy.claiming = claiming;
   copy.live = live;
+  copy.runners = runners;
   copy.crossing = crossing;
   copy.restless = restless;
   copy.node_flags = node_flags;
+  copy.whole_on = whole_on;
+  copy.owners = owners;
+  copy.groups = groups;
   copy.accounts = accounts;
   copy.share_half_life = share_half_life;
   copy.run_history = run_history;

@@ -38,10 +38,11 @@ bool MayBeLookedAt(const ClusterState& state, const Job& job) {
 
 void IndexJob(ClusterState& state, const Job& job) {
   const bool waits = MayBeLookedAt(state, job);
+  const uint32_t owner = OwnerOf(state, job);
   if (waits) {
-    state.queue.Put(job);
+    state.queue.Put(job, owner);
   } else if (state.waiting.contains(job.id)) {
-    state.queue.Remove(job);
+    state.queue.Remove(job, owner);
   }
   SetMember(state.waiting, job.id, waits);
   SetMember(state.claiming, job.id, Claims(job));
@@ -52,6 +53,12 @@ void IndexJob(ClusterState& state, const Job& job) {
     state.crossing.erase(job.id);
   }
   SetMember(state.live, job.id, live);
+  if (live) {
+    const uint32_t group = state.groups.Add(job.spec.group);
+    state.runners.Put(job, owner, state.owners.UserNumber(owner), group);
+  } else {
+    state.runners.Remove(job.id);
+  }
   SetMember(state.restless, job.id, IsRestless(job));
   SetMember(state.held, job.id, StateOf(job) == JobState::kHeld);
 }
@@ -76,7 +83,18 @@ uint8_t FlagsOf(const Node& node, const NodeUse& use) {
 }
 
 void IndexNode(ClusterState& state, const Node& node) {
-  state.node_flags[node.id.value()] = FlagsOf(node, state.uses[node.id.value()]);
+  const NodeUse& use = state.uses[node.id.value()];
+  state.node_flags[node.id.value()] = FlagsOf(node, use);
+  state.whole_on[node.id.value()] = use.whole ? use.first().job : JobId();
+}
+
+bool CheckLine(const ClusterState& state, const Job& job, uint32_t owner) {
+  const LiveJob* line = state.runners.Find(job.id);
+  const std::optional<uint32_t> group = state.groups.Find(job.spec.group);
+  return AllocationOf(job) == nullptr
+             ? line == nullptr
+             : line != nullptr && group &&
+                   *line == LineOf(job, owner, state.owners.UserNumber(owner), *group);
 }
 
 }  // namespace
@@ -91,6 +109,7 @@ void TouchNode(ClusterState& state, NodeId node) {
 
 void RefreshIndexes(ClusterState& state) {
   state.node_flags.resize(state.nodes.size());
+  state.whole_on.resize(state.nodes.size());
   for (const JobId job : std::exchange(state.touched_jobs, {})) {
     IndexJob(state, state.jobs.at(job));
   }
@@ -110,6 +129,7 @@ void IndexCrossing(ClusterState& state) {
 
 void RebuildIndexes(ClusterState& state) {
   state.queue = WaitingJobs();
+  state.runners = LiveJobs();
   for (std::set<JobId>* set : {&state.waiting,
                                &state.claiming,
                                &state.live,
@@ -124,6 +144,7 @@ void RebuildIndexes(ClusterState& state) {
     IndexJob(state, job);
   }
   state.node_flags.assign(state.nodes.size(), 0);
+  state.whole_on.assign(state.nodes.size(), JobId());
   for (const Node& node : state.nodes) {
     IndexNode(state, node);
   }
@@ -133,8 +154,15 @@ std::optional<std::string> CheckIndexes(const ClusterState& state) {
   WaitingJobs queue;
   for (const auto& [id, job] : state.jobs) {
     const bool waits = MayBeLookedAt(state, job);
+    const std::optional<uint32_t> owner = state.owners.Find(job.spec.project, job.user);
+    if (!owner) {
+      return "the owner of " + FormatJobName(id.value()) + " has no number";
+    }
     if (waits) {
-      queue.Put(job);
+      queue.Put(job, *owner);
+    }
+    if (!CheckLine(state, job, *owner)) {
+      return "what decisions read of " + FormatJobName(id.value()) + " is not true";
     }
     if (waits != state.waiting.contains(id) || Claims(job) != state.claiming.contains(id) ||
         (AllocationOf(job) != nullptr) != state.live.contains(id) ||
@@ -145,11 +173,16 @@ std::optional<std::string> CheckIndexes(const ClusterState& state) {
       return "an index does not mirror " + FormatJobName(id.value());
     }
   }
-  if (!queue.SameJobs(state.queue)) {
+  if (state.runners.all().size() != state.live.size()) {
+    return "decisions read of jobs that hold no nodes";
+  }
+  if (!queue.SameJobs(state.owners, state.queue, state.owners)) {
     return "the queue does not mirror the waiting jobs";
   }
   for (const Node& node : state.nodes) {
-    if (state.node_flags[node.id.value()] != FlagsOf(node, state.uses[node.id.value()])) {
+    const NodeUse& use = state.uses[node.id.value()];
+    if (state.node_flags[node.id.value()] != FlagsOf(node, use) ||
+        state.whole_on[node.id.value()] != (use.whole ? use.first().job : JobId())) {
       return "the flags of node " + node.identity.name + " are not true";
     }
   }

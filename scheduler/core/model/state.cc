@@ -173,7 +173,7 @@ NodeUses CountUses(const ClusterState& state) {
 }
 
 // `accounts` from the attempts that are on record.
-std::map<std::pair<std::string, std::string>, Account> CountAccounts(const ClusterState& state) {
+void CountAccounts(ClusterState& state) {
   struct Change {
     Instant at;
     JobId job;
@@ -190,19 +190,30 @@ std::map<std::pair<std::string, std::string>, Account> CountAccounts(const Clust
   }
   std::stable_sort(
       changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
-  std::map<std::pair<std::string, std::string>, Account> accounts;
+  state.accounts.clear();
   for (const Change& change : changes) {
     const Job& job = state.jobs.at(change.job);
-    accounts[{job.spec.project, job.user}].Change(change.gpus, change.at, state.share_half_life);
+    AccountOf(state, job).Change(change.gpus, change.at, state.share_half_life);
   }
-  return accounts;
 }
 
 }  // namespace
 
+uint32_t OwnerOf(ClusterState& state, const Job& job) {
+  const uint32_t owner = state.owners.Add(job.spec.project, job.user);
+  state.accounts.resize(state.owners.size());
+  return owner;
+}
+
+Account& AccountOf(ClusterState& state, const Job& job) {
+  return state.accounts[OwnerOf(state, job)];
+}
+
 void RebuildDerived(ClusterState& state) {
   state.node_by_name.clear();
   state.job_by_key.clear();
+  state.owners = Owners();
+  state.groups = Names();
   state.run_history = RunHistory();
   for (const Node& node : state.nodes) {
     state.node_by_name[node.identity.name] = node.id;
@@ -217,7 +228,7 @@ void RebuildDerived(ClusterState& state) {
   }
   state.dependencies = CountDependencies(state);
   state.uses = CountUses(state);
-  state.accounts = CountAccounts(state);
+  CountAccounts(state);
   state.fabric_stale = true;
   RebuildIndexes(state);
   RefreshFabric(state);

@@ -20,7 +20,9 @@
 #include "scheduler/core/model/fabric.h"
 #include "scheduler/core/model/incident.h"
 #include "scheduler/core/model/job.h"
+#include "scheduler/core/model/live_jobs.h"
 #include "scheduler/core/model/node.h"
+#include "scheduler/core/model/owners.h"
 #include "scheduler/core/model/run_history.h"
 #include "scheduler/core/model/waiting.h"
 
@@ -74,14 +76,18 @@ struct ClusterState {
   WaitingJobs queue;                // the same as decisions read them
   std::set<JobId> claiming;         // of the waiting: claim nodes
   std::set<JobId> live;             // hold an allocation
+  LiveJobs runners;                 // the same as decisions read them
   std::set<JobId> crossing;         // of the live: lie in more than one zone
   std::set<JobId> restless;         // of the live: those that leave, or that time alone may change
   std::set<JobId> held;             // by their user
   std::vector<uint8_t> node_flags;  // NodeFlag; index = NodeId
+  std::vector<JobId> whole_on;      // the job that has all of the node; 0 = none; index = NodeId
   std::vector<JobId> touched_jobs;  // by the event at hand
   std::vector<NodeId> touched_nodes;
-  // (project, user) → what was used lately. From the attempts; to rounding the same after a load.
-  std::map<std::pair<std::string, std::string>, Account> accounts;
+  Owners owners;  // all that have submitted a job
+  Names groups;   // that jobs have named
+  // What owners used lately, by their number. From the attempts; to rounding the same after a load.
+  std::vector<Account> accounts;
   Duration share_half_life = Duration::Minutes(24 * 60);  // set by Step from the policy
   RunHistory run_history;                                 // of finished jobs; the same after a load
   Fabric fabric;                                          // of `nodes`, unless it is stale
@@ -98,6 +104,10 @@ struct ClusterState {
 };
 
 void RebuildDerived(ClusterState& state);
+
+// The number and the account of a job's owner.
+[[nodiscard]] uint32_t OwnerOf(ClusterState& state, const Job& job);
+[[nodiscard]] Account& AccountOf(ClusterState& state, const Job& job);
 
 // Decisions need it fresh. The fabric is rebuilt once for many nodes that join, not with each.
 void RefreshFabric(ClusterState& state);

@@ -15,7 +15,9 @@ bool ComesFirstOf(const Job* a, const Job* b) {
 
 std::vector<const Job*> QueueOf(const ClusterState& state, const Job& job) {
   std::vector<const Job*> queue;
-  const auto bucket = state.queue.buckets().find({job.spec.priority, job.spec.project, job.user});
+  const auto owner = state.owners.Find(job.spec.project, job.user);
+  const auto bucket =
+      owner ? state.queue.buckets().find({job.spec.priority, *owner}) : state.queue.buckets().end();
   if (bucket != state.queue.buckets().end()) {
     for (const WaitingJob& waiting : bucket->second) {
       if (waiting.id != job.id) {

@@ -5,10 +5,6 @@
 namespace tide {
 namespace {
 
-WaitingJobs::Key KeyOf(const Job& job) {
-  return {job.spec.priority, job.spec.project, job.user};
-}
-
 bool IsPlain(const Job& job) {
   const auto& queued = std::get<Queued>(job.phase);
   return job.failure_restarts == 0 && !queued.claim && !queued.not_before.is_set() &&
@@ -21,7 +17,13 @@ bool HasRun(const Job& job) {
 }
 
 WaitingJob Line(const Job& job, uint32_t shape) {
-  return {job.id, job.state_since, job.queue_rank, shape, IsPlain(job), HasRun(job)};
+  return {job.id,
+          job.state_since,
+          job.queue_rank,
+          shape,
+          IsPlain(job),
+          HasRun(job),
+          std::get<Queued>(job.phase).next_start == StartReason::kFault};
 }
 
 // Where the job stands in its owner's order, or would stand.
@@ -29,6 +31,15 @@ template <typename Bucket>
 auto PlaceIn(Bucket& bucket, const Job& job) {
   const WaitingJob probe{job.id, Instant(), job.queue_rank};
   return std::ranges::lower_bound(bucket, probe, ComesBefore);
+}
+
+using Named = std::map<std::tuple<int32_t, std::string, std::string>, const WaitingJobs::Bucket*>;
+Named ByName(const WaitingJobs::Buckets& buckets, const Owners& owners) {
+  Named named;
+  for (const auto& [key, bucket] : buckets) {
+    named[{key.priority, owners.Project(key.owner), owners.User(key.owner)}] = &bucket;
+  }
+  return named;
 }
 
 }  // namespace
@@ -64,8 +75,8 @@ void JobShapes::Remove(const JobShape& shape) {
   }
 }
 
-void WaitingJobs::Put(const Job& job) {
-  Bucket& bucket = buckets_[KeyOf(job)];
+void WaitingJobs::Put(const Job& job, uint32_t owner) {
+  Bucket& bucket = buckets_[{job.spec.priority, owner}];
   const auto place = PlaceIn(bucket, job);
   if (place != bucket.end() && place->id == job.id) {
     *place = Line(job, place->shape);
@@ -74,8 +85,8 @@ void WaitingJobs::Put(const Job& job) {
   }
 }
 
-void WaitingJobs::Remove(const Job& job) {
-  const auto bucket = buckets_.find(KeyOf(job));
+void WaitingJobs::Remove(const Job& job, uint32_t owner) {
+  const auto bucket = buckets_.find({job.spec.priority, owner});
   if (bucket == buckets_.end()) {
     return;
   }
@@ -90,14 +101,20 @@ void WaitingJobs::Remove(const Job& job) {
   }
 }
 
-bool WaitingJobs::SameJobs(const WaitingJobs& other) const {
-  return std::ranges::equal(buckets_, other.buckets_, [](const auto& a, const auto& b) {
-    return a.first == b.first &&
-           std::ranges::equal(a.second, b.second, [](const auto& one, const auto& two) {
-             return one.id == two.id && one.rank == two.rank && one.plain == two.plain &&
-                    one.has_run == two.has_run && one.since == two.since;
-           });
-  });
+bool WaitingJobs::SameJobs(const Owners& owners,
+                           const WaitingJobs& other,
+                           const Owners& owners_of_other) const {
+  const Named named = ByName(buckets_, owners);
+  return std::ranges::equal(
+      named, ByName(other.buckets_, owners_of_other), [](const auto& a, const auto& b) {
+        return a.first == b.first &&
+               std::ranges::equal(
+                   *a.second, *b.second, [](const WaitingJob& one, const WaitingJob& two) {
+                     WaitingJob of_same_shape = two;
+                     of_same_shape.shape = one.shape;
+                     return one == of_same_shape;
+                   });
+      });
 }
 
 }  // namespace tide

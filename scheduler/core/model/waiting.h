@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "scheduler/core/model/job.h"
+#include "scheduler/core/model/owners.h"
 
 namespace tide {
 
@@ -35,6 +36,7 @@ struct WaitingJob {
   // Two plain jobs of one owner, class and shape have the same answer.
   bool plain = false;
   bool has_run = false;
+  bool after_fault = false;  // one ended its last attempt
   bool operator==(const WaitingJob&) const = default;
 };
 
@@ -65,24 +67,25 @@ class WaitingJobs {
  public:
   struct Key {
     int32_t priority = 0;  // the class it asks for
-    std::string project;
-    std::string user;
+    uint32_t owner = 0;    // of ClusterState::owners
     auto operator<=>(const Key&) const = default;
   };
   using Bucket = std::deque<WaitingJob>;  // in the order of their owner
   using Buckets = std::map<Key, Bucket>;  // none is empty
 
-  // `job` waits. Again: what was special about it has changed.
-  void Put(const Job& job);
+  // `job` of `owner` waits. Again: what was special about it has changed.
+  void Put(const Job& job, uint32_t owner);
   // It waits no more, or is about to change its rank. Cost of both: O(log jobs + jobs of its owner
   // and class).
-  void Remove(const Job& job);
+  void Remove(const Job& job, uint32_t owner);
   void Clear() { *this = WaitingJobs(); }
 
   [[nodiscard]] const Buckets& buckets() const { return buckets_; }
   [[nodiscard]] size_t shapes() const { return shapes_.bound(); }
-  // The same jobs in the same order; numbers of shapes may differ.
-  [[nodiscard]] bool SameJobs(const WaitingJobs& other) const;
+  // The same jobs in the same order; numbers of shapes and owners may differ.
+  [[nodiscard]] bool SameJobs(const Owners& owners,
+                              const WaitingJobs& other,
+                              const Owners& owners_of_other) const;
 
  private:
   Buckets buckets_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "scheduler/core/policy/estimate_scene.h"
 #include "scheduler/core/policy/estimate_sweep.h"
 
@@ -69,13 +70,8 @@ StartEstimate FromSweeps(const Scene& scene,
   return estimate;
 }
 
-}  // namespace
-
-std::vector<StartEstimate> EstimateStarts(const ClusterState& state,
-                                          const Fabric& fabric,
-                                          const Policy& policy,
-                                          Instant now) {
-  const Scene scene(state, fabric, policy, now);
+// Of those in the scene, ascending by job.
+std::vector<StartEstimate> EstimateFrom(const Scene& scene, const ClusterState& state) {
   std::array<std::vector<SweepStart>, kOutlooks> sweeps;
   for (size_t i = 0; i < kOutlooks; ++i) {
     sweeps[i] = Sweep(scene, static_cast<Outlook>(i)).Run();
@@ -99,6 +95,24 @@ std::vector<StartEstimate> EstimateStarts(const ClusterState& state,
   }
   std::ranges::sort(estimates, {}, &StartEstimate::job);
   return estimates;
+}
+
+}  // namespace
+
+std::vector<StartEstimate> EstimateStarts(const ClusterState& state,
+                                          const Fabric& fabric,
+                                          const Policy& policy,
+                                          Instant now) {
+  return EstimateFrom(Scene(state, fabric, policy, now), state);
+}
+
+StartEstimate EstimateStart(
+    const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now, JobId job) {
+  const std::vector<StartEstimate> estimates =
+      EstimateFrom(Scene(state, fabric, policy, now, job), state);
+  const auto it = std::ranges::lower_bound(estimates, job, {}, &StartEstimate::job);
+  TIDE_CHECK(it != estimates.end() && it->job == job, "only who waits has an estimate");
+  return *it;
 }
 
 }  // namespace tide

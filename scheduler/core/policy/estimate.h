@@ -24,4 +24,8 @@ namespace tide {
                                                         const Policy& policy,
                                                         Instant now);
 
+// Of one such job alone: the same answer, without those who wait behind it.
+[[nodiscard]] StartEstimate EstimateStart(
+    const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now, JobId job);
+
 }  // namespace tide

@@ -1,6 +1,7 @@
 #include "scheduler/core/policy/estimate_scene.h"
 
 #include <algorithm>
+#include <set>
 
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/size.h"
@@ -14,10 +15,6 @@ __extension__ using Wide = __int128;
 constexpr size_t kEarly = static_cast<size_t>(Outlook::kEarly);
 constexpr size_t kLikely = static_cast<size_t>(Outlook::kLikely);
 constexpr size_t kLate = static_cast<size_t>(Outlook::kLate);
-
-bool IsLeaving(const Job& job) {
-  return std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
-}
 
 const Claim* ClaimOf(const Job& job) {
   const auto* queued = std::get_if<Queued>(&job.phase);
@@ -36,6 +33,25 @@ typename Map::const_iterator FindFrom(const Map& map,
   return from != map.end() && from->first == key ? from : map.find(key);
 }
 
+// Jobs lie about in memory in the order of their ids: they are opened in that order.
+class OpenedJobs {
+ public:
+  OpenedJobs(const ClusterState& state, const std::set<JobId>& ids) {
+    jobs_.reserve(ids.size());
+    auto next = state.jobs.cbegin();
+    for (const JobId id : ids) {
+      next = FindFrom(state.jobs, next, id);
+      jobs_.emplace_back(id, &next->second);
+    }
+  }
+  [[nodiscard]] const Job& At(JobId id) const {
+    return *std::ranges::lower_bound(jobs_, id, {}, &std::pair<JobId, const Job*>::first)->second;
+  }
+
+ private:
+  std::vector<std::pair<JobId, const Job*>> jobs_;
+};
+
 // How long a holder takes to leave once it is asked: at once, as its saves did, or all its notice.
 std::array<Duration, kOutlooks> LeaveOf(const Job& job, const Policy& policy) {
   const Duration notice = std::min(job.spec.suspend_notice, policy.suspend_notice_max);
@@ -45,7 +61,8 @@ std::array<Duration, kOutlooks> LeaveOf(const Job& job, const Policy& policy) {
 
 }  // namespace
 
-Scene::Scene(const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now)
+Scene::Scene(
+    const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now, JobId last)
     : state_(state),
       fabric_(fabric),
       policy_(policy),
@@ -55,9 +72,10 @@ Scene::Scene(const ClusterState& state, const Fabric& fabric, const Policy& poli
       quotas_(state, fabric, policy, now),
       runners_(state, policy, shares_, quotas_, now),
       run_times_(state.run_history),
+      owner_of_(state.owners.size()),
       zones_(fabric.zones.size()) {
   AddRunners();
-  AddWaiters();
+  AddWaiters(last);
   AddNodes();
 }
 
@@ -71,30 +89,32 @@ int64_t Scene::UseOf(uint32_t index, int64_t kept) const {
                               kDecayOne);
 }
 
-uint32_t Scene::OwnerOf(const std::string& project, const std::string& user) {
-  const auto [it, fresh] =
-      owner_of_.try_emplace({project, user}, static_cast<uint32_t>(owners_.size()));
-  if (fresh) {
-    const int64_t use = shares_.UseOf(project, user);
+uint32_t Scene::OwnerOf(uint32_t number) {
+  uint32_t& place = owner_of_[number];
+  if (place == 0) {
+    const int64_t use = shares_.UseOf(number);
     // In one half-life it goes half of the way.
-    const int64_t settles = std::max<int64_t>(0, 2 * later_.UseOf(project, user) - use);
-    owners_.push_back(
-        {use, settles, shares_.PathWeightOf(project), run_times_.OwnRuns(project, user)});
+    const int64_t settles = std::max<int64_t>(0, 2 * later_.UseOf(number) - use);
+    const auto* runs =
+        run_times_.OwnRuns(state_.owners.Project(number), state_.owners.User(number));
+    owners_.push_back({use, settles, shares_.PathWeightOf(number), runs});
+    place = static_cast<uint32_t>(owners_.size());
   }
-  return it->second;
+  return place - 1;
 }
 
 void Scene::AddRunners() {
+  const OpenedJobs jobs(state_, state_.live);
   for (const Runner& runner : runners_.all()) {
-    const Job& job = *runner.job;
+    const Job& job = jobs.At(runner.job->id);
     Holder holder;
     holder.job = &job;
     holder.runner = &runner;
-    holder.owner = OwnerOf(job.spec.project, job.user);
+    holder.owner = OwnerOf(runner.job->owner);
     holder.priority = runner.priority;
-    holder.since = job.attempts.back().placed_at;
+    holder.since = runner.job->placed_at;
     holder.leave = LeaveOf(job, policy_);
-    holder.leaving = IsLeaving(job);
+    holder.leaving = runner.job->leaving;
     if (const auto* saving = std::get_if<Saving>(&job.phase)) {
       holder.leave[kLate] = std::max(saving->deadline - now_, Duration()) + policy_.stop_grace;
     } else if (holder.leaving) {
@@ -127,7 +147,7 @@ void Scene::AddClaimant(const Job& job, const Claim& claim) {
   }
   Holder holder;
   holder.job = &job;
-  holder.owner = OwnerOf(job.spec.project, job.user);
+  holder.owner = OwnerOf(*state_.owners.Find(job.spec.project, job.user));
   holder.priority = quotas_.ClassOf(job);
   holder.since = claimant.starts[kLikely];
   holder.leave = LeaveOf(job, policy_);
@@ -197,62 +217,59 @@ void Scene::AddNodes() {
   }
 }
 
-void Scene::AddWaiters() {
+void Scene::AddWaiters(JobId last) {
   for (const JobId id : state_.claiming) {
     const Job& job = state_.jobs.at(id);
     AddClaimant(job, *ClaimOf(job));
   }
-  // Jobs lie about in memory in the order of their ids: they are opened in that order.
-  std::vector<std::pair<JobId, const Job*>> jobs;
-  jobs.reserve(state_.waiting.size());
-  auto next = state_.jobs.cbegin();
-  for (const JobId id : state_.waiting) {
-    next = FindFrom(state_.jobs, next, id);
-    jobs.emplace_back(id, &next->second);
-  }
-  waiters_.reserve(jobs.size());
+  const OpenedJobs jobs(state_, state_.waiting);
+  waiters_.reserve(state_.waiting.size());
   const WaitingClasses classes(state_, policy_, shares_, quotas_);
+  if (!classes.all().empty()) {
+    highest_ = classes.all().begin()->first;
+  }
+  bool found = false;
   for (const auto& [priority, owners] : classes.all()) {
-    highest_ = std::max(highest_, priority);
-    std::vector<uint32_t> owner_of;
-    owner_of.reserve(owners.size());
-    for (const OwnerJobs& owner : owners) {
-      owner_of.push_back(OwnerOf(*owner.project, *owner.user));
-    }
     std::vector<Waiter> over_quota;  // who wait for a row's end do not stand before others
     WaitingOrder order(owners, shares_);
     while (const WaitingJob* waiting = order.Next()) {
       if (!waiting->plain && state_.claiming.contains(waiting->id)) {
         continue;
       }
-      const auto job =
-          std::ranges::lower_bound(jobs, waiting->id, {}, &std::pair<JobId, const Job*>::first);
-      const Waiter waiter = MakeWaiter(*job->second, owner_of[order.owner()], priority);
+      const Waiter waiter = MakeWaiter(jobs.At(waiting->id), owners[order.owner()].owner, priority);
+      found = found || waiting->id == last;
       if (waiter.standing == Standing::kOverLimit) {
         over_quota.push_back(waiter);
         continue;
       }
       waiters_.push_back(waiter);
+      if (found) {
+        return;
+      }
       if (waiter.none == NoEstimate::kNone) {
         order.Charge(policy_.minimum_run.millis() * waiter.gpus);
       }
     }
     waiters_.insert(waiters_.end(), over_quota.begin(), over_quota.end());
+    if (found) {
+      return;
+    }
   }
-  owner_of_.clear();  // some of its names were of `classes`
 }
 
-Waiter Scene::MakeWaiter(const Job& job, uint32_t owner, int32_t priority) {
+Waiter Scene::MakeWaiter(const Job& job, uint32_t number, int32_t priority) {
   Waiter waiter;
   waiter.job = &job;
-  waiter.owner = owner;
+  waiter.owner = OwnerOf(number);
+  waiter.number = number;
+  waiter.user = state_.owners.UserNumber(number);
   waiter.priority = priority;
   waiter.nodes = job.spec.nodes;
   waiter.since = job.state_since;
   waiter.not_before = std::max(now_, std::get<Queued>(job.phase).not_before);
   waiter.run = run_times_.Of(job, owners_[waiter.owner].runs, job.run_time);
   waiter.gpus = ChargedGpus(job.spec);
-  waiter.slice = SliceOf(job, policy_);
+  waiter.slice = SliceOf(CostOfSuspension(job, policy_), policy_);
   waiter.fails = IsRetry(job);
   waiter.may_cross = job.spec.zone == "cross-ok" && job.spec.nodes > 1;
   ChooseZones(waiter);

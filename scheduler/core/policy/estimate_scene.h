@@ -62,6 +62,8 @@ struct Zone {
 struct Waiter {
   const Job* job = nullptr;
   uint32_t owner = 0;
+  uint32_t number = 0;  // the owner's, of ClusterState::owners
+  uint32_t user = 0;    // the same
   int32_t priority = 0;
   Standing standing = Standing::kNoRow;
   uint32_t nodes = 0;
@@ -86,7 +88,12 @@ struct Claimant {
 
 class Scene {
  public:
-  Scene(const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now);
+  // last: only those who wait before it, and it, are asked about; 0 = all.
+  Scene(const ClusterState& state,
+        const Fabric& fabric,
+        const Policy& policy,
+        Instant now,
+        JobId last = JobId());
 
   [[nodiscard]] const Policy& policy() const { return policy_; }
   [[nodiscard]] Instant now() const { return now_; }
@@ -106,13 +113,14 @@ class Scene {
 
  private:
   void AddRunners();
-  void AddWaiters();
+  void AddWaiters(JobId last);
   void AddClaimant(const Job& job, const Claim& claim);
   void AddNodes();
-  [[nodiscard]] Waiter MakeWaiter(const Job& job, uint32_t owner, int32_t priority);
+  [[nodiscard]] Waiter MakeWaiter(const Job& job, uint32_t number, int32_t priority);
   void ChooseZones(Waiter& waiter) const;
   void CheckQuota(Waiter& waiter);
-  [[nodiscard]] uint32_t OwnerOf(const std::string& project, const std::string& user);
+  // Its index here.   number: of ClusterState::owners.
+  [[nodiscard]] uint32_t OwnerOf(uint32_t number);
   void AddPart(NodeId node, uint32_t holder, const Part& part);
   [[nodiscard]] int64_t MilliOf(NodeId node, const Part& part) const;
 
@@ -126,7 +134,7 @@ class Scene {
   Runners runners_;
   RunTimes run_times_;
   std::vector<Owner> owners_;
-  std::map<std::pair<std::string_view, std::string_view>, uint32_t> owner_of_;
+  std::vector<uint32_t> owner_of_;  // by number, and one; 0 = not looked at yet
   std::vector<Holder> holders_;
   std::map<JobId, uint32_t> holder_of_;
   std::vector<Zone> zones_;

@@ -140,9 +140,10 @@ Right Sweep::RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) con
     if (keeper.holder->runner == nullptr || keeper.holder->leaving) {
       return Right::kNone;
     }
-    Runner runner = *keeper.holder->runner;
-    runner.use = UseAt(keeper.owner, at);
-    return tide::RightTo({waiter.job, waiter.priority, waiter.standing, use}, runner, policy, at);
+    const Contender contender{
+        waiter.job, waiter.number, waiter.user, waiter.priority, waiter.standing, use};
+    const int64_t used = UseAt(keeper.owner, at);
+    return tide::RightTo(contender, *keeper.holder->runner, used, policy, at);
   }
   if (keeper.priority != waiter.priority || keeper.owner == waiter.owner || at < keeper.shared ||
       at < ImpatientAt(waiter, keeper)) {

@@ -224,6 +224,11 @@ TEST_CASE("property: every waiting job is answered, in range, the same each time
     Prng prng(seed);
     World world(Cluster().Zone("A").Leaf(3).Leaf(2).Zone("B").Leaf(3));
     world.agents.saves = seed % 3 > 0;
+    if (seed % 2 == 0) {
+      world.policy.quotas.emplace_back().name = "user1";
+      world.policy.quotas.back().subject = QuotaRow::Subject::kUser;
+      world.policy.quotas.back().limit = 2;
+    }
     for (int i = 0; i < 30; ++i) {
       static constexpr const char* kZones[] = {"single", "cross-ok", "A", "B"};
       static constexpr int32_t kClasses[] = {0, 10, 30};
@@ -251,6 +256,9 @@ TEST_CASE("property: every waiting job is answered, in range, the same each time
         REQUIRE(estimate.earliest <= estimate.likely);
         REQUIRE(estimate.likely <= estimate.latest);
         REQUIRE(estimate.latest.is_set() == some);
+        REQUIRE(
+            estimate ==
+            EstimateStart(world.state, world.state.fabric, world.policy, world.now, estimate.job));
       }
     }
   }

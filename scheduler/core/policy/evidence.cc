@@ -74,7 +74,9 @@ void Evidence::AddGroup(const Contender& waiting,
   } else if (const uint32_t most = LargestGangEver(state_, spec); most < spec.nodes) {
     reasons.push_back({.code = ReasonCode::kSizeNever, .count = most});
   }
-  if (const Runner* safe = SafestOfClass(waiting, runners, waiting.job->user)) {
+  const Safest& safest = SafestFor(waiting, runners);
+  const bool own = safest.of_all != nullptr && safest.of_all->job->user == waiting.user;
+  if (const Runner* safe = own ? safest.of_others : safest.of_all) {
     reasons.push_back({.code = ReasonCode::kPreemptProtected,
                        .other = safe->job->id,
                        .until = SafeUntil(*safe, waiting.standing)});
@@ -98,26 +100,38 @@ uint32_t Evidence::OutOfService(const std::string& group) {
   return it == out_of_service_->end() ? 0 : it->second;
 }
 
-// A runner of its class that is safe from it for a known time.
-const Runner* Evidence::SafestOfClass(const Contender& waiting,
-                                      const Runners& runners,
-                                      std::string_view but_of) const {
-  const Runner* safest = nullptr;
-  for (const Runner& runner : runners.all()) {
-    const Instant until = SafeUntil(runner, waiting.standing);
-    if (!runner.leaving && runner.priority == waiting.priority &&
-        runner.job->spec.group == waiting.job->spec.group && runner.job->user != but_of &&
-        until > now_ && until != Instant::Never() &&
-        (safest == nullptr || until > SafeUntil(*safest, waiting.standing))) {
-      safest = &runner;
+// From a waiting job of its class, group and standing.
+const Evidence::Safest& Evidence::SafestFor(const Contender& waiting, const Runners& runners) {
+  const std::string& name = waiting.job->spec.group;
+  const auto [it, fresh] = safest_.try_emplace({waiting.priority, name, waiting.standing});
+  Safest& safest = it->second;
+  if (!fresh) {
+    return safest;
+  }
+  const auto group = state_.groups.Find(name);
+  const auto find = [&](std::optional<uint32_t> but_of) {
+    const Runner* found = nullptr;
+    for (const Runner& runner : runners.all()) {
+      const Instant until = SafeUntil(runner, waiting.standing);
+      if (!runner.job->leaving && runner.priority == waiting.priority &&
+          runner.job->group == group && runner.job->user != but_of && until > now_ &&
+          until != Instant::Never() &&
+          (found == nullptr || until > SafeUntil(*found, waiting.standing))) {
+        found = &runner;
+      }
     }
+    return found;
+  };
+  safest.of_all = find(std::nullopt);
+  if (safest.of_all != nullptr) {
+    safest.of_others = find(safest.of_all->job->user);
   }
   return safest;
 }
 
-std::string_view Evidence::SafestUser(const Contender& waiting, const Runners& runners) const {
-  const Runner* safest = SafestOfClass(waiting, runners, "");
-  return safest == nullptr ? std::string_view() : safest->job->user;
+std::optional<uint32_t> Evidence::SafestUser(const Contender& waiting, const Runners& runners) {
+  const Runner* safest = SafestFor(waiting, runners).of_all;
+  return safest == nullptr ? std::nullopt : std::optional(safest->job->user);
 }
 
 }  // namespace tide

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "scheduler/core/policy/capacity.h"
@@ -29,25 +30,30 @@ class Evidence {
                     std::vector<Reason>& reasons);
   // No node has enough of it free. Cost: O(nodes).
   [[nodiscard]] Reason Fragmentation(const Job& job) const;
-  // What its group lacks, and who of its class is safe from it. Cost: O(live), and O(nodes) once.
+  // What its group lacks, and who of its class is safe from it. Cost: O(1), and once in a pass
+  // O(nodes), and O(live) for each class, group and standing.
   void AddGroup(const Contender& waiting, const Runners& runners, std::vector<Reason>& reasons);
-  // Whose job is safest from its class; "" = no job is. Nobody's jobs are safe from his own: this
-  // user is told of another one's than all others are. Cost: O(live).
-  [[nodiscard]] std::string_view SafestUser(const Contender& waiting, const Runners& runners) const;
+  // Whose job is safest from its class; nothing = no job is. Nobody's jobs are safe from his own:
+  // this user is told of another one's than all others are. Cost: as AddGroup.
+  [[nodiscard]] std::optional<uint32_t> SafestUser(const Contender& waiting,
+                                                   const Runners& runners);
 
  private:
   [[nodiscard]] uint32_t MostFree(const PlacementRequest& request, std::string_view rule) const;
   [[nodiscard]] uint32_t OutOfService(const std::string& group);
-  // Leaves out jobs of one user.
-  [[nodiscard]] const Runner* SafestOfClass(const Contender& waiting,
-                                            const Runners& runners,
-                                            std::string_view but_of) const;
+  // Runners that are safe for a known time.
+  struct Safest {
+    const Runner* of_all = nullptr;
+    const Runner* of_others = nullptr;  // than the user of that one
+  };
+  [[nodiscard]] const Safest& SafestFor(const Contender& waiting, const Runners& runners);
 
   const ClusterState& state_;
   const Capacity& capacity_;
   const Instant now_;
   std::optional<HigherClasses> higher_classes_;
-  std::optional<std::map<std::string, uint32_t>> out_of_service_;  // nodes by group
+  std::map<std::tuple<int32_t, std::string, Standing>, Safest> safest_;  // class, group
+  std::optional<std::map<std::string, uint32_t>> out_of_service_;        // nodes by group
 };
 
 }  // namespace tide

@@ -7,11 +7,15 @@ Duration RunTimeAt(const Job& job, Instant now) {
   return runs ? job.run_time + (now - job.attempts.back().running_at) : job.run_time;
 }
 
-int32_t Demote(int32_t priority, const Job& job, const Policy& policy, Instant now) {
+Duration RunTimeAt(const LiveJob& job, Instant now) {
+  return job.running_at.is_set() ? job.run_time + (now - job.running_at) : job.run_time;
+}
+
+int32_t Demote(int32_t priority, Duration ran, const Policy& policy) {
   // Every step leads down, so this ends.
   for (auto rule = policy.demotions.find(priority); rule != policy.demotions.end();
        rule = policy.demotions.find(priority)) {
-    if (RunTimeAt(job, now) < rule->second.after || rule->second.to >= priority) {
+    if (ran < rule->second.after || rule->second.to >= priority) {
       break;
     }
     priority = rule->second.to;
@@ -19,13 +23,12 @@ int32_t Demote(int32_t priority, const Job& job, const Policy& policy, Instant n
   return priority;
 }
 
-Instant NextDemotion(int32_t priority, const Job& job, const Policy& policy, Instant now) {
-  const auto rule = policy.demotions.find(Demote(priority, job, policy, now));
-  if (rule == policy.demotions.end() || AllocationOf(job) == nullptr ||
-      !job.attempts.back().running_at.is_set()) {
-    return Instant::Never();
-  }
-  return now + (rule->second.after - RunTimeAt(job, now));
+Instant NextDemotion(int32_t priority, const LiveJob& job, const Policy& policy, Instant now) {
+  const Duration ran = RunTimeAt(job, now);
+  const auto rule = policy.demotions.find(Demote(priority, ran, policy));
+  return rule == policy.demotions.end() || !job.running_at.is_set()
+             ? Instant::Never()
+             : now + (rule->second.after - ran);
 }
 
 }  // namespace tide

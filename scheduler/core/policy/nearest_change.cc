@@ -7,23 +7,21 @@ namespace tide {
 
 HigherClasses::HigherClasses(const ClusterState& state, const Runners& runners)
     : fabric_(state.fabric), running_(fabric_.zones.size()) {
-  for (const Runner& runner : runners.all()) {
-    if (runner.allocation->part) {
-      continue;  // a node that several share is given up by all of them or not at all
+  // Nodes that several share are left out: all of them give one up, or none.
+  JobId last;
+  uint32_t* count = nullptr;
+  uint32_t zone = 0;
+  for (uint32_t i = 0; i < state.whole_on.size(); ++i) {
+    const JobId job = state.whole_on[i];
+    if (job == JobId() || (state.node_flags[i] & kTakesWork) == 0) {
+      continue;
     }
-    uint32_t* count = nullptr;
-    uint32_t zone = 0;
-    for (const NodeId node : runner.allocation->nodes) {
-      if ((state.node_flags[node.value()] & kTakesWork) == 0 ||
-          state.uses[node.value()].first().job != runner.job->id) {
-        continue;
-      }
-      if (const uint32_t at = fabric_.ZoneIndexOf(node); count == nullptr || at != zone) {
-        zone = at;
-        count = &running_[zone][runner.priority];
-      }
-      ++*count;
+    if (const uint32_t at = fabric_.ZoneIndexOf(NodeId(i)); job != last || at != zone) {
+      last = job;
+      zone = at;
+      count = &running_[zone][runners.Find(job)->priority];
     }
+    ++*count;
   }
 }
 

@@ -10,15 +10,22 @@ const std::string kTop;
 
 }  // namespace
 
-Shares::Shares(const ClusterState& state, const Policy& policy, Instant now) : policy_(policy) {
-  for (const auto& [owner, account] : state.accounts) {
-    const auto& [project, user] = owner;
-    const int64_t use = account.UseAt(now, policy.share_half_life);
-    users_[{project, user}] = use / PathWeightOf(project);
-    own_[project] += use;
-    const std::string* at = &project;
+Shares::Shares(const ClusterState& state, const Policy& policy, Instant now)
+    : policy_(policy), owners_(state.owners), own_(state.owners.projects().size()) {
+  weights_.reserve(own_.size());
+  for (uint32_t project = 0; project < own_.size(); ++project) {
+    weights_.push_back(WeightOfPath(owners_.projects()[project]));
+  }
+  uses_.reserve(owners_.size());
+  for (uint32_t owner = 0; owner < owners_.size(); ++owner) {
+    const int64_t use = state.accounts[owner].UseAt(now, policy.share_half_life);
+    uses_.push_back(use / PathWeightOf(owner));
+    own_[owners_.ProjectNumber(owner)] += use;
+  }
+  for (uint32_t project = 0; project < own_.size(); ++project) {
+    const std::string* at = &owners_.projects()[project];
     for (int depth = 0; depth < kProjectDepthMax && !at->empty(); ++depth) {
-      trees_[*at] += use;
+      trees_[*at] += own_[project];
       at = &ParentOf(*at);
     }
   }
@@ -34,7 +41,7 @@ const std::string& Shares::ParentOf(const std::string& project) const {
   return it == policy_.projects.end() ? kTop : it->second.parent;
 }
 
-int64_t Shares::PathWeightOf(const std::string& project) const {
+int64_t Shares::WeightOfPath(const std::string& project) const {
   int64_t weight = 1;
   const std::string* at = &project;
   for (int depth = 0; depth < kProjectDepthMax && !at->empty(); ++depth) {
@@ -44,9 +51,9 @@ int64_t Shares::PathWeightOf(const std::string& project) const {
   return weight;
 }
 
-int64_t Shares::UseOf(std::string_view project, std::string_view user) const {
-  const auto it = users_.find({project, user});
-  return it == users_.end() ? 0 : it->second;
+int64_t Shares::UseOf(const Job& job) const {
+  const auto owner = owners_.Find(job.spec.project, job.user);
+  return owner ? UseOf(*owner) : 0;
 }
 
 int64_t Shares::UseOfTree(const std::string& project) const {
@@ -55,21 +62,25 @@ int64_t Shares::UseOfTree(const std::string& project) const {
 }
 
 int64_t Shares::OwnUseOf(const std::string& project) const {
-  const auto it = own_.find(project);
-  return it == own_.end() ? 0 : it->second;
+  const auto number = owners_.projects().Find(project);
+  return number ? own_[*number] : 0;
 }
 
 WaitingOrder::WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& shares) {
   shares_.emplace_back();  // the root
   // Projects that have jobs, and all above them; by name: ties go to the first one.
+  const Owners& names = shares.owners();
   std::map<std::string, size_t> projects;
   std::set<std::string> parents;
+  std::vector<bool> seen(names.projects().size());
   for (const OwnerJobs& owner : owners) {
-    const std::string* at = owner.project;
-    while (!at->empty() && projects.emplace(*at, 0).second) {
+    const uint32_t project = names.ProjectNumber(owner.owner);
+    const std::string* at = &names.projects()[project];
+    while (!seen[project] && !at->empty() && projects.emplace(*at, 0).second) {
       at = &shares.ParentOf(*at);
       parents.insert(*at);
     }
+    seen[project] = true;
   }
   for (auto& [name, share] : projects) {
     share = Add(shares.UseOfTree(name), shares.WeightOf(name));
@@ -78,17 +89,24 @@ WaitingOrder::WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& s
     const std::string& parent = shares.ParentOf(name);
     shares_[share].parent = parent.empty() ? 0 : projects.at(parent);
   }
-  std::map<std::string, size_t> homes;  // what the users of a project are below
+  const auto home_in = [&](const std::string& project) {
+    const size_t share = projects.at(project);
+    if (!parents.contains(project)) {
+      return share;
+    }
+    const size_t own = Add(shares.OwnUseOf(project), 1);
+    shares_[own].parent = share;
+    return own;
+  };
+  std::vector<size_t> homes(names.projects().size());  // what the users of a project are below
   for (size_t i = 0; i < owners.size(); ++i) {
     const OwnerJobs& owner = owners[i];
-    const auto [home, fresh] = homes.try_emplace(*owner.project, projects.at(*owner.project));
-    if (fresh && parents.contains(*owner.project)) {
-      const size_t own = Add(shares.OwnUseOf(*owner.project), 1);
-      shares_[own].parent = home->second;
-      home->second = own;
+    size_t& home = homes[names.ProjectNumber(owner.owner)];
+    if (home == 0) {
+      home = home_in(names.Project(owner.owner));
     }
     Share& user = shares_[Add(owner.use, 1)];
-    user.parent = home->second;
+    user.parent = home;
     user.jobs = owner.jobs;
     user.first = owner.jobs->front().id;
     user.owner = i;

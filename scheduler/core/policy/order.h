@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -22,30 +21,36 @@ class Shares {
   Shares(const ClusterState& state, const Policy& policy, Instant now);
   // GPU-milliseconds, decayed, over the weights of its project and of all above it multiplied:
   // owners anywhere in the tree are compared by it.
-  [[nodiscard]] int64_t UseOf(std::string_view project, std::string_view user) const;
-  [[nodiscard]] int64_t UseOf(const Job& job) const { return UseOf(job.spec.project, job.user); }
+  //   owner: of ClusterState::owners.
+  [[nodiscard]] int64_t UseOf(uint32_t owner) const { return uses_[owner]; }
+  [[nodiscard]] int64_t UseOf(const Job& job) const;
   // Of the project with all below it, and of its own jobs alone. GPU-milliseconds, decayed.
   [[nodiscard]] int64_t UseOfTree(const std::string& project) const;
   [[nodiscard]] int64_t OwnUseOf(const std::string& project) const;
 
   [[nodiscard]] int64_t WeightOf(const std::string& project) const;
   // With all above it, multiplied.
-  [[nodiscard]] int64_t PathWeightOf(const std::string& project) const;
+  [[nodiscard]] int64_t PathWeightOf(uint32_t owner) const {
+    return weights_[owners_.ProjectNumber(owner)];
+  }
   // "" at the top.
   [[nodiscard]] const std::string& ParentOf(const std::string& project) const;
+  [[nodiscard]] const Owners& owners() const { return owners_; }
 
  private:
+  [[nodiscard]] int64_t WeightOfPath(const std::string& project) const;
+
   const Policy& policy_;
-  // Project and user, as the state holds them.
-  std::map<std::pair<std::string_view, std::string_view>, int64_t> users_;
+  const Owners& owners_;
+  std::vector<int64_t> weights_;  // of paths, by project
+  std::vector<int64_t> uses_;     // by owner
+  std::vector<int64_t> own_;      // by project
   std::map<std::string, int64_t> trees_;
-  std::map<std::string, int64_t> own_;
 };
 
 // The jobs of one owner in one class, in its own order.
 struct OwnerJobs {
-  const std::string* project = nullptr;
-  const std::string* user = nullptr;
+  uint32_t owner = 0;                         // of ClusterState::owners
   const WaitingJobs::Bucket* jobs = nullptr;  // not empty
   int64_t use = 0;                            // lately, as Shares::UseOf has it
 };
@@ -55,7 +60,7 @@ struct OwnerJobs {
 //   Cost of Next and Charge: O(depth of the tree × log owners).
 class WaitingOrder {
  public:
-  // owners: by project, then user; what they point to must outlive the order.
+  // What `owners` point to must outlive the order.
   WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& shares);
   // nullptr at the end.
   [[nodiscard]] const WaitingJob* Next();

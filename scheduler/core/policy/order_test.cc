@@ -19,29 +19,36 @@ struct Order {
   int64_t charge = 0;  // for each job that is handed out
 
   void Use(const std::string& project, const std::string& user, int64_t use) {
-    state.accounts[{project, user}] = {use, 0, kNow};
+    state.accounts[NumberOf(project, user)] = {use, 0, kNow};
   }
   void Submit(const std::string& project, const std::string& user) {
     Job& job = jobs.emplace_back();
     job.id = JobId(jobs.size());
     job.spec = AJob().Project(project).Spec();
     job.user = user;
+    NumberOf(project, user);
   }
-  [[nodiscard]] std::string Run() const {
+  uint32_t NumberOf(const std::string& project, const std::string& user) {
+    const uint32_t owner = state.owners.Add(project, user);
+    state.accounts.resize(state.owners.size());
+    return owner;
+  }
+  [[nodiscard]] std::string Run() {
     WaitingJobs waiting;
     for (const Job& job : jobs) {
-      waiting.Put(job);
+      waiting.Put(job, NumberOf(job.spec.project, job.user));
     }
     std::vector<OwnerJobs> owners;
     const Shares shares(state, policy, kNow);
     for (const auto& [key, bucket] : waiting.buckets()) {
-      owners.push_back({&key.project, &key.user, &bucket, shares.UseOf(key.project, key.user)});
+      owners.push_back({key.owner, &bucket, shares.UseOf(key.owner)});
     }
     WaitingOrder order(owners, shares);
     std::string handed_out;
     while (order.Next() != nullptr) {
-      const OwnerJobs& owner = owners[order.owner()];
-      handed_out += (handed_out.empty() ? "" : " ") + *owner.project + "/" + *owner.user;
+      const uint32_t owner = owners[order.owner()].owner;
+      handed_out += (handed_out.empty() ? "" : " ") + state.owners.Project(owner) + "/" +
+                    state.owners.User(owner);
       order.Charge(charge);
     }
     return handed_out;

@@ -107,7 +107,7 @@ void Quotas::CountAuto(const std::vector<const Job*>& live) {
     }
   }
   std::set<JobId> waiting;
-  for (auto it = state_.queue.buckets().lower_bound({kAutoPriority, "", ""});
+  for (auto it = state_.queue.buckets().lower_bound({kAutoPriority, 0});
        it != state_.queue.buckets().end() && it->first.priority == kAutoPriority;
        ++it) {
     for (const WaitingJob& job : it->second) {
@@ -156,16 +156,24 @@ bool Quotas::FitsAs(const Job& job, int32_t priority, bool guaranteed) {
 }
 
 int32_t Quotas::ClassOf(const Job& job) const {
-  int32_t priority = job.spec.priority;
-  if (IsAuto(job) && !policy_.quotas.empty()) {
-    const auto chosen = auto_class_.find(job.id);
-    priority = chosen == auto_class_.end() ? kLowPriority : chosen->second;
-  }
-  return Demote(priority, job, policy_, now_);
+  return ClassOf(job.id, job.spec.priority, RunTimeAt(job, now_));
 }
 
-Standing Quotas::StandingOf(const Job& job) const {
-  const auto it = standing_.find(job.id);
+int32_t Quotas::ClassOf(const LiveJob& job) const {
+  return ClassOf(job.id, job.priority, RunTimeAt(job, now_));
+}
+
+int32_t Quotas::ClassOf(JobId job, int32_t asked, Duration ran) const {
+  int32_t priority = asked;
+  if (asked == kAutoPriority && !policy_.quotas.empty()) {
+    const auto chosen = auto_class_.find(job);
+    priority = chosen == auto_class_.end() ? kLowPriority : chosen->second;
+  }
+  return Demote(priority, ran, policy_);
+}
+
+Standing Quotas::StandingOf(JobId job) const {
+  const auto it = standing_.find(job);
   return it == standing_.end() ? Standing::kNoRow : it->second;
 }
 

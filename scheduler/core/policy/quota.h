@@ -42,8 +42,9 @@ class Quotas {
 
   // The class it stands in now: of an `auto` job the one it is given, after demotion.
   [[nodiscard]] int32_t ClassOf(const Job& job) const;
+  [[nodiscard]] int32_t ClassOf(const LiveJob& job) const;
   // Of a job that holds nodes.
-  [[nodiscard]] Standing StandingOf(const Job& job) const;
+  [[nodiscard]] Standing StandingOf(JobId job) const;
   // Of a job that waits, were it to start now. kOverLimit: it may not.
   //   Cost: O(its rows).
   [[nodiscard]] Standing Check(const Job& job);
@@ -70,6 +71,7 @@ class Quotas {
   // Project, user and group, as the state holds them while the pass lasts.
   using Owner = std::tuple<std::string_view, std::string_view, std::string_view>;
 
+  [[nodiscard]] int32_t ClassOf(JobId job, int32_t asked, Duration ran) const;
   void CollectRows();
   void CountState();
   void CountAuto(const std::vector<const Job*>& live);

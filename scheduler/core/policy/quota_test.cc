@@ -190,8 +190,8 @@ TEST_CASE("of equal rows the one that ends first counts; what runs beyond it goe
   const JobId next = world.Submit(AJob());
   CHECK(world.Why(next) == Codes{"quota.project"});
   const Quotas quotas(world.state, world.state.fabric, world.policy, world.now);
-  CHECK(quotas.StandingOf(world.At(early)) == Standing::kWithin);
-  CHECK(quotas.StandingOf(world.At(late)) == Standing::kOverLimit);
+  CHECK(quotas.StandingOf(early) == Standing::kWithin);
+  CHECK(quotas.StandingOf(late) == Standing::kOverLimit);
 }
 
 TEST_CASE("who is over a lowered quota is the first victim of its class") {
@@ -235,8 +235,10 @@ TEST_CASE("who wants its quota back is told when the borrower has had its minimu
     CHECK(world.Why(job) == Codes{"placement.zone_capacity", "preempt.protected"});
     const Reason& reason = world.last.explanations.back().reasons.back();
     CHECK(reason.other == borrower);
-    CHECK(reason.until == world.now + (within ? world.policy.minimum_run
-                                              : SliceOf(world.At(borrower), world.policy)));
+    CHECK(reason.until ==
+          world.now +
+              (within ? world.policy.minimum_run
+                      : SliceOf(CostOfSuspension(world.At(borrower), world.policy), world.policy)));
   }
 }
 
@@ -338,8 +340,8 @@ TEST_CASE("demotions follow each other by the whole running time") {
   const Instant now = Instant::FromUnixNanos(1);
   for (const auto& [minutes, priority] : {std::pair(29, 20), {30, 10}, {59, 10}, {60, 0}}) {
     job.run_time = Duration::Minutes(minutes);
-    CHECK(Demote(20, job, policy, now) == priority);
-    CHECK(Demote(30, job, policy, now) == 30);
+    CHECK(Demote(20, RunTimeAt(job, now), policy) == priority);
+    CHECK(Demote(30, RunTimeAt(job, now), policy) == 30);
   }
   CHECK(Policy().demotions.at(20) == Demotion{10, Duration::Minutes(30)});
 }

@@ -26,22 +26,19 @@ bool IsSameSize(const Wish& wish, const Wish& refused) {
 
 }  // namespace
 
-bool HoldsFor(std::string_view other, const Told& told) {
+bool HoldsFor(uint32_t other, const Told& told) {
   return other == told.user ||
          (!told.spares_own && told.safest_user != other && told.safest_user != told.user);
 }
 
 bool SparesOwn(const Contender& waiting, const Runners& runners) {
   return std::ranges::any_of(runners.all(), [&](const Runner& runner) {
-    return runner.priority == waiting.priority && runner.job->user == waiting.job->user &&
-           (runner.standing <= Standing::kBorrows ||
-            runner.job->spec.project != waiting.job->spec.project);
+    return runner.priority == waiting.priority && runner.job->user == waiting.user &&
+           (runner.standing <= Standing::kBorrows || runner.job->owner != waiting.owner);
   });
 }
 
-Refusals::Known Refusals::Find(const std::string& group,
-                               const Wish& wish,
-                               std::string_view user) const {
+Refusals::Known Refusals::Find(const std::string& group, const Wish& wish, uint32_t user) const {
   Known known;
   const auto it = by_group_.find(group);
   if (it == by_group_.end()) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "scheduler/core/model/explanation.h"
@@ -14,16 +13,16 @@
 
 namespace tide {
 
-// Whom a refusal was told.
+// Whom a refusal was told. Users are of ClusterState::owners.
 struct Told {
-  std::string_view user;
-  std::string_view safest_user;  // Evidence::SafestUser
+  uint32_t user = 0;
+  std::optional<uint32_t> safest_user;  // Evidence::SafestUser
   // Others may have nodes of its user's jobs that it may not have: nobody takes from himself.
   bool spares_own = false;
 };
 
 // What one user was told of who is safe holds for another, unless it is one of them.
-[[nodiscard]] bool HoldsFor(std::string_view other, const Told& told);
+[[nodiscard]] bool HoldsFor(uint32_t other, const Told& told);
 
 // Does it run something of its user's that others of its class may be given? In its own project
 // all have used as much: there only what is borrowed is.
@@ -62,7 +61,7 @@ class Refusals {
   }
   // Who wants as much of the same and goes no further before was refused, too.
   //   Cost: O(refusals of the group).
-  [[nodiscard]] Known Find(const std::string& group, const Wish& wish, std::string_view user) const;
+  [[nodiscard]] Known Find(const std::string& group, const Wish& wish, uint32_t user) const;
 
  private:
   std::map<std::string, std::vector<Refusal>> by_group_;

@@ -196,24 +196,19 @@ bool GoesOnAfterFault(const Job& job) {
   return queued != nullptr && queued->next_start == StartReason::kFault;
 }
 
-AfterFault::AfterFault(const ClusterState& state, const std::vector<OwnerJobs>& owners)
-    : state_(state) {
+AfterFault::AfterFault(const std::vector<OwnerJobs>& owners) {
   for (const OwnerJobs& owner : owners) {
     WaitingJobs::Bucket* jobs = nullptr;
     for (const WaitingJob& job : *owner.jobs) {
-      if (Contains(job)) {
+      if (job.after_fault) {
         if (jobs == nullptr) {
           jobs = &jobs_.emplace_back();
-          owners_.push_back({owner.project, owner.user, jobs, owner.use});
+          owners_.push_back({owner.owner, jobs, owner.use});
         }
         jobs->push_back(job);
       }
     }
   }
-}
-
-bool AfterFault::Contains(const WaitingJob& job) const {
-  return !job.plain && GoesOnAfterFault(state_.jobs.at(job.id));
 }
 
 void AskForReplacement(const Job& job, PlacementRequest& request) {

@@ -44,13 +44,11 @@ class KeptNodes {
 class AfterFault {
  public:
   //   Cost: O(waiting jobs of the owners), a byte each.
-  AfterFault(const ClusterState& state, const std::vector<OwnerJobs>& owners);
+  explicit AfterFault(const std::vector<OwnerJobs>& owners);
 
   [[nodiscard]] const std::vector<OwnerJobs>& owners() const { return owners_; }
-  [[nodiscard]] bool Contains(const WaitingJob& job) const;
 
  private:
-  const ClusterState& state_;
   std::vector<OwnerJobs> owners_;
   std::deque<WaitingJobs::Bucket> jobs_;
 };

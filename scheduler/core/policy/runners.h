@@ -9,8 +9,7 @@
 namespace tide {
 
 struct Runner {
-  const Job* job = nullptr;
-  const Allocation* allocation = nullptr;
+  const LiveJob* job = nullptr;
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
   int64_t use = 0;     // of its owner, lately
@@ -21,18 +20,18 @@ struct Runner {
   // For as long as it had waited itself it keeps what it got, at most for the lead: else it would
   // have waited for nothing. Holds against jobs of its class, but for those after a fault.
   Instant earned_until;
-  Duration waited;    // for this start
   Duration patience;  // of a job of its class that waits for its turn
   // From a job of its class that it overtook and that has waited long enough; Never = it overtook
   // none.
   Instant overtaken_until;
   Instant reclaimed_until;  // from a job of its class within its quota; Never = it borrows nothing
-  bool leaving = false;     // saves or stops already
 };
 
 // A waiting job as runners see it.
 struct Contender {
   const Job* job = nullptr;
+  uint32_t owner = 0;    // of ClusterState::owners
+  uint32_t user = 0;     // of the owner
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
   int64_t use = 0;  // of its owner, lately
@@ -40,9 +39,11 @@ struct Contender {
 
 // How long a suspension of the job takes it from its work: measured if it was suspended before.
 [[nodiscard]] Duration CostOfSuspension(const Job& job, const Policy& policy);
+[[nodiscard]] Duration CostOfSuspension(const LiveJob& job, const Policy& policy);
 // How long it runs before others of its class may take its nodes: sharing costs it at most one part
 // in `preemption_tax`.
-[[nodiscard]] Duration SliceOf(const Job& job, const Policy& policy);
+//   cost: of a suspension.
+[[nodiscard]] Duration SliceOf(Duration cost, const Policy& policy);
 // For how long a job keeps what it has waited so long for.
 [[nodiscard]] Duration EarnedBy(Duration waited, const Policy& policy);
 
@@ -61,10 +62,15 @@ enum class Right : uint8_t {
 };
 
 // Uses are those of `now`.
-[[nodiscard]] Right RightTo(const Contender& waiting,
-                            const Runner& runner,
-                            const Policy& policy,
-                            Instant now);
+//   use: of the runner's owner.
+[[nodiscard]] Right RightTo(
+    const Contender& waiting, const Runner& runner, int64_t use, const Policy& policy, Instant now);
+[[nodiscard]] inline Right RightTo(const Contender& waiting,
+                                   const Runner& runner,
+                                   const Policy& policy,
+                                   Instant now) {
+  return RightTo(waiting, runner, runner.use, policy, now);
+}
 [[nodiscard]] inline bool MayTake(const Contender& waiting,
                                   const Runner& runner,
                                   const Policy& policy,
@@ -77,7 +83,7 @@ enum class Right : uint8_t {
 
 class Runners {
  public:
-  // Cost: O(live log live).
+  // Cost: O(live log live), a few words each. `state` must outlive it, unchanged.
   Runners(const ClusterState& state,
           const Policy& policy,
           const Shares& shares,

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "scheduler/core/model/index.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -31,18 +32,18 @@ Attempt Left(StopCause cause, int64_t placed) {
 // bob runs on a node, eve has waited for one for long, in one class.
 struct Meeting {
   Policy policy;
-  Job running;
+  LiveJob running;
   Job waiting;
   Runner runner;
   Contender waiter;
 
   Meeting() {
     running.id = JobId(2);
-    running.user = "bob";
-    running.spec = waiting.spec = AJob().Gpus(8).Spec();
-    running.attempts.emplace_back().placed_at = kMoment - kOneHour * 20;
+    running.gpus = 8;
+    running.placed_at = kMoment - kOneHour * 20;
     waiting.id = JobId(1);
-    waiting.user = "eve";
+    waiting.spec = AJob().Gpus(8).Spec();
+    waiter.owner = waiter.user = 1;
     waiting.state_since = kMoment - kOneHour * 100;
     runner.job = &running;
     runner.patience = policy.patience;
@@ -85,12 +86,13 @@ TEST_CASE("a suspension costs what the last one took: leaving, and starting agai
 TEST_CASE("a slice is the minimum run, or what the tax makes of a suspension") {
   Policy policy;
   policy.preemption_tax = 200;
-  CHECK(SliceOf(Job(), policy) == Duration::Seconds(60 * 200));
+  CHECK(SliceOf(CostOfSuspension(Job(), policy), policy) == Duration::Seconds(60 * 200));
   policy.preemption_tax = 1;
-  CHECK(SliceOf(Job(), policy) == policy.minimum_run);
+  CHECK(SliceOf(CostOfSuspension(Job(), policy), policy) == policy.minimum_run);
   policy.assumed_cost = kOneHour * 24;
   policy.preemption_tax = 100'000;
-  CHECK(SliceOf(Job(), policy) == kOneHour * 24 * 365);  // within the range of times
+  CHECK(SliceOf(CostOfSuspension(Job(), policy), policy) ==
+        kOneHour * 24 * 365);  // within the range of times
 }
 
 TEST_CASE("what was waited for is earned, the lead at most") {
@@ -128,7 +130,8 @@ TEST_CASE("a turn: after patience and slice, on as many GPUs as both have") {
   CHECK(meeting.Is() == Right::kNone);  // on eight GPUs that is no lead
   meeting.waiting.spec = AJob().Gpus(1).Spec();
   CHECK(meeting.Is() == Right::kTurn);
-  std::swap(meeting.waiting.spec, meeting.running.spec);
+  meeting.waiting.spec = AJob().Gpus(8).Spec();
+  meeting.running.gpus = 1;
   CHECK(meeting.Is() == Right::kTurn);
   meeting.runner.safe_until = kMoment + kTick;
   CHECK(meeting.Is() == Right::kNone);
@@ -155,16 +158,16 @@ TEST_CASE("a turn: who would borrow takes it from all but those within their quo
 
 TEST_CASE("the overtaken: who waited before it started, and so much longer than it had") {
   Overtaken meeting;
-  meeting.runner.waited = kOneHour * 5;
+  meeting.running.waited = kOneHour * 5;
   const Instant late = kMoment - meeting.policy.overtaken_wait - kOneHour * 5;
   meeting.waiting.state_since = late;
   CHECK(meeting.Is() == Right::kOvertaken);
   meeting.waiting.state_since = late + kTick;
   CHECK(meeting.Is() == Right::kNone);
   meeting.waiting.state_since = late;
-  meeting.running.attempts.back().placed_at = late;
+  meeting.running.placed_at = late;
   CHECK(meeting.Is() == Right::kOvertaken);
-  meeting.running.attempts.back().placed_at = late - kTick;
+  meeting.running.placed_at = late - kTick;
   CHECK(meeting.Is() == Right::kNone);
 }
 
@@ -175,9 +178,9 @@ TEST_CASE("the overtaken: not from who has earned it, and used less; of his own 
   meeting.runner.earned_until = kMoment;
   meeting.waiter.use = 2;
   CHECK(meeting.Is() == Right::kNone);
-  meeting.waiting.user = "bob";
+  meeting.waiter.owner = meeting.waiter.user = 0;
   CHECK(meeting.Is() == Right::kOvertaken);
-  meeting.running.queue_rank = -1;
+  meeting.running.rank = -1;
   CHECK(meeting.Is() == Right::kNone);
 }
 
@@ -185,7 +188,7 @@ TEST_CASE("the overtaken: a fault costs nobody his place, whoever used how much"
   Overtaken meeting;
   meeting.waiting.phase = Queued{StartReason::kFault, Instant(), JobId(), std::nullopt};
   meeting.waiting.state_since = kMoment - kOneHour;
-  meeting.running.attempts.back().placed_at = kMoment - kOneHour;
+  meeting.running.placed_at = kMoment - kOneHour;
   meeting.runner.earned_until = kMoment + kOneHour;
   meeting.waiter.use = 2;
   CHECK(meeting.Is() == Right::kOvertaken);
@@ -247,6 +250,8 @@ TEST_CASE("patience before a job doubles each time it gives way, to a bound") {
   for (const int64_t hours : {1, 2, 4, 8, 16, 32, 48, 48}) {
     CHECK(RunnersOf(world).Find(job)->patience == kOneHour * hours);
     attempts.insert(attempts.begin(), Left(StopCause::kPreempted, 0));
+    TouchJob(world.state, job);
+    RefreshIndexes(world.state);
   }
   world.policy.overtaken_wait = Duration();
   CHECK(RunnersOf(world).Find(job)->patience == world.policy.patience);
@@ -262,6 +267,8 @@ TEST_CASE("cheap victims come first: least lost for a GPU, then whose owner used
   std::vector<Attempt>& attempts = world.state.jobs.at(dear).attempts;
   attempts.insert(attempts.begin(), Left(StopCause::kPreempted, 0));
   attempts.front().released_at = attempts.front().notice_at + kOneHour;
+  TouchJob(world.state, dear);
+  RefreshIndexes(world.state);
   std::vector<JobId> order;
   const Runners runners = RunnersOf(world);
   for (const Runner& runner : runners.all()) {

@@ -147,8 +147,14 @@ TEST_CASE("who has used less is not refused with one of a project before his") {
   World world(Cluster().Leaf(1));
   (void)world.Submit(AJob().Project("a"), "bob");
   world.Pass(kLong);
-  world.state.accounts[{"b", "ann"}] = {Duration::Minutes(600).millis(), 0, world.now};
-  world.state.accounts[{"c", "sam"}] = {kLong.millis() * 9, 0, world.now};
+  const auto account = [&](const std::string& project, const std::string& user) -> Account& {
+    Job job;
+    job.spec.project = project;
+    job.user = user;
+    return AccountOf(world.state, job);
+  };
+  account("b", "ann") = {Duration::Minutes(600).millis(), 0, world.now};
+  account("c", "sam") = {kLong.millis() * 9, 0, world.now};
   const JobId first = world.Submit(AJob().Project("b"), "ann");
   const JobId second = world.Submit(AJob().Project("c"), "eve");
   world.Pass(world.policy.patience + kJust);

@@ -7,6 +7,10 @@
 namespace tide {
 namespace {
 
+const std::vector<NodeId>& NodesOf(const ClusterState& state, const Runner& runner) {
+  return AllocationOf(state.jobs.at(runner.job->id))->nodes;
+}
+
 // The dearest victim: its class, and how it stands to its quota in it.
 using Rank = std::pair<int32_t, Standing>;
 
@@ -139,12 +143,12 @@ class GangPlanner {
     std::set<NodeId> seen;  // nodes with parts: one unit for all of them
     for (const Runner& runner : runners_.all()) {
       const bool leaves = rules_.leaves(runner);
-      if (!leaves && (runner.leaving || !rules_.takeable(runner))) {
+      if (!leaves && (runner.job->leaving || !rules_.takeable(runner))) {
         continue;
       }
       Unit unit;
-      if (runner.allocation->part) {
-        const NodeId node = runner.allocation->nodes.front();
+      if (runner.job->on_part) {
+        const NodeId node = NodesOf(state_, runner).front();
         if (!seen.insert(node).second || !AllParts(node, unit)) {
           continue;
         }
@@ -178,7 +182,7 @@ class GangPlanner {
   // Only nodes that its tasks still hold: a task that has exited has left its node already.
   [[nodiscard]] Unit WholeUnit(const Runner& runner, bool leaves) const {
     Unit unit;
-    for (const NodeId node : runner.allocation->nodes) {
+    for (const NodeId node : NodesOf(state_, runner)) {
       if (state_.uses[node.value()].first().job == runner.job->id && Suits(node)) {
         unit.nodes.push_back(node);
       }
@@ -202,7 +206,7 @@ class GangPlanner {
       if (rules_.leaves(*runner)) {
         continue;
       }
-      if (runner->leaving || !rules_.takeable(*runner)) {
+      if (runner->job->leaving || !rules_.takeable(*runner)) {
         return false;
       }
       unit.victims.push_back(runner);
@@ -284,11 +288,11 @@ PartOffer OfferOf(const ClusterState& state,
     if (suffices()) {
       break;
     }
-    if (asked && (runner->leaving || !rules.takeable(*runner))) {
+    if (asked && (runner->job->leaving || !rules.takeable(*runner))) {
       continue;
     }
     --left;
-    Give(room, runner->allocation->part.value_or(FullPart(has)));
+    Give(room, AllocationOf(state.jobs.at(runner->job->id))->part.value_or(FullPart(has)));
     if (asked) {
       auto& [dearest, loss, count, where] = offer.price;
       dearest = std::max(dearest, RankOf(*runner));
@@ -325,10 +329,10 @@ VictimPlan ChoosePartVictims(const ClusterState& state,
   PartOffer best;
   std::vector<bool> seen(state.nodes.size());
   for (const Runner& candidate : runners.all()) {
-    if (!rules.leaves(candidate) && (candidate.leaving || !rules.takeable(candidate))) {
+    if (!rules.leaves(candidate) && (candidate.job->leaving || !rules.takeable(candidate))) {
       continue;
     }
-    for (const NodeId node : candidate.allocation->nodes) {
+    for (const NodeId node : NodesOf(state, candidate)) {
       if (seen[node.value()] || state.uses[node.value()].idle() ||
           state.nodes[node.value()].identity.group != request.group || !rules.node(node)) {
         continue;

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/prng.h"
+#include "scheduler/core/model/index.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -41,10 +42,11 @@ VictimPlan Choose(const World& world, const PlacementRequest& request) {
   const Capacity capacity(world.state, world.state.fabric);
   const Quotas quotas(world.state, world.state.fabric, world.policy, world.now);
   const Runners runners(world.state, world.policy, shares, quotas, world.now);
-  const TakeRules rules{
-      [](NodeId) { return true; },
-      [](const Runner&) { return false; },
-      [&](const Runner& runner) { return runners.MayTake({&waiting, 50}, runner); }};
+  const TakeRules rules{[](NodeId) { return true; },
+                        [](const Runner&) { return false; },
+                        [&](const Runner& runner) {
+                          return runners.MayTake({.job = &waiting, .priority = 50}, runner);
+                        }};
   return ChooseVictims(world.state, capacity, {waiting, request}, capacity.idle(), runners, rules);
 }
 
@@ -74,6 +76,8 @@ void CostMore(World& world, JobId job) {
   left.released_at = left.notice_at + world.policy.assumed_cost + Duration::Seconds(1);
   std::vector<Attempt>& attempts = world.state.jobs.at(job).attempts;
   attempts.insert(attempts.begin(), left);
+  TouchJob(world.state, job);
+  RefreshIndexes(world.state);
 }
 
 std::vector<VictimCandidate> RunningJobs(const World& world) {

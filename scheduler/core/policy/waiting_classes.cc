@@ -2,16 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <tuple>
 
 namespace tide {
-namespace {
-
-auto NameOf(const OwnerJobs& owner) {
-  return std::tie(*owner.project, *owner.user);
-}
-
-}  // namespace
 
 WaitingClasses::WaitingClasses(const ClusterState& state,
                                const Policy& policy,
@@ -19,17 +11,14 @@ WaitingClasses::WaitingClasses(const ClusterState& state,
                                const Quotas& quotas)
     : policy_(policy), shares_(shares) {
   for (const auto& [key, jobs] : state.queue.buckets()) {
-    const auto moves = [&, priority = key.priority](const WaitingJob& job) {
-      return MayStandElsewhere(priority, job);
-    };
-    if (std::ranges::none_of(jobs, moves)) {
+    if (!MayStandElsewhere(key.priority, jobs)) {
       Add(key, jobs);
       continue;
     }
     for (WaitingJob job : jobs) {
       job.plain = false;  // quotas look at the class it asked for, too
       const int32_t priority = quotas.ClassOf(state.jobs.at(job.id));
-      moved_[{priority, key.project, key.user}].push_back(job);
+      moved_[{priority, key.owner}].push_back(job);
     }
   }
   for (auto& [key, jobs] : moved_) {
@@ -38,23 +27,20 @@ WaitingClasses::WaitingClasses(const ClusterState& state,
   }
 }
 
-bool WaitingClasses::MayStandElsewhere(int32_t priority, const WaitingJob& job) const {
+bool WaitingClasses::MayStandElsewhere(int32_t priority, const WaitingJobs::Bucket& jobs) const {
   return (priority == kAutoPriority && !policy_.quotas.empty()) ||
-         (job.has_run && policy_.demotions.contains(priority));
+         (policy_.demotions.contains(priority) && std::ranges::any_of(jobs, &WaitingJob::has_run));
 }
 
-void WaitingClasses::Add(const WaitingJobs::Key& owner, const WaitingJobs::Bucket& jobs) {
-  classes_[owner.priority].push_back(
-      {&owner.project, &owner.user, &jobs, shares_.UseOf(owner.project, owner.user)});
+void WaitingClasses::Add(const WaitingJobs::Key& key, const WaitingJobs::Bucket& jobs) {
+  classes_[key.priority].push_back({key.owner, &jobs, shares_.UseOf(key.owner)});
 }
 
-void WaitingClasses::MergeIn(const WaitingJobs::Key& owner, const WaitingJobs::Bucket& jobs) {
-  std::vector<OwnerJobs>& owners = classes_[owner.priority];
-  const auto name = std::tie(owner.project, owner.user);
-  const auto place = std::ranges::lower_bound(owners, name, {}, NameOf);
-  if (place == owners.end() || NameOf(*place) != name) {
-    owners.insert(place,
-                  {&owner.project, &owner.user, &jobs, shares_.UseOf(owner.project, owner.user)});
+void WaitingClasses::MergeIn(const WaitingJobs::Key& key, const WaitingJobs::Bucket& jobs) {
+  std::vector<OwnerJobs>& owners = classes_[key.priority];
+  const auto place = std::ranges::lower_bound(owners, key.owner, {}, &OwnerJobs::owner);
+  if (place == owners.end() || place->owner != key.owner) {
+    owners.insert(place, {key.owner, &jobs, shares_.UseOf(key.owner)});
     return;
   }
   WaitingJobs::Bucket& both = merged_.emplace_back();

@@ -14,7 +14,7 @@ namespace tide {
 
 class WaitingClasses {
  public:
-  // Owners by project, then user. Highest class first.
+  // Owners by their number. Highest class first.
   using Classes = std::map<int32_t, std::vector<OwnerJobs>, std::greater<>>;
 
   // Cost: O(owners log owners + jobs of classes where some may stand elsewhere).
@@ -29,10 +29,11 @@ class WaitingClasses {
   // Those that may stand elsewhere than where they asked to, owner by owner.
   using Moved = std::map<WaitingJobs::Key, WaitingJobs::Bucket>;
 
-  [[nodiscard]] bool MayStandElsewhere(int32_t priority, const WaitingJob& job) const;
-  // Owners that come in order of project and user.
-  void Add(const WaitingJobs::Key& owner, const WaitingJobs::Bucket& jobs);
-  void MergeIn(const WaitingJobs::Key& owner, const WaitingJobs::Bucket& jobs);
+  // Some of them.
+  [[nodiscard]] bool MayStandElsewhere(int32_t priority, const WaitingJobs::Bucket& jobs) const;
+  // Owners that come in order.
+  void Add(const WaitingJobs::Key& key, const WaitingJobs::Bucket& jobs);
+  void MergeIn(const WaitingJobs::Key& key, const WaitingJobs::Bucket& jobs);
 
   const Policy& policy_;
   const Shares& shares_;

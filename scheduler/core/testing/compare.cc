@@ -27,9 +27,9 @@ std::string DifferenceOfRows(const ClusterState& a, const ClusterState& b) {
   if (a.node_by_name != b.node_by_name || a.job_by_key != b.job_by_key) {
     return "indexes";
   }
-  if (a.waiting != b.waiting || !a.queue.SameJobs(b.queue) || a.claiming != b.claiming ||
-      a.live != b.live || a.restless != b.restless || a.held != b.held ||
-      a.dependencies != b.dependencies) {
+  if (a.waiting != b.waiting || !a.queue.SameJobs(a.owners, b.queue, b.owners) ||
+      a.claiming != b.claiming || a.live != b.live || a.restless != b.restless ||
+      a.held != b.held || a.dependencies != b.dependencies) {
     return "queues";
   }
   if (a.node_flags != b.node_flags) {

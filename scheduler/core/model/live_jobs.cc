@@ -1,0 +1,72 @@
+#include "scheduler/core/model/live_jobs.h"
+
+#include <algorithm>
+
+namespace tide {
+
+std::optional<Duration> MeasuredSuspension(const Job& job) {
+  for (size_t i = job.attempts.size(); i-- > 1;) {
+    const Attempt& left = job.attempts[i - 1];
+    const Attempt& next = job.attempts[i];
+    if (left.end_cause == StopCause::kPreempted && left.notice_at.is_set() &&
+        left.released_at.is_set() && next.running_at.is_set()) {
+      return (left.released_at - left.notice_at) + (next.running_at - next.placed_at);
+    }
+  }
+  return std::nullopt;
+}
+
+LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
+  const Attempt& attempt = job.attempts.back();
+  LiveJob line;
+  line.id = job.id;
+  line.owner = owner;
+  line.user = user;
+  line.group = group;
+  line.priority = job.spec.priority;
+  line.leaving =
+      std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
+  line.opportunistic = attempt.opportunistic;
+  line.on_part = AllocationOf(job)->part.has_value();
+  line.gave_way = static_cast<uint32_t>(
+      std::ranges::count(job.attempts, StopCause::kPreempted, &Attempt::end_cause));
+  line.gpus = ChargedGpus(job.spec);
+  line.rank = job.queue_rank;
+  line.placed_at = attempt.placed_at;
+  line.running_at = attempt.running_at;
+  if (attempt.running_at.is_set() && attempt.queued_at.is_set()) {
+    line.waited = attempt.placed_at - attempt.queued_at;
+  }
+  line.run_time = job.run_time;
+  line.suspension_cost = MeasuredSuspension(job);
+  return line;
+}
+
+void LiveJobs::Put(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
+  const auto [it, fresh] = places_.try_emplace(job.id, jobs_.size());
+  if (fresh) {
+    jobs_.emplace_back();
+  }
+  jobs_[it->second] = LineOf(job, owner, user, group);
+}
+
+void LiveJobs::Remove(JobId job) {
+  const auto it = places_.find(job);
+  if (it == places_.end()) {
+    return;
+  }
+  const size_t place = it->second;
+  places_.erase(it);
+  if (place + 1 != jobs_.size()) {
+    jobs_[place] = jobs_.back();
+    places_[jobs_[place].id] = place;
+  }
+  jobs_.pop_back();
+}
+
+const LiveJob* LiveJobs::Find(JobId job) const {
+  const auto it = places_.find(job);
+  return it == places_.end() ? nullptr : &jobs_[it->second];
+}
+
+}  // namespace tide

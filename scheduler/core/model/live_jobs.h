@@ -1,0 +1,57 @@
+#pragma once
+// The jobs that hold nodes as decisions read them: some words for each, side by side. A pass that
+// asks who may have whose nodes does not open thousands of running jobs.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "scheduler/core/model/job.h"
+
+namespace tide {
+
+struct LiveJob {
+  JobId id;
+  uint32_t owner = 0;  // of ClusterState::owners
+  uint32_t user = 0;   // of the owner
+  uint32_t group = 0;  // of ClusterState::groups
+  int32_t priority = 0;  // the class it asked for
+  bool leaving = false;  // saves or stops
+  bool opportunistic = false;
+  bool on_part = false;   // of a node
+  uint32_t gave_way = 0;  // to other jobs, so many times
+  int64_t gpus = 0;       // that its owner is charged for
+  int64_t rank = 0;       // Job::queue_rank
+  Instant placed_at;
+  Instant running_at;        // not set = it starts
+  Duration waited;           // for this start
+  Duration run_time;         // of its attempts before
+  std::optional<Duration> suspension_cost;  // how long the last one took it from its work
+  bool operator==(const LiveJob&) const = default;
+};
+
+class LiveJobs {
+ public:
+  // `job` holds nodes. Again: something of it has changed.
+  void Put(const Job& job, uint32_t owner, uint32_t user, uint32_t group);
+  void Remove(JobId job);
+
+  // In no particular order.
+  [[nodiscard]] const std::vector<LiveJob>& all() const { return jobs_; }
+  // nullptr: it holds none.
+  [[nodiscard]] const LiveJob* Find(JobId job) const;
+
+ private:
+  std::vector<LiveJob> jobs_;
+  std::map<JobId, size_t> places_;
+};
+
+// From the notice of a suspension until it left, and from its next start until it ran: of the last
+// one.
+[[nodiscard]] std::optional<Duration> MeasuredSuspension(const Job& job);
+
+// What decisions read of a job that holds nodes.
+[[nodiscard]] LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group);
+
+}  // namespace tide
