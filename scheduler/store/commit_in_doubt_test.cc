@@ -64,6 +64,9 @@ struct World {
     return std::get<int64_t>(reader->Run("SELECT count(*) FROM " + what, {})->rows.at(0).at(0));
   }
 
+  // The store's and the reader's, and what the server still keeps of others.
+  int64_t Sessions() { return Count("pg_stat_activity WHERE datname = current_database()"); }
+
   void RequireStored() {
     const auto loaded = LoadState(*reader);
     if (!loaded) {
@@ -212,6 +215,23 @@ TEST_CASE("a server that stays away ends the store before its lease ends", "[pos
   world.proxy.SetHanging(false);
   // Memory is ahead of the log: the process has to end.
   CHECK_FALSE(world.store->Commit(world.state, {}, kNow + kLeaseRenewal));
+}
+
+TEST_CASE("a batch larger than one try is not given up while it gets on", "[postgres][doubt]") {
+  World world;
+  RequireOk(world.Commit(Join(0)));
+  world.server.Run(world.name,
+                   "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM "
+                   "pg_sleep(0.004); RETURN NEW; END $$; CREATE TRIGGER t BEFORE INSERT ON events "
+                   "FOR EACH ROW EXECUTE FUNCTION slow()");
+  std::vector<Event> events;
+  for (uint64_t job = 1; job <= 1300; ++job) {  // longer than Store waits for an answer
+    events.push_back({Instant(), Submit(job, 1, 10)});
+  }
+  const StepResult step = Step(world.state, events, Policy(), kNow);
+  RequireOk(world.store->Commit(world.state, step, kNow));
+  world.RequireStored();
+  CHECK(world.Sessions() == 2);  // the same as before: nothing was tried again
 }
 
 TEST_CASE("who lost the lease meanwhile does not write", "[postgres][doubt]") {

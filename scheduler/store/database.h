@@ -31,7 +31,8 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   // Starts a transaction that may write.
-  //   patience: where a server is asked, no wait in the transaction goes past this.
+  //   patience: where a server is asked, it is waited for so long each time. A transaction of many
+  //   statements may take longer while its answers come.
   //   Errors, here and in all calls to Commit: kUnavailable when the connection is lost; the next
   //   Begin connects again.
   [[nodiscard]] virtual Status Begin(Duration patience) = 0;

@@ -59,9 +59,8 @@ class PostgresDatabase final : public Database {
     if (open_) {
       return Fail(ErrorCode::kInternal, name_ + ": a transaction is open already");
     }
-    const int64_t deadline_ns = MonotonicNanos() + patience.nanos();
-    TIDE_TRY(EnsureConnected(deadline_ns));
-    connection_->SetDeadline(deadline_ns);
+    TIDE_TRY(EnsureConnected(MonotonicNanos() + patience.nanos()));
+    patience_ = patience;
     open_ = true;
     // Waits for nothing: it goes out with the first statement.
     return Send("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", {});
@@ -121,6 +120,9 @@ class PostgresDatabase final : public Database {
     } else if (connection_->unfinished() > 0) {
       TIDE_TRY(Finish());
     }
+    if (open_) {
+      connection_->SetDeadline(MonotonicNanos() + patience_.nanos());
+    }
     return connection_->Script(sql);
   }
 
@@ -159,6 +161,9 @@ class PostgresDatabase final : public Database {
 
   Result<PostgresConnection::Answer> Finish() {
     queued_bytes_ = 0;
+    if (open_) {
+      connection_->SetDeadline(MonotonicNanos() + patience_.nanos());
+    }
     return connection_->Finish();
   }
 
@@ -176,6 +181,7 @@ class PostgresDatabase final : public Database {
   std::unique_ptr<PostgresConnection> connection_;
   bool locks_out_ = false;
   bool open_ = false;
+  Duration patience_;  // of the open transaction
   size_t queued_bytes_ = 0;
 };
 
