@@ -234,6 +234,22 @@ TEST_CASE("a batch larger than one try is not given up while it gets on", "[post
   CHECK(world.Sessions() == 2);  // the same as before: nothing was tried again
 }
 
+TEST_CASE("a leader keeps others out over the end of its former connection", "[postgres][doubt]") {
+  World world;
+  RequireOk(world.Commit(Join(0)));
+  // The server has the former connection until half a second after the next one was made.
+  world.proxy.CutAtCommit(PostgresProxy::Cut::kLateCommit);
+  RequireOk(world.Commit(Submit(1, 1, 10)));
+  for (int i = 0; i < 1000 && world.Sessions() > 2; ++i) {
+    constexpr timespec kPause{0, 5'000'000};
+    ::nanosleep(&kPause, nullptr);
+  }
+  REQUIRE(world.Sessions() == 2);
+  const auto other = Store::Open(World::Connect(world.server.Address(world.name)), "b", kNow);
+  REQUIRE_FALSE(other);
+  CHECK(other.error().code == ErrorCode::kNotLeader);
+}
+
 TEST_CASE("who lost the lease meanwhile does not write", "[postgres][doubt]") {
   World world;
   RequireOk(world.Commit(Join(0)));

@@ -145,14 +145,22 @@ class PostgresDatabase final : public Database {
     return {};
   }
 
-  // The server lets it go when this connection ends, which it notices at once where a process dies.
+  // Is nobody else connected who has asked? From then on this connection is one who has, until it
+  // ends, which the server notices at once where a process dies. Not the only one: where it does
+  // not notice, a leader's former connection must not keep out the next one of the same leader,
+  // nor one that hangs its successor. When it ends, the leader still counts as connected.
   Result<bool> TakeLock() {
-    const std::vector<SqlValue> params = {kSchedulerLock};
-    TIDE_TRY(Send("SELECT CASE WHEN pg_try_advisory_lock(CAST($1 AS BIGINT)) THEN 1 ELSE 0 END",
-                  params));
+    const std::vector<SqlValue> lock = {kSchedulerLock};
+    TIDE_TRY(
+        Send("SELECT CASE WHEN pg_try_advisory_lock(CAST($1 AS BIGINT)) THEN 1 ELSE 0 END", lock));
     TIDE_ASSIGN(const PostgresConnection::Answer answer, Finish());
-    TIDE_ASSIGN(const int64_t taken, IntAt(answer.rows.rows.at(0), 0, "pg_try_advisory_lock"));
-    return taken == 1;
+    TIDE_ASSIGN(const int64_t alone, IntAt(answer.rows.rows.at(0), 0, "pg_try_advisory_lock"));
+    TIDE_TRY(Send("SELECT pg_try_advisory_lock_shared(CAST($1 AS BIGINT))", lock));
+    if (alone == 1) {
+      TIDE_TRY(Send("SELECT pg_advisory_unlock(CAST($1 AS BIGINT))", lock));
+    }
+    TIDE_TRY(Finish());
+    return alone == 1;
   }
 
   Status Send(std::string_view sql, std::span<const SqlValue> params) {

@@ -307,6 +307,28 @@ TEST_CASE("a leader that connects again keeps others out again", "[postgres]") {
   CHECK(refused.error().code == ErrorCode::kNotLeader);
 }
 
+TEST_CASE("who follows a leader that hangs keeps others out when that one ends", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string address = server.Address(server.NewDatabase());
+  const auto watch = MustOpen(address);
+  const Instant now = SystemNow();
+  const Instant later = now + kLeaseDuration + kLeaseDuration;
+  auto hung = Store::Open(MustOpen(address), "hung", now);
+  REQUIRE(hung);
+  auto leader = Store::Open(MustOpen(address), "leader", later);
+  REQUIRE(leader);
+  hung->reset();
+  const std::string sessions =
+      "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()";
+  const int64_t until = MonotonicNanos() + 10'000'000'000;
+  while (IntOf(*watch, sessions) > 2 && MonotonicNanos() < until) {  // the server's own time
+  }
+  REQUIRE(IntOf(*watch, sessions) == 2);
+  const auto refused = Store::Open(MustOpen(address), "standby", later);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kNotLeader);
+}
+
 TEST_CASE("a schema that a newer program brings meanwhile is noticed", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string name = server.NewDatabase();
