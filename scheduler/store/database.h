@@ -57,7 +57,11 @@ class Database {
   // Asks to be the only scheduler on this data for as long as this object lives. True: no other one
   // is connected, so a lease found in it is that of a dead one, or of one that finds the next term
   // when it connects again. False: another may be.
-  [[nodiscard]] virtual Result<bool> LockOthersOut() = 0;
+  enum class Others {
+    kLeave,
+    kEnd,  // connections of others end that are older than any attempt to lead: once no lease lasts
+  };
+  [[nodiscard]] virtual Result<bool> LockOthersOut(Others others) = 0;
 };
 
 // For transactions that nobody waits for: migrations.

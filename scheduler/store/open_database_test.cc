@@ -18,7 +18,7 @@ TEST_CASE("an address names the driver", "[open]") {
   const TempDir dir;
   const auto sqlite = OpenDatabase("sqlite:" + dir.File("t.db"));
   REQUIRE(sqlite);
-  CHECK((*sqlite)->LockOthersOut() == true);
+  CHECK((*sqlite)->LockOthersOut(Database::Others::kLeave) == true);
   const std::string folder = PrivatePostgres::Shared().folder();
   CHECK(OpenDatabase(PrivatePostgres::Shared().Address("postgres")));
   CHECK(OpenDatabase("postgres://tide@/postgres?host=" + folder));

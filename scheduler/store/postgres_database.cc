@@ -127,8 +127,11 @@ class PostgresDatabase final : public Database {
   }
 
   std::string Name() const override { return name_; }
-  Result<bool> LockOthersOut() override {
+  Result<bool> LockOthersOut(Others others) override {
     locks_out_ = true;
+    if (others == Others::kEnd) {
+      TIDE_TRY(EndOthers());
+    }
     return TakeLock();
   }
 
@@ -161,6 +164,24 @@ class PostgresDatabase final : public Database {
     }
     TIDE_TRY(Finish());
     return alone == 1;
+  }
+
+  // One that has stopped in the middle of a transaction would hold its rows until it goes on: the
+  // server, which waits for the rest of its statements, counts it as active. Attempts to lead,
+  // which have just connected, are let be; so is who connected as somebody else, whom only a
+  // superuser may end.
+  Status EndOthers() {
+    const std::vector<SqlValue> lock = {kSchedulerLock};
+    TIDE_TRY(
+        Send("SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks AS l "
+             "JOIN pg_stat_activity AS a ON a.pid = l.pid "
+             "WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objsubid = 1 "
+             "AND l.objid = CAST($1 AS OID) AND a.datname = current_database() "
+             "AND a.usename = current_user AND a.pid <> pg_backend_pid() "
+             "AND a.backend_start < now() - INTERVAL '1 second'",
+             lock));
+    TIDE_TRY(Finish());
+    return {};
   }
 
   Status Send(std::string_view sql, std::span<const SqlValue> params) {

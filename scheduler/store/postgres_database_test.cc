@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "scheduler/core/lease.h"
+#include "scheduler/store/lease.h"
 #include "scheduler/store/postgres_address.h"
 #include "scheduler/store/store.h"
 #include "scheduler/store/testing/private_postgres.h"
@@ -327,6 +328,30 @@ TEST_CASE("who follows a leader that hangs keeps others out when that one ends",
   const auto refused = Store::Open(MustOpen(address), "standby", later);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kNotLeader);
+}
+
+TEST_CASE("a leader that stops in the middle of a batch is followed", "[postgres]") {
+  PrivatePostgres& server = PrivatePostgres::Shared();
+  const std::string address = server.Address(server.NewDatabase());
+  const Instant now = SystemNow();
+  auto stopped = Store::Open(MustOpen(address), "stopped", now);
+  REQUIRE(stopped);
+  // It holds the lease's row, and the server waits for the rest of what it has sent.
+  Database& half = (*stopped)->database();
+  REQUIRE(half.RunScript("CREATE TABLE t (a TEXT)"));
+  REQUIRE(half.Begin(kNoHurry));
+  REQUIRE(RenewLease(half, (*stopped)->term(), now, 1));
+  REQUIRE(
+      half.Queue("INSERT INTO t VALUES ($1)", std::vector<SqlValue>{std::string(1 << 20, 'x')}));
+  auto connected = MustOpen(address);
+  REQUIRE(connected->RunScript("SELECT pg_sleep(1.1)"));  // who has just connected is no leader
+  auto next = Store::Open(std::move(connected), "next", now + kLeaseDuration + kLeaseDuration);
+  if (!next) {
+    FAIL(next.error().message);
+  }
+  CHECK_FALSE(half.Commit());
+  half.Rollback();
+  CHECK(IntOf((*next)->database(), "SELECT count(*) FROM t") == 0);
 }
 
 TEST_CASE("a schema that a newer program brings meanwhile is noticed", "[postgres]") {

@@ -125,7 +125,7 @@ class SqliteDatabase final : public Database {
   }
 
   std::string Name() const override { return path_; }
-  Result<bool> LockOthersOut() override { return lock_.valid(); }
+  Result<bool> LockOthersOut(Others /*others*/) override { return lock_.valid(); }
 
  private:
   Result<int64_t> Pragma(std::string_view name) {

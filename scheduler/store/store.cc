@@ -31,10 +31,14 @@ Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
   TIDE_ASSIGN(const int version, ReadSchemaVersion(db, BuiltInMigrations()));
   // Read before the lock is asked for: who takes the lease later is alive.
   TIDE_ASSIGN(const int64_t last_term, version > 0 ? ReadLeaseTerm(db) : Result<int64_t>(0));
-  TIDE_ASSIGN(const bool alone, db.LockOthersOut());
+  TIDE_ASSIGN(const bool alone, db.LockOthersOut(Database::Others::kLeave));
   const Candidate candidate{holder, now, alone ? std::optional(last_term) : std::nullopt};
   if (version > 0) {
     TIDE_TRY(CheckLeaseIsFree(db, candidate));
+  }
+  if (!alone && last_term > 0) {
+    // Its lease is over, and it is connected: it hangs, perhaps while it holds the lease's row.
+    TIDE_TRY(db.LockOthersOut(Database::Others::kEnd));
   }
   TIDE_TRY(Migrate(db, BuiltInMigrations(), now, [&] { return KeepLeaseFree(db, candidate); }));
   store->proved_ns_ = store->boot_clock_();
