@@ -15,7 +15,8 @@ std::unexpected<Error> Broken(const Database& database, const std::string& what)
 
 class Loader {
  public:
-  explicit Loader(Database& database) : database_(database) {}
+  Loader(Database& database, const std::function<Status()>& meanwhile)
+      : database_(database), meanwhile_(meanwhile) {}
 
   Result<ClusterState> Run() {
     TIDE_TRY(LoadNodes());
@@ -33,6 +34,13 @@ class Loader {
   }
 
  private:
+  Status Meanwhile() { return meanwhile_ ? meanwhile_() : Status(); }
+
+  Result<SqlRows> Query(std::string_view sql) {
+    TIDE_TRY(Meanwhile());
+    return database_.Run(sql, {});
+  }
+
   // Decodes column `column` of a row; `name` tells whose it is.
   template <typename T>
   Result<T> DecodeRow(const SqlRow& row,
@@ -53,8 +61,9 @@ class Loader {
   }
 
   Status LoadNodes() {
-    TIDE_ASSIGN(const SqlRows found, database_.Run("SELECT id, data FROM nodes ORDER BY id", {}));
+    TIDE_ASSIGN(const SqlRows found, Query("SELECT id, data FROM nodes ORDER BY id"));
     for (const SqlRow& row : found.rows) {
+      TIDE_TRY(Meanwhile());
       const std::string name = RowName("nodes", row, 1);
       TIDE_ASSIGN(Node node, DecodeRow(row, 1, name, &DecodeNode));
       TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
@@ -67,8 +76,9 @@ class Loader {
   }
 
   Status LoadJobs() {
-    TIDE_ASSIGN(const SqlRows found, database_.Run("SELECT id, data FROM jobs ORDER BY id", {}));
+    TIDE_ASSIGN(const SqlRows found, Query("SELECT id, data FROM jobs ORDER BY id"));
     for (const SqlRow& row : found.rows) {
+      TIDE_TRY(Meanwhile());
       const std::string name = RowName("jobs", row, 1);
       TIDE_ASSIGN(Job job, DecodeRow(row, 1, name, &DecodeJob));
       TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
@@ -91,8 +101,9 @@ class Loader {
 
   Status LoadAttempts() {
     TIDE_ASSIGN(const SqlRows found,
-                database_.Run("SELECT job, epoch, data FROM attempts ORDER BY job, epoch", {}));
+                Query("SELECT job, epoch, data FROM attempts ORDER BY job, epoch"));
     for (const SqlRow& row : found.rows) {
+      TIDE_TRY(Meanwhile());
       const std::string name = RowName("attempts", row, 2);
       TIDE_ASSIGN(Attempt attempt, DecodeRow(row, 2, name, &DecodeAttempt));
       TIDE_ASSIGN(Job * job, JobOf(row, name));
@@ -106,10 +117,10 @@ class Loader {
   }
 
   Status LoadTasks() {
-    TIDE_ASSIGN(
-        const SqlRows found,
-        database_.Run("SELECT job, epoch, task, data FROM tasks ORDER BY job, epoch, task", {}));
+    TIDE_ASSIGN(const SqlRows found,
+                Query("SELECT job, epoch, task, data FROM tasks ORDER BY job, epoch, task"));
     for (const SqlRow& row : found.rows) {
+      TIDE_TRY(Meanwhile());
       const std::string name = RowName("tasks", row, 3);
       TIDE_ASSIGN(Task task, DecodeRow(row, 3, name, &DecodeTask));
       TIDE_ASSIGN(Job * job, JobOf(row, name));
@@ -129,9 +140,9 @@ class Loader {
   static uint64_t EpochOf(const Attempt& attempt) { return attempt.epoch.value(); }
 
   Status LoadIncidents() {
-    TIDE_ASSIGN(const SqlRows found,
-                database_.Run("SELECT id, data FROM incidents ORDER BY id", {}));
+    TIDE_ASSIGN(const SqlRows found, Query("SELECT id, data FROM incidents ORDER BY id"));
     for (const SqlRow& row : found.rows) {
+      TIDE_TRY(Meanwhile());
       const std::string name = RowName("incidents", row, 1);
       TIDE_ASSIGN(Incident incident, DecodeRow(row, 1, name, &DecodeIncident));
       TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
@@ -151,8 +162,9 @@ class Loader {
     if (!state_.incidents.empty()) {
       state_.next_incident_id = state_.incidents.rbegin()->first.value() + 1;
     }
-    TIDE_ASSIGN(const SqlRows found, database_.Run("SELECT name, value FROM counters", {}));
+    TIDE_ASSIGN(const SqlRows found, Query("SELECT name, value FROM counters"));
     for (const SqlRow& row : found.rows) {
+      TIDE_TRY(Meanwhile());
       TIDE_ASSIGN(const std::string name, TextAt(row, 0, "counters.name"));
       TIDE_ASSIGN(const int64_t value, IntAt(row, 1, "counters.value"));
       if (name == kNextJobCounter) {
@@ -201,13 +213,14 @@ class Loader {
   }
 
   Database& database_;
+  const std::function<Status()>& meanwhile_;
   ClusterState state_;
 };
 
 }  // namespace
 
-Result<ClusterState> LoadState(Database& database) {
-  return Loader(database).Run();
+Result<ClusterState> LoadState(Database& database, const std::function<Status()>& meanwhile) {
+  return Loader(database, meanwhile).Run();
 }
 
 Result<std::vector<StoredEvent>> LoadEvents(Database& database, int64_t after_seq, int64_t limit) {

@@ -1,6 +1,7 @@
 #pragma once
 // Reads the whole state back and proves it sound before anybody acts on it.
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -14,8 +15,10 @@ inline constexpr std::string_view kNextJobCounter = "next_job_id";
 inline constexpr std::string_view kNextIncidentCounter = "next_incident_id";
 
 // Reads jobs, attempts, tasks, nodes, incidents and counters; rebuilds what is derived.
+//   meanwhile: called before each query and each row; its error ends the loading.
 //   Errors: kCorrupt, naming the row or the broken invariant.   Cost: O(rows).
-[[nodiscard]] Result<ClusterState> LoadState(Database& database);
+[[nodiscard]] Result<ClusterState> LoadState(Database& database,
+                                             const std::function<Status()>& meanwhile = {});
 
 // The log after `after_seq`, oldest first, at most `limit` events: for replays and reports.
 struct StoredEvent {

@@ -41,7 +41,8 @@ Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
     TIDE_TRY(db.LockOthersOut(Database::Others::kEnd));
   }
   TIDE_TRY(Migrate(db, BuiltInMigrations(), now, [&] { return KeepLeaseFree(db, candidate); }));
-  store->proved_ns_ = store->boot_clock_();
+  store->opened_ = now;
+  store->opened_ns_ = store->proved_ns_ = store->boot_clock_();
   TIDE_ASSIGN(store->term_, AcquireLease(db, candidate));
   // A newer program may have migrated between the first look and the lease; now none can.
   if (const auto still = ReadSchemaVersion(db, BuiltInMigrations()); !still) {
@@ -55,14 +56,33 @@ Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
 }
 
 Result<ClusterState> Store::Load() {
-  TIDE_ASSIGN(ClusterState state, LoadState(*database_));
+  TIDE_ASSIGN(ClusterState state, LoadState(*database_, [this] { return KeepLease(); }));
   written_.clear();
   for (const auto& [id, job] : state.jobs) {
     Remember(job);
   }
   written_next_job_id_ = state.next_job_id;
   written_next_incident_id_ = state.next_incident_id;
+  TIDE_TRY(KeepLease());
   return state;
+}
+
+Status Store::KeepLease() {
+  const int64_t asked_ns = boot_clock_();
+  if (asked_ns - proved_ns_ < kLeaseRenewal.nanos()) {
+    return {};
+  }
+  const Instant now = opened_ + Duration::Nanos(asked_ns - opened_ns_);
+  Status kept = database_->Begin(kTryPatience);
+  if (kept) {
+    const Result<int64_t> renewed = RenewLease(*database_, term_, now, 0);
+    kept = renewed ? database_->Commit() : std::unexpected(renewed.error());
+  }
+  database_->Rollback();
+  if (kept) {
+    proved_ns_ = asked_ns;
+  }
+  return kept;
 }
 
 Status Store::Commit(const ClusterState& state, const StepResult& step, Instant now) {

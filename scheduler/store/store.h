@@ -36,7 +36,8 @@ class Store {
       Instant now,
       std::function<int64_t()> boot_clock = BootNanos);
 
-  // Reads the whole state; its invariants hold.   Errors: kCorrupt, naming what is broken.
+  // Reads the whole state, and keeps the lease meanwhile; its invariants hold.
+  //   Errors: kCorrupt, naming what is broken; those of Commit.
   [[nodiscard]] Result<ClusterState> Load();
 
   // Writes the changed rows and the log of one step. An empty step costs nothing, except the
@@ -61,6 +62,8 @@ class Store {
   Store(std::unique_ptr<Database> database, std::function<int64_t()> boot_clock)
       : database_(std::move(database)), boot_clock_(std::move(boot_clock)) {}
 
+  // Between the first transaction and the first commit: renews the lease when it is due.
+  Status KeepLease();
   Status CommitBatch(const ClusterState& state, const StepResult& step, Instant now);
   // One try. `doubt`: an earlier one may have been committed; find out first.
   enum class Doubt {
@@ -90,6 +93,8 @@ class Store {
   std::unique_ptr<Database> database_;
   const std::function<int64_t()> boot_clock_;
   Term term_;
+  Instant opened_;
+  int64_t opened_ns_ = 0;  // of boot_clock_
   int64_t batch_ = 0;      // the newest that is committed, of this term
   int64_t proved_ns_ = 0;  // when the lease was last asked for, and then had; of boot_clock_
   int64_t last_seq_ = 0;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "scheduler/core/lease.h"
 #include "scheduler/store/codec.h"
 #include "scheduler/store/lease.h"
 #include "scheduler/store/load.h"
@@ -65,6 +66,30 @@ void RequireSameDerived(const ClusterState& loaded, const ClusterState& state) {
   REQUIRE(loaded.live == state.live);
   REQUIRE(loaded.node_by_name == state.node_by_name);
   REQUIRE(loaded.job_by_key == state.job_by_key);
+}
+
+TEST_CASE("a lease lasts while a large state is loaded", "[store]") {
+  const auto files = EachDriver();
+  {
+    const auto store = MustOpenStore(files->Open(), "a", kNow);
+    ClusterState state;
+    for (uint32_t node = 0; node < 10; ++node) {
+      const StepResult step = StepOne(state, Join(node), kNow);
+      REQUIRE(store->Commit(state, step, kNow));
+    }
+    REQUIRE(store->Release(kNow));
+  }
+  // Each look at the clock takes three seconds: reading ten nodes takes longer than the lease.
+  int64_t clock_ns = 0;
+  auto loading = Store::Open(
+      files->Open(), "b", kNow, [&] { return clock_ns += Duration::Seconds(3).nanos(); });
+  REQUIRE(loading);
+  REQUIRE((*loading)->Load());
+  REQUIRE(clock_ns > 2 * kLeaseDuration.nanos());
+  const auto reader = files->OpenShared();
+  const Status other = CheckLeaseIsFree(*reader, {"c", kNow + Duration::Nanos(clock_ns)});
+  REQUIRE_FALSE(other);
+  CHECK(other.error().code == ErrorCode::kNotLeader);
 }
 
 TEST_CASE("after every commit a load gives the same state", "[store]") {
