@@ -42,6 +42,16 @@ std::vector<std::string> SplitAtCommas(const std::string& list) {
   }
 }
 
+// "postgres://user:pa/ss@host/db" would be read as the host "user", the port "pa" and a database
+// "ss@host/db", and its password be told in every message.
+bool HidesPassword(std::string_view uri) {
+  const size_t begin = uri.find("//") + 2;
+  const size_t end = uri.find('?', begin);
+  const std::string_view place = uri.substr(begin, end - begin);
+  const size_t last = place.rfind('@');
+  return last != std::string_view::npos && (place.find('@') != last || place.find('/') < last);
+}
+
 std::unexpected<Error> Refuse(const std::string& text, const std::string& why) {
   const std::string shown = MayHoldPassword(text) ? "the address of the store" : text;
   return Fail(ErrorCode::kInvalidArgument,
@@ -75,6 +85,9 @@ Result<PostgresAddress> ParsePostgresAddress(const std::string& text) {
   const std::string conninfo = IsUri(text) || !text.starts_with(kConninfoPrefix)
                                    ? text
                                    : text.substr(kConninfoPrefix.size());
+  if (IsUri(conninfo) && HidesPassword(conninfo)) {
+    return Refuse(text, " (write @ and / in a user's name or password as %40 and %2F)");
+  }
   char* complaint = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(
       PQconninfoParse(conninfo.c_str(), &complaint), &PQconninfoFree);

@@ -81,6 +81,8 @@ TEST_CASE("addresses are told from others, and read as libpq reads them", "[post
   CHECK(value(two->servers[1], "keepalives_idle") == "77");
   CHECK(ParsePostgresAddress("postgres://u:hunter2@h/d")->has_password);
   CHECK(ParsePostgresAddress("postgresql:host=h password=hunter2")->has_password);
+  CHECK(ParsePostgresAddress("postgres://u:a?b%2F%40@h/d?user=me@realm")->has_password);
+  CHECK(ParsePostgresAddress("postgres://u@%2Frun%2Fpg/d?host=/run/pg"));
 }
 
 TEST_CASE("a wrong address is refused in words, its password untold", "[postgres]") {
@@ -89,6 +91,9 @@ TEST_CASE("a wrong address is refused in words, its password untold", "[postgres
       {"postgresql:host", "missing \"=\" after \"host\""},
       {"postgresql:host=h hunter2 password", "the address of the store is not a PostgreSQL"},
       {"postgres://u:hunter2@[h/d", "the address of the store is not a PostgreSQL"},
+      {"postgres://u:hunter2/3@h/d", "%2F"},
+      {"postgres://u:3@hunter2@h/d", "%40"},
+      {"postgresql:postgres://u:3/hunter2@h", "%2F"},
       {"postgresql:host=a,b port=1,2,3", "differ in length"},
       {"postgresql:host=/tmp port=abc", "invalid integer value \"abc\""},
       {"postgresql:host=/tmp sslmode=perhaps", "invalid sslmode value"},
