@@ -235,6 +235,7 @@ int Listen(const Options& options,
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  rpc::AcceptPings(builder);
   builder.SetMaxReceiveMessageSize(64 << 20);
   builder.RegisterService(scheduler_service.get());
   builder.RegisterService(agent_service.get());

@@ -15,6 +15,8 @@ namespace {
 
 constexpr const char* kTokenKey = "x-tide-cluster-token";
 constexpr const char* kErrorKey = "x-tide-error-code";
+constexpr int kPingMs = 10'000;
+constexpr int kPingTimeoutMs = 5'000;
 
 grpc::StatusCode GrpcCode(ErrorCode code) {
   switch (code) {
@@ -146,13 +148,20 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
+  // gRPC would send two and no more on a stream on which this side says nothing.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // A first view of 100,000 jobs is one message.
   arguments.SetMaxReceiveMessageSize(1 << 30);
   // Two channels to one address must not share a broken connection's back-off.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void AcceptPings(grpc::ServerBuilder& builder) {
+  // gRPC would end connections with more than one in five minutes.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMs / 2);
 }
 
 }  // namespace tide::rpc

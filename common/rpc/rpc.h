@@ -12,6 +12,7 @@ namespace grpc {
 class Channel;
 class ChannelCredentials;
 class ClientContext;
+class ServerBuilder;
 class ServerContextBase;
 class Status;
 }  // namespace grpc
@@ -47,6 +48,9 @@ class ClusterToken {
 [[nodiscard]] Result<std::vector<std::string>> SplitAddresses(std::string_view text);
 
 // Connects to "unix:/path" or "host:port" with the limits all programs use.
+// A call that waits on a peer that hangs, or is gone without a word, ends within 15 seconds.
 [[nodiscard]] std::shared_ptr<grpc::Channel> Connect(const std::string& address);
+// For every server: takes the pings by which those clients notice that.
+void AcceptPings(grpc::ServerBuilder& builder);
 
 }  // namespace tide::rpc

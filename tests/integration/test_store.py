@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from harness import program, until
+from harness import pause, program, until
 from postgres import Postgres
 
 OK, USAGE, STORE, UNREACHABLE, DENIED, NEWER, IN_USE, LEASE_LOST = 0, 2, 70, 72, 73, 74, 75, 76
@@ -182,6 +182,39 @@ class Store(unittest.TestCase):
         self.ends(leader, LEASE_LOST, "leads with term")
         self.assertEqual(self.sql("SELECT term, holder FROM leases"), led_by)
         self.assertIsNone(following.poll(), self.said())
+
+    def api(self, schedulers):
+        """An API server; the path of its log."""
+        with open(self.folder + "/tokens", "w", encoding="ascii",
+                  opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write("0" * 64 + " nobody viewer\n")
+        addresses = ",".join(each.args[each.args.index("--listen") + 1] for each in schedulers)
+        path = self.folder + "/api.log"
+        with open(path, "wb") as log:
+            api = subprocess.Popen([program("tide-api"), "--scheduler", addresses, "--listen", "127.0.0.1:0",
+                                    "--token-file", self.folder + "/tokens"],
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(self.end, api)
+        return path
+
+    def test_api_leaves_a_leader_that_is_paused_in_a_quiet_time(self):
+        leader = self.start()
+        following = self.standby()
+        path = self.api((leader, following))
+
+        def followed():
+            with open(path, encoding="utf-8") as file:
+                return [line for line in file if "following the scheduler" in line]
+        until(20, "the API to follow the leader", followed)
+        # Here, the time is the input: pings go out every 10 s, and the first are no test.
+        pause(25)
+        self.assertEqual(len(followed()), 1)
+        leader.send_signal(signal.SIGSTOP)
+        try:
+            until(40, "the API to follow the next leader", lambda: len(followed()) > 1)
+        finally:
+            leader.send_signal(signal.SIGCONT)
+        self.ends(leader, LEASE_LOST, "leads with term")
 
 
 if __name__ == "__main__":
