@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kTokenKey = "x-tide-cluster-token";
 constexpr const char* kErrorKey = "x-tide-error-code";
+constexpr int kConnectMs = 2'000;
 constexpr int kPingMs = 10'000;
 constexpr int kPingTimeoutMs = 5'000;
 
@@ -145,7 +146,8 @@ Result<std::vector<std::string>> SplitAddresses(std::string_view text) {
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // So long a connection may take, though the pause after one that failed is shorter.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
