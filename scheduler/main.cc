@@ -200,6 +200,33 @@ bool ServeUntilStopped(const Loop& loop) {
   return true;
 }
 
+// What its files say.
+struct Settings {
+  Policy policy;
+  Admission admission;
+};
+
+Result<Settings> ReadSettings(const Options& options) {
+  Settings settings;
+  settings.policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
+  settings.policy.witness_timeout = WitnessTimeout(options);
+  TIDE_TRY(ReadPolicy(options.policy, settings.policy));
+  TIDE_ASSIGN(settings.admission, ReadCluster(options, settings.policy));
+  return settings;
+}
+
+// A standby leads long after its start, by the files of the day: else a fail-over would bring back
+// an old policy, and refuse the nodes that were added since.
+void ReadSettingsAgain(const Options& options, Settings& settings) {
+  auto today = ReadSettings(options);
+  if (today) {
+    settings = std::move(*today);
+  } else {
+    log::Warning("Policy or cluster file cannot be read, going on with it as it was at the start",
+                 {{"Error", today.error().message}});
+  }
+}
+
 // No token is needed where only this machine's users reach the socket.
 Result<rpc::ClusterToken> ReadToken(const Options& options) {
   if (!options.cluster_token_file.empty()) {
@@ -216,21 +243,23 @@ Result<rpc::ClusterToken> ReadToken(const Options& options) {
 // Takes agents and the API on until it is told to end.
 int Listen(const Options& options,
            const rpc::ClusterToken& token,
-           const Admission& admission,
+           const Settings& settings,
            std::unique_ptr<Store> store,
-           ClusterState state,
-           const Policy& policy) {
+           ClusterState state) {
   LivenessPolicy liveness;
   liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
 
   ViewHub view;
   SessionRegistry sessions;
-  Loop loop(
-      std::move(store), std::move(state), {.policy = policy, .liveness = liveness}, view, sessions);
+  Loop loop(std::move(store),
+            std::move(state),
+            {.policy = settings.policy, .liveness = liveness},
+            view,
+            sessions);
   loop.Start();
   const auto scheduler_service = MakeSchedulerService(loop, view, token);
   const auto agent_service =
-      MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat, admission);
+      MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat, settings.admission);
 
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());
@@ -265,15 +294,9 @@ int Serve(const Options& options) {
   if (!token) {
     return Complain(token.error().message, kExitUsage);
   }
-  Policy policy;
-  policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
-  policy.witness_timeout = WitnessTimeout(options);
-  if (const Status read = ReadPolicy(options.policy, policy); !read) {
-    return Complain(read.error().message, kExitUsage);
-  }
-  const auto admission = ReadCluster(options, policy);
-  if (!admission) {
-    return Complain(admission.error().message, kExitUsage);
+  auto settings = ReadSettings(options);
+  if (!settings) {
+    return Complain(settings.error().message, kExitUsage);
   }
   auto store = Lead(options);
   if (store && !*store) {
@@ -283,15 +306,18 @@ int Serve(const Options& options) {
     return Complain(store.error().message, StoreExitCode(store.error(), kExitStore));
   }
   log::Info("Store", {{"Database", (*store)->database().Name()}});
+  if (options.standby) {
+    ReadSettingsAgain(options, *settings);
+  }
   auto state = (*store)->Load();
   if (!state) {
     return Complain(state.error().message, StoreExitCode(state.error(), kExitStore));
   }
-  if (state->share_half_life != policy.share_half_life) {
-    state->share_half_life = policy.share_half_life;
+  if (state->share_half_life != settings->policy.share_half_life) {
+    state->share_half_life = settings->policy.share_half_life;
     RebuildDerived(*state);  // what owners used lately, by the policy's half-life
   }
-  return Listen(options, *token, *admission, std::move(*store), std::move(*state), policy);
+  return Listen(options, *token, *settings, std::move(*store), std::move(*state));
 }
 
 }  // namespace

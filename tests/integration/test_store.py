@@ -137,12 +137,12 @@ class Store(unittest.TestCase):
 
     # Standbys
 
-    def standby(self):
+    def standby(self, *more):
         """A scheduler that waits for the lead."""
         said = self.said().count("Standing by")
         with open(self.log, "ab") as log:
             scheduler = subprocess.Popen(
-                self.argv("--standby", "--store", self.postgres.address(self.database)),
+                self.argv("--standby", "--store", self.postgres.address(self.database), *more),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.addCleanup(self.end, scheduler)
         until(30, "a scheduler to stand by", lambda: self.said().count("Standing by") > said)
@@ -215,6 +215,36 @@ class Store(unittest.TestCase):
         finally:
             leader.send_signal(signal.SIGCONT)
         self.ends(leader, LEASE_LOST, "leads with term")
+
+    def test_standby_leads_by_the_policy_of_the_day(self):
+        policy = self.folder + "/policy.yaml"
+
+        def write(projects):
+            with open(policy, "w", encoding="ascii") as file:
+                file.write("version: 1\nprojects:\n" + "".join("  %s: { weight: 1 }\n" % each for each in projects))
+        write(["vision"])
+        leader = self.start()
+        following = self.standby("--policy", policy)
+        write(["vision", "speech"])
+        leader.kill()
+        leader.wait(30)
+        until(40, "the standby to serve", lambda: self.said().count("Serving") > 1)
+        self.assertIn("Projects: 2", self.said())
+        self.assertIsNone(following.poll(), self.said())
+
+    def test_standby_leads_in_spite_of_a_policy_that_is_being_edited(self):
+        policy = self.folder + "/policy.yaml"
+        with open(policy, "w", encoding="ascii") as file:
+            file.write("version: 1\n")
+        leader = self.start()
+        following = self.standby("--policy", policy)
+        with open(policy, "w", encoding="ascii") as file:
+            file.write("version: 1\nprojects: [")
+        leader.kill()
+        leader.wait(30)
+        until(40, "the standby to serve", lambda: self.said().count("Serving") > 1)
+        self.assertIn("as it was at the start", self.said())
+        self.assertIsNone(following.poll(), self.said())
 
 
 if __name__ == "__main__":
