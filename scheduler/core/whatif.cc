@@ -130,7 +130,9 @@ Result<JobPlan> PlanJob(ClusterState copy,
       }
     }
     FillReasons(step, job, plan);
-    plan.estimate = DescribeEstimate(EstimateStart(copy, copy.fabric, policy, now, id));
+    if (const auto estimate = EstimateStart(copy, copy.fabric, policy, now, id)) {
+      plan.estimate = DescribeEstimate(*estimate);
+    }
   }
   plan.hash = HashOf(plan);
   return plan;

@@ -13,9 +13,9 @@ namespace tide {
 
 struct LiveJob {
   JobId id;
-  uint32_t owner = 0;  // of ClusterState::owners
-  uint32_t user = 0;   // of the owner
-  uint32_t group = 0;  // of ClusterState::groups
+  uint32_t owner = 0;    // of ClusterState::owners
+  uint32_t user = 0;     // of the owner
+  uint32_t group = 0;    // of ClusterState::groups
   int32_t priority = 0;  // the class it asked for
   bool leaving = false;  // saves or stops
   bool opportunistic = false;
@@ -24,9 +24,9 @@ struct LiveJob {
   int64_t gpus = 0;       // that its owner is charged for
   int64_t rank = 0;       // Job::queue_rank
   Instant placed_at;
-  Instant running_at;        // not set = it starts
-  Duration waited;           // for this start
-  Duration run_time;         // of its attempts before
+  Instant running_at;                       // not set = it starts
+  Duration waited;                          // for this start
+  Duration run_time;                        // of its attempts before
   std::optional<Duration> suspension_cost;  // how long the last one took it from its work
   bool operator==(const LiveJob&) const = default;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/base/check.h"
 #include "scheduler/core/policy/estimate_scene.h"
 #include "scheduler/core/policy/estimate_sweep.h"
 
@@ -106,13 +105,12 @@ std::vector<StartEstimate> EstimateStarts(const ClusterState& state,
   return EstimateFrom(Scene(state, fabric, policy, now), state);
 }
 
-StartEstimate EstimateStart(
+std::optional<StartEstimate> EstimateStart(
     const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now, JobId job) {
   const std::vector<StartEstimate> estimates =
       EstimateFrom(Scene(state, fabric, policy, now, job), state);
   const auto it = std::ranges::lower_bound(estimates, job, {}, &StartEstimate::job);
-  TIDE_CHECK(it != estimates.end() && it->job == job, "only who waits has an estimate");
-  return *it;
+  return it == estimates.end() || it->job != job ? std::nullopt : std::optional(*it);
 }
 
 }  // namespace tide

@@ -7,6 +7,7 @@
 // them have. Three times: with holders that end early, as is likely, and late. The range is the
 // spread of the three. What it cannot know are jobs that nobody has submitted yet, and faults.
 
+#include <optional>
 #include <vector>
 
 #include "scheduler/core/model/start_estimate.h"
@@ -24,8 +25,9 @@ namespace tide {
                                                         const Policy& policy,
                                                         Instant now);
 
-// Of one such job alone: the same answer, without those who wait behind it.
-[[nodiscard]] StartEstimate EstimateStart(
+// Of one job alone: the same answer, without those who wait behind it. Nothing: it is not asked,
+// since it waits for other jobs first.
+[[nodiscard]] std::optional<StartEstimate> EstimateStart(
     const ClusterState& state, const Fabric& fabric, const Policy& policy, Instant now, JobId job);
 
 }  // namespace tide
