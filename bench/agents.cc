@@ -19,18 +19,16 @@ void LetTimePass(int64_t nanos) {
   ::nanosleep(&span, nullptr);
 }
 
-}  // namespace
-
-void RunAgents(Run& run) {
+void AgentsOn(Run& run, StoreKind kind) {
   const std::vector<uint32_t> counts =
       run.quick() ? std::vector<uint32_t>{10} : std::vector<uint32_t>{100, 1000, 10'000};
   for (const uint32_t count : counts) {
-    const std::string what = std::to_string(count) + " agents";
+    const std::string what = CaseOn(kind, std::to_string(count) + " agents");
     if (!run.Wants(what)) {
       continue;
     }
-    const BenchFolder folder;
-    const SchedulerProcess scheduler(folder);
+    const BenchStore store(kind);
+    const SchedulerProcess scheduler(store);
     const FakeAgents agents(scheduler, {.count = count});
     const uint64_t beats_before = agents.counts().beats;
     const double cpu_before = scheduler.CpuSeconds();
@@ -50,6 +48,12 @@ void RunAgents(Run& run) {
     run.Add(what, Metric::kCpuS, cpu, 1);
     run.Add(what, Metric::kBytes, static_cast<double>(scheduler.ResidentBytes()), 1, AtMost(400e6));
   }
+}
+
+}  // namespace
+
+void RunAgents(Run& run) {
+  OnEachStore(run, AgentsOn);
 }
 
 }  // namespace tide::bench

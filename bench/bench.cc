@@ -13,7 +13,7 @@ constexpr Bench kBenches[] = {
     {"preempt", "victims for a large gang, or the proof that none suffice", RunPreempt},
     {"whatif", "a plan on a copy of a live state", RunWhatif},
     {"step-event", "one event into a live cluster", RunStepEvent},
-    {"submit", "a job is durable: one client, 64 clients; SQLite, PostgreSQL", RunSubmit},
+    {"submit", "a job is durable: one client, 64 clients", RunSubmit},
     {"churn", "jobs started, ended and recorded per second", RunChurn},
     {"start-gang", "submit until all tasks of a gang run", RunStartGang},
     {"handover", "last victim gone until the beneficiary starts", RunHandover},
@@ -54,13 +54,13 @@ std::string_view MetricUnit(Metric metric) {
 }
 
 bool Run::Wants(std::string_view what) const {
-  return what.find(filter_) != std::string_view::npos;
+  return what.find(options_.filter) != std::string_view::npos;
 }
 
 Repeat Run::Times(size_t repetitions) const {
   Repeat repeat;
-  repeat.most = quick_ ? 3 : repetitions;
-  repeat.warm_up = quick_ ? 0 : 3;
+  repeat.most = quick() ? 3 : repetitions;
+  repeat.warm_up = quick() ? 0 : 3;
   return repeat;
 }
 
@@ -76,6 +76,16 @@ void Run::AddTimes(std::string_view what, const Samples& samples, const TimeTarg
   Add(what, Metric::kP50Ms, samples.PercentileMs(50), samples.size(), AtMostMs(targets.p50_ms));
   Add(what, Metric::kP99Ms, samples.PercentileMs(99), samples.size(), AtMostMs(targets.p99_ms));
   Add(what, Metric::kMaxMs, samples.PercentileMs(100), samples.size(), AtMostMs(targets.max_ms));
+}
+
+std::string CaseOn(StoreKind store, std::string_view what) {
+  switch (store) {
+    case StoreKind::kSqlite:
+      return std::string(what);
+    case StoreKind::kPostgres:
+      return "PostgreSQL, " + std::string(what);
+  }
+  return "";
 }
 
 std::span<const Bench> Benches() {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/measure.h"
@@ -57,14 +58,26 @@ struct TimeTargets {
   std::optional<double> max_ms;
 };
 
+// What the schedulers of the durable path keep their state in.
+enum class StoreKind {
+  kSqlite,
+  kPostgres,
+};
+
+struct RunOptions {
+  bool quick = false;
+  std::string filter;  // only cases whose names contain it
+  std::vector<StoreKind> stores = {StoreKind::kSqlite, StoreKind::kPostgres};
+};
+
 // What one benchmark is asked for, and where its figures go.
 class Run {
  public:
-  Run(std::string_view bench, bool quick, std::string_view filter)
-      : bench_(bench), quick_(quick), filter_(filter) {}
+  Run(std::string_view bench, RunOptions options) : bench_(bench), options_(std::move(options)) {}
 
   // Tiny sizes, a few repetitions: checks that the benchmark works, measures nothing.
-  [[nodiscard]] bool quick() const { return quick_; }
+  [[nodiscard]] bool quick() const { return options_.quick; }
+  [[nodiscard]] const std::vector<StoreKind>& stores() const { return options_.stores; }
   // Is this case asked for? A case that is not need not build its state.
   [[nodiscard]] bool Wants(std::string_view what) const;
   // The number of repetitions for this run.
@@ -82,10 +95,12 @@ class Run {
 
  private:
   std::string bench_;
-  bool quick_;
-  std::string filter_;
+  RunOptions options_;
   std::vector<Figure> figures_;
 };
+
+// The name of a case on that store: "1 node", "PostgreSQL, 1 node".
+[[nodiscard]] std::string CaseOn(StoreKind store, std::string_view what);
 
 struct Bench {
   std::string_view name;

@@ -1,7 +1,7 @@
 // churn: jobs that are submitted, placed, started, ended and recorded per second. A job counts when
 // the scheduler has its end on disk and says so to the agent.
 
-#include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,14 +13,17 @@
 
 namespace tide::bench {
 
-void RunChurn(Run& run) {
-  if (!run.Wants("1 node")) {
+namespace {
+
+void ChurnOn(Run& run, StoreKind kind) {
+  const std::string what = CaseOn(kind, "1 node");
+  if (!run.Wants(what)) {
     return;
   }
   constexpr size_t kClients = 32;
   const size_t each = run.quick() ? 2 : 150;
-  const BenchFolder folder;
-  const SchedulerProcess scheduler(folder);
+  const BenchStore store(kind);
+  const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = run.quick() ? 8U : 512U, .exit_at_once = true});
   const int64_t start = MonotonicNanos();
   std::vector<std::thread> threads;
@@ -38,7 +41,13 @@ void RunChurn(Run& run) {
   const size_t jobs = kClients * each;
   (void)agents.WaitForForgotten(jobs);
   const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
-  run.Add("1 node", Metric::kPerS, static_cast<double>(jobs) / seconds, jobs, AtLeast(2000));
+  run.Add(what, Metric::kPerS, static_cast<double>(jobs) / seconds, jobs, AtLeast(2000));
+}
+
+}  // namespace
+
+void RunChurn(Run& run) {
+  OnEachStore(run, ChurnOn);
 }
 
 }  // namespace tide::bench

@@ -1,6 +1,8 @@
 // handover: from the moment the last victim has left its node until the beneficiary's tasks have
 // been told to start. Victims save at once here: what is measured is the platform.
 
+#include <string>
+
 #include "bench/benches.h"
 #include "bench/daemons/fake_agents.h"
 #include "bench/daemons/scheduler_process.h"
@@ -10,13 +12,16 @@
 
 namespace tide::bench {
 
-void RunHandover(Run& run) {
-  if (!run.Wants("16 nodes")) {
+namespace {
+
+void HandoverOn(Run& run, StoreKind kind) {
+  const std::string what = CaseOn(kind, "16 nodes");
+  if (!run.Wants(what)) {
     return;
   }
   constexpr uint32_t kGang = 16;
-  const BenchFolder folder;
-  const SchedulerProcess scheduler(folder);
+  const BenchStore store(kind);
+  const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = kGang * 2});  // two zones
   SchedulerClient client(scheduler);
   Samples samples;
@@ -40,7 +45,13 @@ void RunHandover(Run& run) {
     started += kGang;  // the victim resumes
     (void)agents.WaitForStarted(started);
   }
-  run.AddTimes("16 nodes", samples, {.p50_ms = {}, .p99_ms = 300, .max_ms = {}});
+  run.AddTimes(what, samples, {.p50_ms = {}, .p99_ms = 300, .max_ms = {}});
+}
+
+}  // namespace
+
+void RunHandover(Run& run) {
+  OnEachStore(run, HandoverOn);
 }
 
 }  // namespace tide::bench

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/daemons/bench_store.h"
 #include "bench/output.h"
 #include "common/base/exit_codes.h"
 
@@ -15,10 +16,9 @@ namespace {
 
 struct Options {
   std::vector<std::string> names;
-  std::string filter;
+  RunOptions run;
   bool json = false;
   bool markdown = false;
-  bool quick = false;
   bool list = false;
 };
 
@@ -50,7 +50,7 @@ int RunAll(const Options& options, const std::vector<const Bench*>& chosen) {
   }
   size_t figures = 0;
   for (const Bench* bench : chosen) {
-    Run run(bench->name, options.quick, options.filter);
+    Run run(bench->name, options.run);
     bench->run(run);
     figures += run.figures().size();
     if (options.markdown) {
@@ -70,7 +70,7 @@ int RunAll(const Options& options, const std::vector<const Bench*>& chosen) {
     std::fprintf(stderr,
                  "tide-bench: no case of these benchmarks contains \"%s\"; leave --filter out to "
                  "see all\n",
-                 options.filter.c_str());
+                 options.run.filter.c_str());
     return kExitUsage;
   }
   return kExitOk;
@@ -78,13 +78,16 @@ int RunAll(const Options& options, const std::vector<const Bench*>& chosen) {
 
 int Main(int argc, char** argv) {
   Options options;
+  std::string store;
   CLI::App app("Measures Tide and compares with its targets");
   app.add_option("NAME", options.names, "benchmarks to run (none: all)");
-  app.add_option("--filter", options.filter, "only cases that contain this text");
+  app.add_option("--filter", options.run.filter, "only cases that contain this text");
+  app.add_option("--store", store, "durable path: only on this store (none: on both)")
+      ->check(CLI::IsMember({"sqlite", "postgresql"}));
   app.add_flag("--json", options.json, "one JSON line for each figure");
   app.add_flag("--markdown", options.markdown, "a table for docs/measurements.md")
       ->excludes("--json");
-  app.add_flag("--quick", options.quick, "tiny sizes: checks the benchmarks, measures nothing");
+  app.add_flag("--quick", options.run.quick, "tiny sizes: checks the benchmarks, measures nothing");
   app.add_flag("--list", options.list, "names the benchmarks");
   try {
     app.parse(argc, argv);
@@ -93,6 +96,13 @@ int Main(int argc, char** argv) {
   }
   if (options.list) {
     return List();
+  }
+  if (!store.empty()) {
+    options.run.stores = {store == "sqlite" ? StoreKind::kSqlite : StoreKind::kPostgres};
+    if (!IsInstalled(options.run.stores.front())) {
+      std::fprintf(stderr, "tide-bench: PostgreSQL is not installed: run scripts/setup\n");
+      return kExitUsage;
+    }
   }
   std::vector<const Bench*> chosen;
   for (const std::string& name : options.names) {

@@ -83,7 +83,7 @@ std::string JsonLine(const Figure& figure, const Machine& machine) {
 }
 
 std::string TableHeader() {
-  return fmt::format("{:<12} {:<26} {:<7} {:>10} {:>10}   {:>5}\n",
+  return fmt::format("{:<12} {:<29} {:<7} {:>10} {:>10}   {:>5}\n",
                      "bench",
                      "case",
                      "metric",
@@ -94,9 +94,9 @@ std::string TableHeader() {
 
 std::string TableRow(const Figure& figure) {
   const std::string mark = Mark(figure);
-  return fmt::format("{:<12} {:<26} {:<7} {:>10} {:>10} {} {:>5}\n",
+  return fmt::format("{:<12} {:<29} {:<7} {:>10} {:>10} {} {:>5}\n",
                      figure.bench.substr(0, 12),
-                     figure.what.substr(0, 26),
+                     figure.what.substr(0, 29),
                      MetricName(figure.metric),
                      FormatIn(figure.metric, figure.value),
                      TargetForPeople(figure),

@@ -11,15 +11,17 @@
 
 namespace tide::bench {
 
-void RunStartGang(Run& run) {
+namespace {
+
+void StartGangOn(Run& run, StoreKind kind) {
   const uint32_t nodes = run.quick() ? 4 : 512;
-  const std::string told = "told " + std::to_string(nodes) + " nodes";
-  const std::string running = "running " + std::to_string(nodes) + " nodes";
+  const std::string told = CaseOn(kind, "told " + std::to_string(nodes) + " nodes");
+  const std::string running = CaseOn(kind, "running " + std::to_string(nodes) + " nodes");
   if (!run.Wants(told) && !run.Wants(running)) {
     return;
   }
-  const BenchFolder folder;
-  const SchedulerProcess scheduler(folder);
+  const BenchStore store(kind);
+  const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = nodes * 2});
   SchedulerClient client(scheduler);
   Samples until_told;
@@ -36,6 +38,12 @@ void RunStartGang(Run& run) {
   }
   run.AddTimes(told, until_told);
   run.AddTimes(running, until_running, {.p50_ms = {}, .p99_ms = 1000, .max_ms = {}});
+}
+
+}  // namespace
+
+void RunStartGang(Run& run) {
+  OnEachStore(run, StartGangOn);
 }
 
 }  // namespace tide::bench

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "bench/benches.h"
+#include "bench/daemons/bench_store.h"
 #include "bench/daemons/fake_agents.h"
 #include "bench/daemons/scheduler_process.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "scheduler/core/testing/builders.h"
-#include "scheduler/store/postgres_database.h"
-#include "scheduler/store/testing/private_postgres.h"
+#include "scheduler/store/open_database.h"
 
 namespace tide::bench {
 namespace {
@@ -49,8 +49,8 @@ class Disk {
 // The limit of a server: one row in a transaction of its own, by the same driver.
 class CommitAlone {
  public:
-  explicit CommitAlone(const std::string& address) {
-    auto opened = OpenPostgres(address);
+  explicit CommitAlone(const BenchStore& store) {
+    auto opened = OpenDatabase(store.address());
     TIDE_CHECK(opened.has_value(), "the private server answers");
     database_ = std::move(*opened);
     TIDE_CHECK(database_->RunScript("CREATE TABLE alone (page TEXT)").has_value(),
@@ -72,18 +72,18 @@ class CommitAlone {
   const std::vector<SqlValue> page_ = {std::string(1000, 'x')};
 };
 
-// What is measured, and the names of its cases.
-struct Setup {
-  std::string prefix;
-  std::string store;  // address; "" = SQLite in the folder
-  std::string limit;  // the name of the limit's case
+// Of the cases on one store.
+struct Names {
+  std::string one_client;
+  std::string many_clients;
+  std::string limit;
 };
 
 // The limit and a job by turns: a disk that others use, too, is fast in one minute and slow in the
 // next.
 template <typename Limit>
-void OneClient(Run& run, const Setup& setup, const BenchFolder& folder, Limit& limit) {
-  const SchedulerProcess scheduler(folder, setup.store);
+void OneClient(Run& run, const Names& names, const BenchStore& store, Limit& limit) {
+  const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = kAgents});
   SchedulerClient client(scheduler);
   Samples limits;
@@ -101,19 +101,18 @@ void OneClient(Run& run, const Setup& setup, const BenchFolder& folder, Limit& l
         SubmitOne(client);
         return 0;
       });
-  const std::string name = setup.prefix + "1 client";
-  run.AddTimes(name, jobs, {.p50_ms = 6, .p99_ms = {}, .max_ms = {}});
-  run.AddTimes(setup.limit, limits);
-  run.Add(name + " / " + setup.limit,
+  run.AddTimes(names.one_client, jobs, {.p50_ms = 6, .p99_ms = {}, .max_ms = {}});
+  run.AddTimes(names.limit, limits);
+  run.Add(names.one_client + " / " + names.limit,
           Metric::kRatio,
           jobs.PercentileMs(50) / limits.PercentileMs(50),
           jobs.size());
 }
 
-void ManyClients(Run& run, const Setup& setup, const BenchFolder& folder) {
+void ManyClients(Run& run, const Names& names, const BenchStore& store) {
   constexpr size_t kClients = 64;
   const size_t each = run.quick() ? 2 : 150;
-  const SchedulerProcess scheduler(folder, setup.store);
+  const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = kAgents});
   std::vector<Samples> samples(kClients);
   std::vector<std::thread> threads;
@@ -136,50 +135,39 @@ void ManyClients(Run& run, const Setup& setup, const BenchFolder& folder) {
   for (const Samples& part : samples) {
     all.Append(part);
   }
-  const std::string name = setup.prefix + "64 clients";
-  run.AddTimes(name, all, {.p50_ms = {}, .p99_ms = 50, .max_ms = {}});
-  run.Add(
-      name, Metric::kPerS, static_cast<double>(all.size()) / seconds, all.size(), AtLeast(5000));
+  run.AddTimes(names.many_clients, all, {.p50_ms = {}, .p99_ms = 50, .max_ms = {}});
+  run.Add(names.many_clients,
+          Metric::kPerS,
+          static_cast<double>(all.size()) / seconds,
+          all.size(),
+          AtLeast(5000));
 }
 
-void OnSqlite(Run& run) {
-  const Setup setup = {.prefix = "", .store = "", .limit = "disk alone"};
-  if (run.Wants("1 client") || run.Wants("disk alone")) {
-    const BenchFolder folder;
-    Disk disk(folder);
-    OneClient(run, setup, folder, disk);
+void SubmitOn(Run& run, StoreKind kind) {
+  const Names names = {
+      .one_client = CaseOn(kind, "1 client"),
+      .many_clients = CaseOn(kind, "64 clients"),
+      .limit = kind == StoreKind::kSqlite ? "disk alone" : "PostgreSQL alone",
+  };
+  if (run.Wants(names.one_client) || run.Wants(names.limit)) {
+    const BenchStore store(kind);
+    if (kind == StoreKind::kSqlite) {
+      Disk disk(store.folder());
+      OneClient(run, names, store, disk);
+    } else {
+      CommitAlone alone{BenchStore(kind)};
+      OneClient(run, names, store, alone);
+    }
   }
-  if (run.Wants("64 clients")) {
-    ManyClients(run, setup, BenchFolder());
-  }
-}
-
-// One server for both cases: making one takes longer than measuring.
-void OnPostgres(Run& run) {
-  const bool one = run.Wants("PostgreSQL, 1 client") || run.Wants("PostgreSQL alone");
-  const bool many = run.Wants("PostgreSQL, 64 clients");
-  if (!one && !many) {
-    return;
-  }
-  const BenchFolder folder;  // where temporary files lie on a disk
-  testing::PrivatePostgres server({.durable = true, .settings = {}});
-  Setup setup = {.prefix = "PostgreSQL, ", .store = "", .limit = "PostgreSQL alone"};
-  if (one) {
-    setup.store = server.Address(server.NewDatabase());
-    CommitAlone alone(server.Address(server.NewDatabase()));
-    OneClient(run, setup, folder, alone);
-  }
-  if (many) {
-    setup.store = server.Address(server.NewDatabase());
-    ManyClients(run, setup, folder);
+  if (run.Wants(names.many_clients)) {
+    ManyClients(run, names, BenchStore(kind));
   }
 }
 
 }  // namespace
 
 void RunSubmit(Run& run) {
-  OnSqlite(run);
-  OnPostgres(run);
+  OnEachStore(run, SubmitOn);
 }
 
 }  // namespace tide::bench

@@ -255,7 +255,7 @@ void FakeAgents::Shared::Beat() {
 FakeAgents::FakeAgents(const SchedulerProcess& scheduler, const FakeAgentOptions& options)
     : shared_(std::make_unique<Shared>()) {
   shared_->options = options;
-  shared_->token = scheduler.token();
+  shared_->token = BenchToken();
   for (uint32_t i = 0; i < options.count; ++i) {
     shared_->agents.push_back(std::make_unique<Agent>(*shared_, scheduler.address(), i));
     const uint32_t wanted =

@@ -4,16 +4,16 @@
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -24,33 +24,27 @@
 namespace tide::bench {
 namespace {
 
-constexpr long kTmpfsMagic = 0x01021994;
+const std::string kHost = "127.0.0.1:";
 constexpr const char* kSecret = "a secret of the benchmark";
 constexpr std::chrono::seconds kPatience(120);
 
-// A port that nobody listens on; it may be taken until the scheduler asks for it, which then says
-// so and ends.
-int FreePort() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  TIDE_CHECK(fd >= 0 && ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0,
-             "loopback has a free port");
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
-
-bool Accepts(int port) {
-  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  TIDE_CHECK(fd.valid(), "a socket can be had");
+sockaddr_in Loopback(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<uint16_t>(port));
-  return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  return address;
+}
+
+Fd TcpSocket() {
+  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  TIDE_CHECK(fd.valid(), "a socket can be had");
+  return fd;
+}
+
+void Pause() {
+  constexpr timespec kPause{0, 2'000'000};
+  ::nanosleep(&kPause, nullptr);
 }
 
 // Beside this program, or in bin/ where this is a test.
@@ -73,7 +67,8 @@ pid_t Spawn(std::vector<std::string> arguments, const std::string& log_file) {
     argv.push_back(argument.data());
   }
   argv.push_back(nullptr);
-  const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int log =
+      ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
   TIDE_CHECK(log >= 0, "the scheduler's log can be made");
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -94,46 +89,72 @@ Error FromStatus(const grpc::Status& status, const grpc::ClientContext& context)
 
 }  // namespace
 
-BenchFolder::BenchFolder() {
-  const auto parent = std::filesystem::temp_directory_path();
-  struct statfs info{};
-  TIDE_CHECK(::statfs(parent.c_str(), &info) == 0 && info.f_type != kTmpfsMagic,
-             "the folder for temporary files is on a disk; set TMPDIR to one");
-  std::string pattern = parent / "tide-bench-XXXXXX";
-  TIDE_CHECK(::mkdtemp(pattern.data()) != nullptr, "a benchmark has a temporary folder");
-  path_ = pattern;
+std::string FreeAddress() {
+  const Fd fd = TcpSocket();
+  sockaddr_in address = Loopback(0);
+  socklen_t size = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  TIDE_CHECK(::bind(fd.get(), generic, size) == 0 && ::getsockname(fd.get(), generic, &size) == 0,
+             "loopback has a free port");
+  return kHost + std::to_string(ntohs(address.sin_port));
 }
 
-BenchFolder::~BenchFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+bool Accepts(const std::string& address) {
+  const Fd fd = TcpSocket();
+  const sockaddr_in to = Loopback(std::stoi(address.substr(kHost.size())));
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
 }
 
-SchedulerProcess::SchedulerProcess(const BenchFolder& folder, const std::string& store)
-    : port_(FreePort()), address_("127.0.0.1:" + std::to_string(port_)), token_(kSecret) {
-  const std::string token_file = folder.File("token");
+rpc::ClusterToken BenchToken() {
+  return rpc::ClusterToken(kSecret);
+}
+
+SchedulerProcess::SchedulerProcess(const BenchStore& store, SchedulerOptions options)
+    : address_(std::move(options.address)),
+      log_file_(store.folder().File("scheduler-" + address_ + ".log")) {
+  const std::string token_file = store.folder().File("token");
   TIDE_CHECK(WriteFileDurably(token_file, kSecret, 0600).has_value(), "the token is written");
-  const std::vector<std::string> arguments = {
-      SchedulerProgram(),
-      "--listen",
-      address_,
-      "--store",
-      store.empty() ? "sqlite:" + folder.File("tide.db") : store,
-      "--cluster-token-file",
-      token_file};
-  pid_ = Spawn(arguments, folder.File("scheduler.log"));
+  std::vector<std::string> arguments = {SchedulerProgram(),
+                                        "--listen",
+                                        address_,
+                                        "--store",
+                                        store.address(),
+                                        "--cluster-token-file",
+                                        token_file};
+  if (options.standby) {
+    arguments.emplace_back("--standby");
+  }
+  pid_ = Spawn(arguments, log_file_);
 }
 
 SchedulerProcess::~SchedulerProcess() {
-  ::kill(pid_, SIGTERM);
+  if (pid_ > 0) {
+    ::kill(pid_, SIGTERM);
+    ::waitpid(pid_, nullptr, 0);
+  }
+}
+
+void SchedulerProcess::Kill() {
+  ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
 }
 
 void SchedulerProcess::WaitUntilListening() const {
-  constexpr timespec kPause{0, 2'000'000};
-  while (!Accepts(port_)) {
+  while (!Accepts(address_)) {
     TIDE_CHECK(::waitpid(pid_, nullptr, WNOHANG) == 0, "the scheduler lives");
-    ::nanosleep(&kPause, nullptr);
+    Pause();
+  }
+}
+
+void SchedulerProcess::WaitUntilStandingBy() const {
+  const auto stands_by = [&] {
+    const auto log = ReadFile(log_file_, size_t{1} << 20);
+    return log && log->find("Standing by") != std::string::npos;
+  };
+  while (!stands_by()) {
+    TIDE_CHECK(::waitpid(pid_, nullptr, WNOHANG) == 0, "the standby lives");
+    Pause();
   }
 }
 
@@ -164,30 +185,32 @@ int64_t SchedulerProcess::ResidentBytes() const {
 }
 
 struct SchedulerClient::Impl {
-  rpc::ClusterToken token;
+  rpc::ClusterToken token = BenchToken();
+  Patience patience = Patience::kWaitForServer;
   std::unique_ptr<tide::v1::Scheduler::Stub> stub;
 
   void Prepare(grpc::ClientContext& context) const {
     token.Attach(context);
-    context.set_wait_for_ready(true);
+    context.set_wait_for_ready(patience == Patience::kWaitForServer);
     context.set_deadline(std::chrono::system_clock::now() + kPatience);
   }
 };
 
-SchedulerClient::SchedulerClient(const SchedulerProcess& scheduler)
+SchedulerClient::SchedulerClient(const std::string& address, Patience patience)
     : impl_(std::make_unique<Impl>()) {
-  impl_->token = scheduler.token();
-  impl_->stub = tide::v1::Scheduler::NewStub(rpc::Connect(scheduler.address()));
+  impl_->patience = patience;
+  impl_->stub = tide::v1::Scheduler::NewStub(rpc::Connect(address));
 }
 
 SchedulerClient::~SchedulerClient() = default;
 
-Result<uint64_t> SchedulerClient::Submit(const JobSpec& spec) {
+Result<uint64_t> SchedulerClient::Submit(const JobSpec& spec, const std::string& key) {
   grpc::ClientContext context;
   impl_->Prepare(context);
   tide::v1::SubmitJobRequest request;
   *request.mutable_spec() = wire::ToProto(spec);
   request.set_user("ada");
+  request.set_idempotency_key(key);
   tide::v1::SubmitJobResponse response;
   if (const auto status = impl_->stub->SubmitJob(&context, request, &response); !status.ok()) {
     return std::unexpected(FromStatus(status, context));

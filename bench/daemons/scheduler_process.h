@@ -1,13 +1,13 @@
 #pragma once
-// A real tide-scheduler on loopback TCP with a store of its own, and what a client asks of it. The
-// program is the one beside tide-bench; its folder is removed with it.
+// A real tide-scheduler on loopback TCP, and what a client asks of it. The program is the one
+// beside tide-bench.
 
 #include <sys/types.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
+#include "bench/daemons/bench_store.h"
 #include "common/base/result.h"
 #include "common/rpc/rpc.h"
 #include "common/spec/job_spec.h"
@@ -15,55 +15,61 @@
 
 namespace tide::bench {
 
-// A fresh folder on a real disk, removed with everything in it.
-class BenchFolder {
- public:
-  // Aborts where temporary files lie in memory: what is kept there is not durable.
-  BenchFolder();
-  ~BenchFolder();
-  BenchFolder(const BenchFolder&) = delete;
-  BenchFolder& operator=(const BenchFolder&) = delete;
-  [[nodiscard]] std::string File(const std::string& name) const { return path_ / name; }
+// "127.0.0.1:port" of a port that nobody listens on. It may be taken until it is asked for; a
+// scheduler then says so and ends.
+[[nodiscard]] std::string FreeAddress();
+[[nodiscard]] bool Accepts(const std::string& address);
+// Of all schedulers here.
+[[nodiscard]] rpc::ClusterToken BenchToken();
 
- private:
-  std::filesystem::path path_;
+struct SchedulerOptions {
+  std::string address = FreeAddress();
+  bool standby = false;
 };
 
 class SchedulerProcess {
  public:
-  //   store: an address for --store; none: `folder`/tide.db.
-  explicit SchedulerProcess(const BenchFolder& folder, const std::string& store = "");
+  explicit SchedulerProcess(const BenchStore& store, SchedulerOptions options = {});
   ~SchedulerProcess();  // SIGTERM, and waits
   SchedulerProcess(const SchedulerProcess&) = delete;
   SchedulerProcess& operator=(const SchedulerProcess&) = delete;
 
   // Returns when it accepts connections. A gRPC client would wait for its own back-off instead.
   void WaitUntilListening() const;
+  // Returns when it has seen that another scheduler leads.
+  void WaitUntilStandingBy() const;
+  // kill -9, and waits. Nothing but the destructor may be called then.
+  void Kill();
 
   [[nodiscard]] const std::string& address() const { return address_; }
-  [[nodiscard]] const rpc::ClusterToken& token() const { return token_; }
 
   // CPU time it has used, all threads, in seconds; the clock ticks 100 times a second.
   [[nodiscard]] double CpuSeconds() const;
   [[nodiscard]] int64_t ResidentBytes() const;
 
  private:
-  int port_ = 0;
   std::string address_;
-  rpc::ClusterToken token_;
-  pid_t pid_ = -1;
+  std::string log_file_;
+  pid_t pid_ = -1;  // -1 = killed
 };
 
 // One connection. Threads may share it.
 class SchedulerClient {
  public:
-  explicit SchedulerClient(const SchedulerProcess& scheduler);
+  enum class Patience {
+    kWaitForServer,  // while it does not listen yet
+    kFailAtOnce,
+  };
+  explicit SchedulerClient(const SchedulerProcess& scheduler)
+      : SchedulerClient(scheduler.address(), Patience::kWaitForServer) {}
+  SchedulerClient(const std::string& address, Patience patience);
   ~SchedulerClient();
   SchedulerClient(const SchedulerClient&) = delete;
   SchedulerClient& operator=(const SchedulerClient&) = delete;
 
   // Returns after the commit: the job is durable.
-  [[nodiscard]] Result<uint64_t> Submit(const JobSpec& spec);
+  //   key: the same key is the same job, however often it is submitted; "" = a new job.
+  [[nodiscard]] Result<uint64_t> Submit(const JobSpec& spec, const std::string& key = "");
   [[nodiscard]] Status Cancel(uint64_t job);
   // The whole view, as a new watcher gets it; waits for the server to come up.
   [[nodiscard]] Result<tide::v1::ViewDelta> Snapshot();

@@ -18,7 +18,9 @@ class PrivatePostgres {
     bool durable = false;               // fsync, as a real server
     std::vector<std::string> settings;  // "max_connections=10"
   };
-  // Aborts, saying what to install, where there is no PostgreSQL.
+  // Is there a PostgreSQL to start?
+  [[nodiscard]] static bool IsInstalled();
+  // Aborts, saying what to install, where there is none.
   explicit PrivatePostgres(const Options& options);
   ~PrivatePostgres();
   PrivatePostgres(const PrivatePostgres&) = delete;
