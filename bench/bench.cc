@@ -18,6 +18,7 @@ constexpr Bench kBenches[] = {
     {"start-gang", "submit until all tasks of a gang run", RunStartGang},
     {"handover", "last victim gone until the beneficiary starts", RunHandover},
     {"restart", "process start until a big cluster is served", RunRestart},
+    {"failover", "the leader is killed until a standby leads and starts jobs", RunFailover},
     {"agents", "CPU and memory for connected agents", RunAgents},
     {"scaling", "cost against nodes and waiting jobs", RunScaling, ScalingTables},
 };

@@ -65,7 +65,8 @@ TEST_CASE("the durable path is measured on PostgreSQL, too", "[.postgresql]") {
     return;
   }
   CHECK(RunQuickly(StoreKind::kPostgres) ==
-        std::set<std::string>{"agents", "churn", "handover", "restart", "start-gang", "submit"});
+        std::set<std::string>{
+            "agents", "churn", "failover", "handover", "restart", "start-gang", "submit"});
 }
 
 TEST_CASE("a line of JSON has the promised fields") {

@@ -20,6 +20,7 @@ void RunChurn(Run& run);
 void RunStartGang(Run& run);
 void RunHandover(Run& run);
 void RunRestart(Run& run);
+void RunFailover(Run& run);
 void RunAgents(Run& run);
 
 // p50 by size: one table against nodes, one against waiting jobs.

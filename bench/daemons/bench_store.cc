@@ -70,14 +70,26 @@ void BenchStore::Fill(const ClusterState& state, Instant now) const {
   TIDE_CHECK(database.has_value(), "the database can be made");
   auto store = Store::Open(std::move(*database), "tide-bench", now);
   TIDE_CHECK(store.has_value(), "the store is new");
-  StepResult everything;
-  for (const auto& [id, job] : state.jobs) {
-    everything.changed.jobs.insert(id);
-  }
+  // By parts: a store gives one commit a few seconds.
+  constexpr size_t kPart = 5000;
+  StepResult part;
+  const auto commit = [&] {
+    TIDE_CHECK((*store)->Commit(state, part, now).has_value(), "it is written");
+    part = StepResult();
+  };
   for (const Node& node : state.nodes) {
-    everything.changed.nodes.insert(node.id);
+    part.changed.nodes.insert(node.id);
+    if (part.changed.nodes.size() == kPart) {
+      commit();
+    }
   }
-  TIDE_CHECK((*store)->Commit(state, everything, now).has_value(), "it is written");
+  for (const auto& [id, job] : state.jobs) {
+    part.changed.jobs.insert(id);
+    if (part.changed.jobs.size() == kPart) {
+      commit();
+    }
+  }
+  commit();
   TIDE_CHECK((*store)->Release(now).has_value(), "the lease is given up");
 }
 

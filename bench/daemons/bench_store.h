@@ -42,7 +42,7 @@ class BenchStore {
   // For what lies beside the store.
   [[nodiscard]] const BenchFolder& folder() const { return folder_; }
 
-  // Writes a whole state, as one commit of a scheduler that then steps down.
+  // Writes a whole state, as a scheduler that then steps down.
   void Fill(const ClusterState& state, Instant now) const;
 
  private:

@@ -1,10 +1,14 @@
 #include "bench/daemons/fake_agents.h"
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
+#include <map>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -16,6 +20,7 @@ namespace tide::bench {
 namespace {
 
 constexpr int64_t kHeartbeatNanos = 1'000'000'000;
+constexpr std::chrono::milliseconds kRetryPause(200);  // as tide-agent
 constexpr int64_t kPatienceNanos = 120'000'000'000;
 // Connecting thousands at once would fill the listen queue; so many are on their way at a time.
 constexpr uint32_t kJoiningMax = 64;
@@ -37,14 +42,13 @@ tide::v1::TaskReport ReportOf(const auto& command, tide::v1::TaskState state) {
 // What all agents of a set count together.
 struct Progress {
   FakeAgents::Counts counts;
-  uint32_t welcomed = 0;
-  uint32_t broken = 0;  // streams that ended by themselves
-  uint32_t ended = 0;   // gRPC is done with them
+  uint32_t welcomes = 0;   // of all streams
+  uint32_t connected = 0;  // agents
+  uint32_t ended = 0;      // agents that make no more streams
 };
 
 struct FakeAgents::Shared {
   FakeAgentOptions options;
-  rpc::ClusterToken token;
   mutable Mutex mutex;
   mutable Condition changed;
   Progress progress TIDE_GUARDED_BY(mutex);
@@ -63,135 +67,31 @@ struct FakeAgents::Shared {
     }
     return progress.counts;
   }
+  void Count(const auto& change) {
+    const MutexLock lock(mutex);
+    change(progress);
+    changed.NotifyAll();
+  }
   bool WaitUntil(int64_t due);
   void Beat();
 };
 
-class FakeAgents::Agent final
+// One connection of an agent. gRPC calls back until the agent's OnEnd; another thread may Send.
+class FakeAgents::Stream final
     : public grpc::ClientBidiReactor<tide::v1::AgentMessage, tide::v1::SchedulerMessage> {
  public:
-  Agent(Shared& shared, const std::string& address, uint32_t index)
-      : shared_(shared), stub_(tide::v1::AgentLink::NewStub(rpc::Connect(address))) {
-    shared_.token.Attach(context_);
-    context_.set_wait_for_ready(true);
-    tide::v1::AgentMessage message;
-    tide::v1::Node* node = message.mutable_hello()->mutable_node();
-    const uint32_t leaf = index / shared_.options.nodes_per_leaf;
-    const std::string zone = index < (shared_.options.count + 1) / 2 ? "A" : "B";
-    node->set_name("n" + std::to_string(index));
-    node->set_group("default");
-    node->set_zone(zone);
-    node->set_leaf(zone + "-l" + std::to_string(leaf));
-    node->mutable_capacity()->set_gpus(8);
-    node->set_port_low(20'000);
-    node->set_port_high(20'099);
+  Stream(Agent& agent, const std::string& address, bool patient)
+      : agent_(agent), stub_(tide::v1::AgentLink::NewStub(rpc::Connect(address))) {
+    BenchToken().Attach(context_);
+    context_.set_wait_for_ready(patient);
+  }
+
+  void Start(tide::v1::AgentMessage hello) {
     stub_->async()->Connect(&context_, this);
     AddHold();  // heartbeats write from another thread
     StartRead(&incoming_);
     StartCall();
-    Send(std::move(message));
-  }
-
-  void SendHeartbeat() {
-    tide::v1::AgentMessage message;
-    message.mutable_heartbeat()->set_sent_at(SystemNow().unix_nanos());
-    Send(std::move(message));
-  }
-  // No more heartbeats come.
-  void Cancel() {
-    context_.TryCancel();
-    RemoveHold();
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      const MutexLock lock(shared_.mutex);
-      shared_.progress.broken += shared_.stopping ? 0 : 1;
-      return;
-    }
-    if (incoming_.has_welcome()) {
-      const MutexLock lock(shared_.mutex);
-      ++shared_.progress.welcomed;
-      shared_.changed.NotifyAll();
-    } else if (incoming_.has_command()) {
-      Obey(incoming_.command());
-    } else if (incoming_.has_ack() && incoming_.ack().seq() == 0) {  // not of a report
-      const MutexLock lock(shared_.mutex);
-      ++shared_.progress.counts.beats;
-    }
-    StartRead(&incoming_);
-  }
-
-  void OnWriteDone(bool ok) override {
-    {
-      const MutexLock lock(mutex_);
-      queue_.pop_front();
-      writing_ = false;
-      if (!ok) {
-        queue_.clear();
-      }
-    }
-    Continue();
-  }
-
-  void OnDone(const grpc::Status& /*status*/) override {
-    const MutexLock lock(shared_.mutex);
-    ++shared_.progress.ended;
-    shared_.changed.NotifyAll();
-  }
-
- private:
-  void Obey(const tide::v1::Command& command) {
-    if (command.has_start()) {
-      CountStart();
-      Report(ReportOf(command.start(), tide::v1::TASK_STATE_RUNNING));
-      if (shared_.options.exit_at_once) {
-        ReportExit(command.start(), tide::v1::EXIT_REASON_SUCCEEDED);
-      }
-    } else if (command.has_suspend()) {
-      ReportExit(command.suspend(), tide::v1::EXIT_REASON_SUSPENDED);
-      CountLeft();
-    } else if (command.has_stop()) {
-      ReportExit(command.stop(), tide::v1::EXIT_REASON_STOPPED);
-      CountLeft();
-    } else if (command.has_forget()) {
-      const MutexLock lock(shared_.mutex);
-      ++shared_.progress.counts.forgotten;
-      shared_.changed.NotifyAll();
-    }
-  }
-
-  void ReportExit(const auto& command, tide::v1::ExitReason reason) {
-    tide::v1::TaskReport report = ReportOf(command, tide::v1::TASK_STATE_EXITED);
-    report.mutable_exit()->set_reason(reason);
-    if (reason == tide::v1::EXIT_REASON_SUSPENDED) {
-      report.mutable_exit()->set_code(85);
-      report.set_parked_at(report.at());
-      report.set_stop_step(1);
-      report.set_saved_step(1);
-      report.set_saved_at(report.at());
-    }
-    Report(std::move(report));
-  }
-
-  void Report(tide::v1::TaskReport report) {
-    tide::v1::AgentMessage message;
-    message.mutable_report()->set_seq(++seq_);
-    *message.mutable_report()->add_tasks() = std::move(report);
-    Send(std::move(message));
-  }
-
-  void CountStart() {
-    const MutexLock lock(shared_.mutex);
-    ++shared_.progress.counts.started;
-    shared_.progress.counts.last_started_ns = MonotonicNanos();
-    shared_.changed.NotifyAll();
-  }
-  void CountLeft() {
-    const MutexLock lock(shared_.mutex);
-    ++shared_.progress.counts.left;
-    shared_.progress.counts.last_left_ns = MonotonicNanos();
-    shared_.changed.NotifyAll();
+    Send(std::move(hello));
   }
 
   void Send(tide::v1::AgentMessage message) {
@@ -202,12 +102,35 @@ class FakeAgents::Agent final
     Continue();
   }
 
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override;
+  void OnDone(const grpc::Status& status) override;
+  void OnWriteDone(bool ok) override {
+    bool last = false;
+    {
+      const MutexLock lock(mutex_);
+      queue_.pop_front();
+      writing_ = false;
+      if (!ok) {
+        queue_.clear();
+      }
+      last = broken_;
+    }
+    if (last) {
+      RemoveHold();
+      return;
+    }
+    Continue();
+  }
+
+ private:
   // Starts the next write, outside of the lock: gRPC may call back before StartWrite returns.
   void Continue() {
     const tide::v1::AgentMessage* message = nullptr;
     {
       const MutexLock lock(mutex_);
-      if (writing_ || queue_.empty()) {
+      if (broken_ || writing_ || queue_.empty()) {
         return;
       }
       writing_ = true;
@@ -216,15 +139,230 @@ class FakeAgents::Agent final
     StartWrite(message);
   }
 
-  Shared& shared_;
+  Agent& agent_;
   std::unique_ptr<tide::v1::AgentLink::Stub> stub_;
   grpc::ClientContext context_;
   tide::v1::SchedulerMessage incoming_;
-  uint64_t seq_ = 0;  // reads come one after the other
+  bool welcomed_ = false;  // reads come one after the other
   Mutex mutex_;
   std::deque<tide::v1::AgentMessage> queue_ TIDE_GUARDED_BY(mutex_);  // front = in flight
   bool writing_ TIDE_GUARDED_BY(mutex_) = false;
+  bool broken_ TIDE_GUARDED_BY(mutex_) = false;  // no write is started any more
 };
+
+// Its orders, and the end of its stream, come one after the other.
+class FakeAgents::Agent {
+ public:
+  Agent(Shared& shared, uint32_t index) : shared_(shared), index_(index) {}
+
+  void Connect() {
+    const std::vector<std::string>& addresses = shared_.options.addresses;
+    {
+      const MutexLock lock(mutex_);
+      if (!stopping_) {
+        // A new connection each time: an old one would first wait out the back-off of its failures.
+        stream_ = std::make_shared<Stream>(
+            *this, addresses[tries_++ % addresses.size()], /*patient=*/addresses.size() == 1);
+        stream_->Start(Hello());
+        return;
+      }
+    }
+    End();
+  }
+
+  void SendHeartbeat() {
+    std::shared_ptr<Stream> stream;
+    {
+      const MutexLock lock(mutex_);
+      stream = stream_;
+    }
+    tide::v1::AgentMessage message;
+    message.mutable_heartbeat()->set_sent_at(SystemNow().unix_nanos());
+    stream->Send(std::move(message));
+  }
+
+  void Stop() {
+    {
+      const MutexLock lock(mutex_);
+      stopping_ = true;
+      stream_->Cancel();
+    }
+    retry_.Cancel();
+  }
+
+  // --- of its stream ---
+  void OnWelcome() {
+    shared_.Count([](Progress& progress) {
+      ++progress.welcomes;
+      ++progress.connected;
+    });
+  }
+  void OnBroken() {
+    shared_.Count([](Progress& progress) { --progress.connected; });
+  }
+  void OnMessage(const tide::v1::SchedulerMessage& message) {
+    highest_term_ = std::max(highest_term_, message.term());
+    if (message.has_command()) {
+      Obey(message.command());
+    } else if (message.has_ack() && message.ack().seq() == 0) {  // not of a report
+      const MutexLock lock(shared_.mutex);
+      ++shared_.progress.counts.beats;
+    }
+  }
+  // gRPC is done with it.
+  void OnEnd() {
+    if (shared_.options.addresses.size() == 1) {
+      End();
+      return;
+    }
+    retry_.Set(std::chrono::system_clock::now() + kRetryPause, [this](bool /*ok*/) { Connect(); });
+  }
+
+ private:
+  using TaskKey = std::pair<uint64_t, uint32_t>;  // job, task
+
+  // This may be gone when it returns.
+  void End() {
+    shared_.Count([](Progress& progress) { ++progress.ended; });
+  }
+
+  tide::v1::AgentMessage Hello() const {
+    tide::v1::AgentMessage message;
+    tide::v1::Hello* hello = message.mutable_hello();
+    tide::v1::Node* node = hello->mutable_node();
+    const uint32_t leaf = index_ / shared_.options.nodes_per_leaf;
+    const std::string zone = index_ < (shared_.options.count + 1) / 2 ? "A" : "B";
+    node->set_name(NameOf(index_));
+    node->set_group("default");
+    node->set_zone(zone);
+    node->set_leaf(zone + "-l" + std::to_string(leaf));
+    node->mutable_capacity()->set_gpus(8);
+    node->set_port_low(20'000);
+    node->set_port_high(20'099);
+    hello->set_highest_term(highest_term_);
+    for (const auto& [key, report] : held_) {
+      *hello->add_tasks() = report;
+    }
+    return message;
+  }
+
+  void Obey(const tide::v1::Command& command) {
+    if (command.has_start()) {
+      StartTask(command.start());
+    } else if (command.has_suspend()) {
+      EndTask(command.suspend(), tide::v1::EXIT_REASON_SUSPENDED);
+    } else if (command.has_stop()) {
+      EndTask(command.stop(), tide::v1::EXIT_REASON_STOPPED);
+    } else if (command.has_forget()) {
+      const tide::v1::ForgetTask& forget = command.forget();
+      const auto held = held_.find({forget.job_id(), forget.task()});
+      if (held != held_.end() && held->second.epoch() == forget.epoch()) {
+        held_.erase(held);
+      }
+      shared_.Count([](Progress& progress) { ++progress.counts.forgotten; });
+    }
+  }
+
+  void StartTask(const tide::v1::StartTask& start) {
+    const auto held = held_.find({start.job_id(), start.task()});
+    if (held != held_.end() && held->second.epoch() >= start.epoch()) {
+      Report(held->second);  // said again
+      return;
+    }
+    if (shared_.options.on_start) {
+      shared_.options.on_start(start, index_);
+    }
+    shared_.Count([](Progress& progress) {
+      ++progress.counts.started;
+      progress.counts.last_started_ns = MonotonicNanos();
+    });
+    Hold(ReportOf(start, tide::v1::TASK_STATE_RUNNING));
+    if (shared_.options.exit_at_once && start.spec().name() != shared_.options.stays) {
+      tide::v1::TaskReport report = ReportOf(start, tide::v1::TASK_STATE_EXITED);
+      report.mutable_exit()->set_reason(tide::v1::EXIT_REASON_SUCCEEDED);
+      Hold(std::move(report));
+    }
+  }
+
+  void EndTask(const auto& command, tide::v1::ExitReason reason) {
+    const auto held = held_.find({command.job_id(), command.task()});
+    if (held != held_.end() && held->second.state() == tide::v1::TASK_STATE_EXITED) {
+      Report(held->second);  // it has left before
+      return;
+    }
+    tide::v1::TaskReport report = ReportOf(command, tide::v1::TASK_STATE_EXITED);
+    report.mutable_exit()->set_reason(reason);
+    if (reason == tide::v1::EXIT_REASON_SUSPENDED) {
+      report.mutable_exit()->set_code(85);
+      report.set_parked_at(report.at());
+      report.set_stop_step(1);
+      report.set_saved_step(1);
+      report.set_saved_at(report.at());
+    }
+    Hold(std::move(report));
+    shared_.Count([](Progress& progress) {
+      ++progress.counts.left;
+      progress.counts.last_left_ns = MonotonicNanos();
+    });
+  }
+
+  // Keeps it for the next Hello, and says it.
+  void Hold(tide::v1::TaskReport report) {
+    Report(report);
+    held_[{report.job_id(), report.task()}] = std::move(report);
+  }
+
+  void Report(const tide::v1::TaskReport& report) {
+    tide::v1::AgentMessage message;
+    message.mutable_report()->set_seq(++seq_);
+    *message.mutable_report()->add_tasks() = report;
+    std::shared_ptr<Stream> stream;
+    {
+      const MutexLock lock(mutex_);
+      stream = stream_;
+    }
+    stream->Send(std::move(message));
+  }
+
+  Shared& shared_;
+  const uint32_t index_;
+  uint64_t seq_ = 0;
+  uint64_t highest_term_ = 0;
+  std::map<TaskKey, tide::v1::TaskReport> held_;
+  size_t tries_ = 0;
+  grpc::Alarm retry_;
+  Mutex mutex_;
+  std::shared_ptr<Stream> stream_ TIDE_GUARDED_BY(mutex_);
+  bool stopping_ TIDE_GUARDED_BY(mutex_) = false;
+};
+
+void FakeAgents::Stream::OnReadDone(bool ok) {
+  if (ok) {
+    if (incoming_.has_welcome()) {
+      welcomed_ = true;
+      agent_.OnWelcome();
+    }
+    agent_.OnMessage(incoming_);
+    StartRead(&incoming_);
+    return;
+  }
+  if (welcomed_) {
+    agent_.OnBroken();
+  }
+  bool idle = false;
+  {
+    const MutexLock lock(mutex_);
+    broken_ = true;
+    idle = !writing_;  // else the end of the write is the last
+  }
+  if (idle) {
+    RemoveHold();
+  }
+}
+
+void FakeAgents::Stream::OnDone(const grpc::Status& /*status*/) {
+  agent_.OnEnd();
+}
 
 // Waits until `due` of CLOCK_MONOTONIC; false when the agents are to end.
 bool FakeAgents::Shared::WaitUntil(int64_t due) {
@@ -252,15 +390,18 @@ void FakeAgents::Shared::Beat() {
   }
 }
 
-FakeAgents::FakeAgents(const SchedulerProcess& scheduler, const FakeAgentOptions& options)
+FakeAgents::FakeAgents(const SchedulerProcess& scheduler, FakeAgentOptions options)
     : shared_(std::make_unique<Shared>()) {
-  shared_->options = options;
-  shared_->token = BenchToken();
-  for (uint32_t i = 0; i < options.count; ++i) {
-    shared_->agents.push_back(std::make_unique<Agent>(*shared_, scheduler.address(), i));
-    const uint32_t wanted =
-        i + 1 == options.count ? options.count : (i < kJoiningMax ? 0 : i - kJoiningMax);
-    (void)shared_->Wait([&](const Progress& each) { return each.welcomed >= wanted; });
+  if (options.addresses.empty()) {
+    options.addresses = {scheduler.address()};
+  }
+  const uint32_t count = options.count;
+  shared_->options = std::move(options);
+  for (uint32_t i = 0; i < count; ++i) {
+    shared_->agents.push_back(std::make_unique<Agent>(*shared_, i));
+    shared_->agents.back()->Connect();
+    const uint32_t wanted = i + 1 == count ? count : (i < kJoiningMax ? 0 : i - kJoiningMax);
+    (void)shared_->Wait([&](const Progress& each) { return each.welcomes >= wanted; });
   }
   shared_->beats = std::thread([this] { shared_->Beat(); });
 }
@@ -273,7 +414,7 @@ FakeAgents::~FakeAgents() {
   }
   shared_->beats.join();
   for (const auto& agent : shared_->agents) {
-    agent->Cancel();
+    agent->Stop();
   }
   (void)shared_->Wait([&](const Progress& each) { return each.ended == shared_->agents.size(); });
 }
@@ -291,9 +432,14 @@ FakeAgents::Counts FakeAgents::WaitForForgotten(uint64_t forgotten) const {
   return shared_->Wait([&](const Progress& each) { return each.counts.forgotten >= forgotten; });
 }
 
+void FakeAgents::WaitUntilConnected() const {
+  (void)shared_->Wait(
+      [&](const Progress& each) { return each.connected == shared_->agents.size(); });
+}
+
 uint32_t FakeAgents::connected() const {
   const MutexLock lock(shared_->mutex);
-  return shared_->progress.welcomed - shared_->progress.broken;
+  return shared_->progress.connected;
 }
 
 }  // namespace tide::bench

@@ -1,29 +1,42 @@
 #pragma once
 // Agents that obey at once, each with a TCP connection and a stream of its own, as real ones have.
-// They keep no tasks: what is told to start runs, what is told to leave has saved and is gone.
+// What is told to start runs, what is told to leave has saved and is gone. Like real ones they
+// report to each scheduler what they hold, and hold a task until the scheduler says that its end is
+// on disk.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/daemons/scheduler_process.h"
+#include "tide/v1/agent.pb.h"
 
 namespace tide::bench {
 
 struct FakeAgentOptions {
   uint32_t count = 1;
   bool exit_at_once = false;  // a job ends well as soon as it has started
+  std::string stays = "";     // unless it has this name
   uint32_t nodes_per_leaf = 16;
+  // Several: an agent whose stream ends tries the next one, as real agents do. One: the agent is
+  // gone when its stream is.
+  std::vector<std::string> addresses = {};
+  // Each task that an agent has not been told before to start; threads of gRPC.
+  std::function<void(const tide::v1::StartTask&, uint32_t agent)> on_start = {};
 };
 
 class FakeAgents {
  public:
   // Connects all of them and waits until every one has been welcomed. From then on each sends its
   // heartbeat every second, spread over the second.
-  FakeAgents(const SchedulerProcess& scheduler, const FakeAgentOptions& options);
+  FakeAgents(const SchedulerProcess& scheduler, FakeAgentOptions options);
   ~FakeAgents();
   FakeAgents(const FakeAgents&) = delete;
   FakeAgents& operator=(const FakeAgents&) = delete;
+
+  [[nodiscard]] static std::string NameOf(uint32_t agent) { return "n" + std::to_string(agent); }
 
   struct Counts {
     uint64_t started = 0;         // tasks told to start
@@ -34,16 +47,19 @@ class FakeAgents {
     int64_t last_left_ns = 0;
   };
   [[nodiscard]] Counts counts() const;
+  // Blocks until all have a stream.
+  void WaitUntilConnected() const;
   // Blocks until so many tasks have been told to start, or ended and been forgotten.
   Counts WaitForStarted(uint64_t started) const;
   Counts WaitForForgotten(uint64_t forgotten) const;
-  // Streams that are up.
+  // Those that a scheduler has welcomed, and whose stream is up.
   [[nodiscard]] uint32_t connected() const;
 
   struct Shared;
 
  private:
   class Agent;
+  class Stream;
   std::unique_ptr<Shared> shared_;
 };
 
