@@ -237,13 +237,13 @@ void Scene::AddWaiters(JobId last) {
         continue;
       }
       const Waiter waiter = MakeWaiter(jobs.At(waiting->id), owners[order.owner()].owner, priority);
-      found = found || waiting->id == last;
       if (waiter.standing == Standing::kOverLimit) {
         over_quota.push_back(waiter);
+        found = found || waiting->id == last;
         continue;
       }
       waiters_.push_back(waiter);
-      if (found) {
+      if (waiting->id == last) {
         return;
       }
       if (waiter.none == NoEstimate::kNone) {
