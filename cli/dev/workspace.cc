@@ -310,9 +310,13 @@ std::vector<ChildSpec> Workspace::Daemons() const {
     daemons.push_back(std::move(daemon));
     scheduler += (number == 1 ? "" : ",") + SchedulerSocket(number);
   }
-  int index = 0;
+  // Another `tide dev` on this machine, with another --port, has other ports for its jobs.
+  constexpr int kFirstPort = 20000;
+  constexpr int kRanges = 500;
+  constexpr int kPortsInRange = 20;
+  int range = port_ * static_cast<int>(nodes_.size());
   for (const DevNode& node : nodes_) {
-    const int port = 20000 + 100 * (index++ % 100);
+    const int port = kFirstPort + kPortsInRange * (range++ % kRanges);
     daemons.push_back({"agent " + node.name,
                        {bin_ + "/tide-agent",
                         "--scheduler",
@@ -328,7 +332,7 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                         "--listen",
                         "unix:" + root_ + "/agent-" + node.name + ".sock",
                         "--ports",
-                        std::to_string(port) + "-" + std::to_string(port + 99),
+                        std::to_string(port) + "-" + std::to_string(port + kPortsInRange - 1),
                         "--checkpoint-root",
                         root_ + "/checkpoints",
                         "--run-root",

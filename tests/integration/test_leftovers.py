@@ -166,8 +166,13 @@ class Refusals(ClusterTest):
         """Nodes and tasks have the same names in both clusters."""
         other = Cluster()
         self.addCleanup(other.close)
+        while (other.port - self.cluster.port) % 125 == 0:  # the ports of their jobs are by these
+            other.port = free_port()
         other.start()
         pair = (self.cluster, other)
+        ranges = [[p.argv[p.argv.index("--ports") + 1] for p in each.children() if "--ports" in p.argv]
+                  for each in pair]
+        self.assertEqual(len(set(ranges[0] + ranges[1])), 2 * len(NODES), ranges)
         for each in pair:
             self.assertEqual(each.submit(each.count_job(steps=150, nodes=2, ranks=1)), "j-1")
         for each in pair:
