@@ -290,6 +290,46 @@ std::string Workspace::SchedulerSocket(int number) const {
          ".sock";
 }
 
+// Another `tide dev` on this machine, with another --port, has other ports for its jobs.
+ChildSpec Workspace::AgentOf(size_t index, const std::string& schedulers) const {
+  constexpr int kFirstPort = 20000;
+  constexpr int kRanges = 500;
+  constexpr int kPortsInRange = 20;
+  const int range = port_ * static_cast<int>(nodes_.size()) + static_cast<int>(index);
+  const int port = kFirstPort + kPortsInRange * (range % kRanges);
+  const DevNode& node = nodes_[index];
+  return {"agent " + node.name,
+          {bin_ + "/tide-agent",
+           "--scheduler",
+           schedulers,
+           "--name",
+           node.name,
+           "--zone",
+           node.zone,
+           "--leaf",
+           node.leaf,
+           "--state",
+           root_ + "/agent-" + node.name,
+           "--listen",
+           "unix:" + root_ + "/agent-" + node.name + ".sock",
+           "--ports",
+           std::to_string(port) + "-" + std::to_string(port + kPortsInRange - 1),
+           "--checkpoint-root",
+           root_ + "/checkpoints",
+           "--run-root",
+           RunRoot(),
+           "--sdk-dir",
+           root_ + "/sdk",
+           "--kmsg",
+           node.kmsg,
+           "--runtime",
+           runtime_,
+           "--env",
+           "GLOO_SOCKET_IFNAME=lo",
+           "--stop-tasks-on-exit"},
+          root_ + "/logs/agent-" + node.name + ".log"};
+}
+
 std::vector<ChildSpec> Workspace::Daemons() const {
   std::string scheduler;  // all of them
   std::vector<ChildSpec> daemons;
@@ -310,43 +350,8 @@ std::vector<ChildSpec> Workspace::Daemons() const {
     daemons.push_back(std::move(daemon));
     scheduler += (number == 1 ? "" : ",") + SchedulerSocket(number);
   }
-  // Another `tide dev` on this machine, with another --port, has other ports for its jobs.
-  constexpr int kFirstPort = 20000;
-  constexpr int kRanges = 500;
-  constexpr int kPortsInRange = 20;
-  int range = port_ * static_cast<int>(nodes_.size());
-  for (const DevNode& node : nodes_) {
-    const int port = kFirstPort + kPortsInRange * (range++ % kRanges);
-    daemons.push_back({"agent " + node.name,
-                       {bin_ + "/tide-agent",
-                        "--scheduler",
-                        scheduler,
-                        "--name",
-                        node.name,
-                        "--zone",
-                        node.zone,
-                        "--leaf",
-                        node.leaf,
-                        "--state",
-                        root_ + "/agent-" + node.name,
-                        "--listen",
-                        "unix:" + root_ + "/agent-" + node.name + ".sock",
-                        "--ports",
-                        std::to_string(port) + "-" + std::to_string(port + kPortsInRange - 1),
-                        "--checkpoint-root",
-                        root_ + "/checkpoints",
-                        "--run-root",
-                        RunRoot(),
-                        "--sdk-dir",
-                        root_ + "/sdk",
-                        "--kmsg",
-                        node.kmsg,
-                        "--runtime",
-                        runtime_,
-                        "--env",
-                        "GLOO_SOCKET_IFNAME=lo",
-                        "--stop-tasks-on-exit"},
-                       root_ + "/logs/agent-" + node.name + ".log"});
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    daemons.push_back(AgentOf(index, scheduler));
   }
   ChildSpec api{"api",
                 {bin_ + "/tide-api",

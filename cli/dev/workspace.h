@@ -63,6 +63,7 @@ class Workspace {
   [[nodiscard]] Status CleanLeftovers() const;
   [[nodiscard]] Status LetTideFindIt();
   [[nodiscard]] std::string RunRoot() const;
+  [[nodiscard]] ChildSpec AgentOf(size_t index, const std::string& schedulers) const;
   [[nodiscard]] std::string SchedulerSocket(int number) const;
 
   std::string root_;

@@ -17,6 +17,7 @@ class Names {
   // Its number, a new one for a new name.
   uint32_t Add(const std::string& name);
   [[nodiscard]] std::optional<uint32_t> Find(const std::string& name) const;
+  [[nodiscard]] uint32_t At(const std::string& name) const { return numbers_.at(name); }  // known
   [[nodiscard]] const std::string& operator[](uint32_t number) const { return names_[number]; }
   [[nodiscard]] size_t size() const { return names_.size(); }
 
@@ -31,6 +32,10 @@ class Owners {
   uint32_t Add(const std::string& project, const std::string& user);
   [[nodiscard]] std::optional<uint32_t> Find(const std::string& project,
                                              const std::string& user) const;
+  // Of a job that was submitted.
+  [[nodiscard]] uint32_t At(const std::string& project, const std::string& user) const {
+    return numbers_.at({projects_.At(project), users_.At(user)});
+  }
   [[nodiscard]] size_t size() const { return owners_.size(); }
 
   [[nodiscard]] uint32_t ProjectNumber(uint32_t owner) const { return owners_[owner].project; }

@@ -147,7 +147,7 @@ void Scene::AddClaimant(const Job& job, const Claim& claim) {
   }
   Holder holder;
   holder.job = &job;
-  holder.owner = OwnerOf(*state_.owners.Find(job.spec.project, job.user));
+  holder.owner = OwnerOf(state_.owners.At(job.spec.project, job.user));
   holder.priority = quotas_.ClassOf(job);
   holder.since = claimant.starts[kLikely];
   holder.leave = LeaveOf(job, policy_);
