@@ -45,13 +45,27 @@ bool Moved(const StartEstimate& shown, const StartEstimate& next, Instant now) {
 }  // namespace
 
 void ViewHub::Put(const Key& key, Entry entry) {
-  Entry& stored = entries_[key];
-  if (stored.rev != 0) {
-    by_rev_.erase(stored.rev);
+  const auto it = entries_.try_emplace(key).first;
+  entry.rev = it->second.rev;
+  it->second = std::move(entry);
+  Renew(it);
+}
+
+void ViewHub::Renew(Entries::iterator entry) {
+  if (entry->second.rev != 0) {
+    by_rev_.erase(entry->second.rev);
   }
-  entry.rev = ++rev_;
-  by_rev_[entry.rev] = key;
-  stored = std::move(entry);
+  entry->second.rev = ++rev_;
+  by_rev_.emplace_hint(by_rev_.end(), rev_, entry->first);
+}
+
+tide::v1::Job& ViewHub::Change(Entries::iterator job) {
+  Renew(job);
+  std::shared_ptr<tide::v1::Job>& message = job->second.job;
+  if (message.use_count() > 1) {  // readers come and go under the lock only
+    message = std::make_shared<tide::v1::Job>(*message);
+  }
+  return *message;
 }
 
 // The newest attempt's progress; before it has any, and after its end, the checkpoint's step.
@@ -103,9 +117,7 @@ void ViewHub::PutNode(const ClusterState& state, const Node& node) {
 void ViewHub::PutReasonsOf(const Job& job, const ReasonList& reasons) {
   const auto it = entries_.find({Kind::kJob, job.id.value()});
   if (it != entries_.end()) {
-    auto message = std::make_shared<tide::v1::Job>(*it->second.job);
-    FillReasons(job, reasons, *message);
-    Put(it->first, {0, std::move(message), nullptr, nullptr});
+    FillReasons(job, reasons, Change(it));
   }
 }
 
@@ -183,9 +195,7 @@ void ViewHub::PublishEstimates(const std::vector<StartEstimate>& estimates, Inst
       shown->second = estimate;
       const auto entry = entries_.find({Kind::kJob, estimate.job.value()});
       if (entry != entries_.end()) {
-        auto message = std::make_shared<tide::v1::Job>(*entry->second.job);
-        *message->mutable_estimate() = wire::ToProto(DescribeEstimate(estimate));
-        Put(entry->first, {0, std::move(message), nullptr, nullptr});
+        *Change(entry).mutable_estimate() = wire::ToProto(DescribeEstimate(estimate));
         news = true;
       }
     }
@@ -235,9 +245,7 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
       return;
     }
     known = progress;
-    auto message = std::make_shared<tide::v1::Job>(*it->second.job);
-    FillLive(*message);
-    Put(it->first, {0, std::move(message), nullptr, nullptr});
+    FillLive(Change(it));
   }
   Notify();
 }
@@ -263,6 +271,8 @@ tide::v1::ViewDelta ViewHub::Since(uint64_t rev) {
       *delta.add_incidents() = *entry.incident;
     }
   }
+  const MutexLock lock(mutex_);
+  changed.clear();  // from here on they may be written to
   return delta;
 }
 

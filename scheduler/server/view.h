@@ -1,7 +1,7 @@
 #pragma once
 // What readers see: whole objects by revision. The loop thread publishes, watchers take what
-// changed since their revision. Objects are immutable once published, so the lock is only held to
-// copy pointers.
+// changed since their revision. An object that a reader holds does not change: readers hold the
+// lock only to copy pointers, and the loop copies only what somebody reads at that moment.
 
 #include <cstdint>
 #include <functional>
@@ -61,12 +61,16 @@ class ViewHub {
   };
   struct Entry {
     uint64_t rev = 0;
-    std::shared_ptr<const tide::v1::Job> job;
-    std::shared_ptr<const tide::v1::Node> node;
-    std::shared_ptr<const tide::v1::Incident> incident;
+    std::shared_ptr<tide::v1::Job> job;
+    std::shared_ptr<tide::v1::Node> node;
+    std::shared_ptr<tide::v1::Incident> incident;
   };
+  using Entries = std::map<Key, Entry>;
 
   void Put(const Key& key, Entry entry) TIDE_REQUIRES(mutex_);
+  // Of an object that is shown already, for writing: it has changed.
+  tide::v1::Job& Change(Entries::iterator job) TIDE_REQUIRES(mutex_);
+  void Renew(Entries::iterator entry) TIDE_REQUIRES(mutex_);
   void PutJob(const ClusterState& state, const Job& job) TIDE_REQUIRES(mutex_);
   void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
   void PutReasonsOf(const Job& job, const ReasonList& reasons) TIDE_REQUIRES(mutex_);
@@ -78,7 +82,7 @@ class ViewHub {
   Mutex mutex_;
   uint64_t rev_ TIDE_GUARDED_BY(mutex_) = 1;  // 0 is that of a reader who has seen nothing
   uint64_t term_ TIDE_GUARDED_BY(mutex_) = 0;
-  std::map<Key, Entry> entries_ TIDE_GUARDED_BY(mutex_);
+  Entries entries_ TIDE_GUARDED_BY(mutex_);
   std::map<uint64_t, Key> by_rev_ TIDE_GUARDED_BY(mutex_);
   struct Connection {
     uint64_t stream = 0;
