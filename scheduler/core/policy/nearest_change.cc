@@ -16,7 +16,8 @@ HigherClasses::HigherClasses(const ClusterState& state, const Runners& runners)
     if (job == JobId() || (state.node_flags[i] & kTakesWork) == 0) {
       continue;
     }
-    if (const uint32_t at = fabric_.ZoneIndexOf(NodeId(i)); job != last || at != zone) {
+    if (const uint32_t at = fabric_.ZoneIndexOf(NodeId(i));
+        count == nullptr || job != last || at != zone) {
       last = job;
       zone = at;
       count = &running_[zone][runners.Find(job)->priority];
