@@ -24,9 +24,9 @@
 #include "scheduler/server/admission.h"
 #include "scheduler/server/loop.h"
 #include "scheduler/server/scheduler_service.h"
-#include "scheduler/server/store_exit_code.h"
 #include "scheduler/store/open_database.h"
 #include "scheduler/store/store.h"
+#include "scheduler/store/store_exit_code.h"
 
 namespace tide {
 namespace {
@@ -99,12 +99,7 @@ std::string HolderName() {
 }
 
 Result<std::unique_ptr<Store>> OpenStore(const Options& options) {
-  std::string address = options.store;
-  if (options.store_file.empty()) {
-    TIDE_TRY(CheckHasNoPassword(address));
-  } else {
-    TIDE_ASSIGN(address, ReadAddressFile(options.store_file));
-  }
+  TIDE_ASSIGN(const std::string address, StoreAddress(options.store, options.store_file));
   TIDE_ASSIGN(auto database, OpenDatabase(address));
   return Store::Open(std::move(database), HolderName(), SystemNow());
 }

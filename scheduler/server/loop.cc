@@ -7,7 +7,7 @@
 #include "common/log/log.h"
 #include "scheduler/core/lease.h"
 #include "scheduler/core/policy/estimate.h"
-#include "scheduler/server/store_exit_code.h"
+#include "scheduler/store/store_exit_code.h"
 
 namespace tide {
 namespace {

@@ -19,27 +19,9 @@ namespace {
 template <typename T>
 void Put(std::string& out, const T& value);
 
-void PutPlain(std::string& out, std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += "\\u00";
-      out += kDigits[static_cast<unsigned char>(c) >> 4U];
-      out += kDigits[static_cast<unsigned char>(c) & 15U];
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
-
 void PutString(std::string& out, const std::string& value) {
   if (IsUtf8(value)) {
-    PutPlain(out, value);
+    AppendJsonString(out, value);
   } else {
     out += "{\"";
     out += kBytesKey;
@@ -117,7 +99,7 @@ void PutEnum(std::string& out, T value) {
   if (name.empty()) {
     PutNumber(out, std::to_underlying(value));
   } else {
-    PutPlain(out, name);
+    AppendJsonString(out, name);
   }
 }
 

@@ -23,6 +23,12 @@ struct SqlRows {
   std::vector<SqlRow> rows;
 };
 
+enum class TransactionKind {
+  kWrite,
+  kRead,  // sees one state of everything from its first statement on, and holds no writer up
+  kBulk,  // writes, and may pause as long as it likes between statements: not for a leader
+};
+
 class Database {
  public:
   virtual ~Database() = default;
@@ -30,12 +36,12 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Starts a transaction that may write.
   //   patience: where a server is asked, it is waited for so long each time. A transaction of many
   //   statements may take longer while its answers come.
   //   Errors, here and in all calls to Commit: kUnavailable when the connection is lost; the next
   //   Begin connects again.
-  [[nodiscard]] virtual Status Begin(Duration patience) = 0;
+  [[nodiscard]] virtual Status Begin(Duration patience, TransactionKind kind) = 0;
+  [[nodiscard]] Status Begin(Duration patience) { return Begin(patience, TransactionKind::kWrite); }
   // After return everything since Begin survives a power cut. On error nothing of it does, except
   // after kUnavailable: then nobody knows, and the caller has to look.
   [[nodiscard]] virtual Status Commit() = 0;
@@ -44,6 +50,7 @@ class Database {
 
   // Runs one statement; it is prepared once and kept under its text.
   //   params: values of $1, $2 …; their number must match.
+  //   Errors: kNotFound for a table that is not there.
   [[nodiscard]] virtual Result<SqlRows> Run(std::string_view sql,
                                             std::span<const SqlValue> params) = 0;
   // Inside a transaction: the same for a statement whose rows nobody wants. It may run as late as

@@ -34,6 +34,42 @@ TEST_CASE("values come back as they went in, by parameter number", "[database]")
   CHECK(found->rows[0] == SqlRow{int64_t{INT64_MIN}, 0.1, text, std::monostate{}});
 }
 
+TEST_CASE("a missing table is told from other failures", "[database]") {
+  const auto test = EachDriver();
+  const auto db = test->Open();
+  CHECK(db->Run("SELECT a FROM nowhere", {}).error().code == ErrorCode::kNotFound);
+  CHECK(db->Run("SELECT FROM WHERE", {}).error().code == ErrorCode::kStorage);
+}
+
+TEST_CASE("a reading transaction sees one state, and holds no writer up", "[database]") {
+  const auto test = EachDriver();
+  const auto writer = test->Open();
+  REQUIRE(writer->RunScript("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1)"));
+  const auto reader = test->OpenShared();
+  const auto sum = [&] { return reader->Run("SELECT CAST(sum(a) AS BIGINT) FROM t", {})->rows; };
+  REQUIRE(reader->Begin(kNoHurry, TransactionKind::kRead));
+  CHECK(sum() == std::vector<SqlRow>{{int64_t{1}}});
+  REQUIRE(writer->Begin(Duration::Seconds(5)));
+  REQUIRE(writer->Run("INSERT INTO t VALUES (2)", {}));
+  REQUIRE(writer->Commit());
+  CHECK(sum() == std::vector<SqlRow>{{int64_t{1}}});
+  reader->Rollback();
+  CHECK(sum() == std::vector<SqlRow>{{int64_t{3}}});
+}
+
+TEST_CASE("a bulk transaction commits and rolls back as others do", "[database]") {
+  const auto test = EachDriver();
+  const auto db = test->Open();
+  REQUIRE(db->Begin(kNoHurry, TransactionKind::kBulk));
+  REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT)"));
+  db->Rollback();
+  CHECK_FALSE(db->Run("SELECT a FROM t", {}));
+  REQUIRE(db->Begin(kNoHurry, TransactionKind::kBulk));
+  REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT)"));
+  REQUIRE(db->Commit());
+  CHECK(db->Run("SELECT a FROM t", {}));
+}
+
 TEST_CASE("numbers are exact", "[database]") {
   const auto test = EachDriver();
   const auto db = test->Open();

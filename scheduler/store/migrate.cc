@@ -35,10 +35,18 @@ Status ApplyOne(Database& database,
   return database.RunScript(migration.sql);
 }
 
+std::unexpected<Error> Named(const Migration& migration, const Error& error) {
+  return Fail(error.code, "migration " + std::string(migration.name) + ": " + error.message);
+}
+
 }  // namespace
 
 Result<int> ReadSchemaVersion(Database& database, std::span<const Migration> migrations) {
   TIDE_TRY(CreateRecord(database));
+  return FindSchemaVersion(database, migrations);
+}
+
+Result<int> FindSchemaVersion(Database& database, std::span<const Migration> migrations) {
   TIDE_ASSIGN(const SqlRows found,
               database.Run("SELECT coalesce(max(version), 0) FROM schema_migrations", {}));
   TIDE_ASSIGN(const int64_t version, IntAt(found.rows.at(0), 0, "schema_migrations.version"));
@@ -68,8 +76,20 @@ Status Migrate(Database& database,
     }
     if (!applied) {
       database.Rollback();
-      return Fail(applied.error().code,
-                  "migration " + std::string(migration.name) + ": " + applied.error().message);
+      return Named(migration, applied.error());
+    }
+  }
+  return {};
+}
+
+Status MigrateInside(Database& database, std::span<const Migration> migrations, Instant now) {
+  TIDE_ASSIGN(const int version, ReadSchemaVersion(database, migrations));
+  for (const Migration& migration : migrations) {
+    if (migration.version <= version) {
+      continue;
+    }
+    if (const Status applied = ApplyOne(database, migration, now, {}); !applied) {
+      return Named(migration, applied.error());
     }
   }
   return {};

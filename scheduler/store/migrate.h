@@ -20,9 +20,15 @@ struct Migration {
 // Those of this program, by version.
 [[nodiscard]] std::span<const Migration> BuiltInMigrations();
 
-// The version of the newest migration applied, 0 for an empty database.
+// The version of the newest migration applied, 0 for an empty database, which gets the table that
+// holds it.
 //   Errors: kNewerSchema when it is newer than the last of `migrations`.
 [[nodiscard]] Result<int> ReadSchemaVersion(Database& database,
+                                            std::span<const Migration> migrations);
+
+// The same, but changes nothing.
+//   Errors: kNotFound where no table holds it: nobody has migrated this database.
+[[nodiscard]] Result<int> FindSchemaVersion(Database& database,
                                             std::span<const Migration> migrations);
 
 // Applies what is missing, each in a transaction of its own. Programs that do so at the same time
@@ -32,5 +38,10 @@ struct Migration {
                              std::span<const Migration> migrations,
                              Instant now,
                              const std::function<Status()>& guard = {});
+
+// The same inside the caller's transaction.
+[[nodiscard]] Status MigrateInside(Database& database,
+                                   std::span<const Migration> migrations,
+                                   Instant now);
 
 }  // namespace tide

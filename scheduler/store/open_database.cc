@@ -14,19 +14,35 @@ namespace {
 
 constexpr std::string_view kSqlite = "sqlite:";
 
-}  // namespace
-
-Result<std::unique_ptr<Database>> OpenDatabase(const std::string& address) {
+Result<std::unique_ptr<Database>> OpenFor(const std::string& address, SqliteAccess access) {
   if (IsPostgresAddress(address)) {
     return OpenPostgres(address);
   }
   if (address.starts_with(kSqlite) && address.size() > kSqlite.size()) {
-    return OpenSqlite(address.substr(kSqlite.size()));
+    return OpenSqlite(address.substr(kSqlite.size()), access);
   }
   return Fail(ErrorCode::kInvalidArgument,
               "--store " + (MayHoldPassword(address) ? "address" : address) +
                   " is not of the form sqlite:/path/to/tide.db, "
                   "postgres://USER@HOST:PORT/DATABASE or \"postgresql:host=HOST dbname=DATABASE\"");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> OpenDatabase(const std::string& address) {
+  return OpenFor(address, SqliteAccess::kExclusive);
+}
+
+Result<std::unique_ptr<Database>> OpenDatabaseToRead(const std::string& address) {
+  return OpenFor(address, SqliteAccess::kReader);
+}
+
+Result<std::string> StoreAddress(const std::string& store, const std::string& store_file) {
+  if (!store_file.empty()) {
+    return ReadAddressFile(store_file);
+  }
+  TIDE_TRY(CheckHasNoPassword(store));
+  return store;
 }
 
 Status CheckHasNoPassword(const std::string& address) {

@@ -12,6 +12,15 @@ namespace tide {
 //   Errors: kInvalidArgument for another form; those of OpenSqlite and OpenPostgres.
 [[nodiscard]] Result<std::unique_ptr<Database>> OpenDatabase(const std::string& address);
 
+// The same beside a scheduler that may be running: creates nothing.
+//   Errors: also kNotFound for a file that is not there.
+[[nodiscard]] Result<std::unique_ptr<Database>> OpenDatabaseToRead(const std::string& address);
+
+// The address that --store or --store-file says; one of them is "".
+//   Errors: those of the two functions below.
+[[nodiscard]] Result<std::string> StoreAddress(const std::string& store,
+                                               const std::string& store_file);
+
 // An address on a command line is everybody's to read.
 //   Errors: kInvalidArgument when it holds a password.
 [[nodiscard]] Status CheckHasNoPassword(const std::string& address);

@@ -55,7 +55,7 @@ class PostgresDatabase final : public Database {
     return std::unexpected(refused);
   }
 
-  Status Begin(Duration patience) override {
+  Status Begin(Duration patience, TransactionKind kind) override {
     if (open_) {
       return Fail(ErrorCode::kInternal, name_ + ": a transaction is open already");
     }
@@ -63,7 +63,14 @@ class PostgresDatabase final : public Database {
     patience_ = patience;
     open_ = true;
     // Waits for nothing: it goes out with the first statement.
-    return Send("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", {});
+    if (kind == TransactionKind::kWrite) {
+      return Send("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", {});
+    }
+    TIDE_TRY(Send(kind == TransactionKind::kRead
+                      ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+                      : "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+                  {}));
+    return Send("SET LOCAL idle_in_transaction_session_timeout = 0", {});
   }
 
   Status Commit() override {

@@ -31,6 +31,7 @@ constexpr Rule kRules[] = {
      ErrorCode::kPermissionDenied,
      "there is no schema to create tables in: create one that is in this user's search_path"},
     {"40", ErrorCode::kUnavailable, "the server rolled the transaction back"},
+    {"42P01", ErrorCode::kNotFound, "a table is missing"},
     {"42501",
      ErrorCode::kPermissionDenied,
      "this user lacks a privilege: let it own the database's schema and tables (GRANT ALL ON "

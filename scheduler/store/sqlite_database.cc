@@ -64,13 +64,41 @@ std::unexpected<Error> Describe(const std::string& path, int rc, const char* det
           path + " cannot be read or written: check that its disk has space and works (df, dmesg)" +
               said);
     default:
+      if (std::string_view(detail).starts_with("no such table")) {
+        return Fail(ErrorCode::kNotFound, path + ": a table is missing" + said);
+      }
       return Fail(ErrorCode::kStorage, path + ": statement failed" + said);
   }
 }
 
+// Takes the lock file, or tells whose it is.
+Result<Fd> TakeLock(const std::string& path) {
+  const std::string lock_path = path + ".lock";
+  Fd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.valid()) {
+    return Fail(ErrorCode::kStorage,
+                FailErrno("cannot create " + lock_path, errno).error().message +
+                    ": check that the folder exists and is writable");
+  }
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    std::string pid = ReadFile(lock_path, 64).value_or("unknown");
+    pid.resize(std::min(pid.size(), pid.find('\n')));
+    return Fail(ErrorCode::kNotLeader,
+                path + " is in use by another scheduler (pid " + pid +
+                    "): stop it first, or configure another path");
+  }
+  const std::string mine = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock.get(), 0) != 0) {
+    return FailErrno("cannot write " + lock_path, errno);
+  }
+  TIDE_TRY(WriteAll(lock.get(), mine));
+  return lock;
+}
+
 class SqliteDatabase final : public Database {
  public:
-  SqliteDatabase(std::string path, Fd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  SqliteDatabase(std::string path, SqliteAccess access, Fd lock)
+      : path_(std::move(path)), access_(access), lock_(std::move(lock)) {}
   ~SqliteDatabase() override {
     for (auto& [sql, statement] : statements_) {
       sqlite3_finalize(statement.handle);
@@ -95,7 +123,9 @@ class SqliteDatabase final : public Database {
     return CheckPages();
   }
 
-  Status Begin(Duration /*patience*/) override { return RunScript("BEGIN IMMEDIATE"); }
+  Status Begin(Duration /*patience*/, TransactionKind kind) override {
+    return RunScript(kind == TransactionKind::kRead ? "BEGIN" : "BEGIN IMMEDIATE");
+  }
   Status Commit() override { return RunScript("COMMIT"); }
   void Rollback() override {
     if (sqlite3_get_autocommit(db_) == 0) {
@@ -125,7 +155,16 @@ class SqliteDatabase final : public Database {
   }
 
   std::string Name() const override { return path_; }
-  Result<bool> LockOthersOut(Others /*others*/) override { return lock_.valid(); }
+  Result<bool> LockOthersOut(Others /*others*/) override {
+    if (access_ == SqliteAccess::kReader && !lock_.valid()) {
+      Result<Fd> taken = TakeLock(path_);
+      if (!taken && taken.error().code != ErrorCode::kNotLeader) {
+        return std::unexpected(taken.error());
+      }
+      lock_ = taken ? std::move(*taken) : Fd();
+    }
+    return lock_.valid();
+  }
 
  private:
   Result<int64_t> Pragma(std::string_view name) {
@@ -150,6 +189,9 @@ class SqliteDatabase final : public Database {
     if (owner != 0 || objects != 0) {
       return Fail(ErrorCode::kConflict,
                   path_ + " is the database of another program: configure another path");
+    }
+    if (access_ == SqliteAccess::kReader) {
+      return Fail(ErrorCode::kNotFound, path_ + " is empty: no scheduler has used it yet");
     }
     return RunScript("BEGIN IMMEDIATE; PRAGMA application_id = " + std::to_string(kApplicationId) +
                      "; PRAGMA user_version = " + std::to_string(kLayoutVersion) + "; COMMIT");
@@ -266,34 +308,23 @@ class SqliteDatabase final : public Database {
     }
   }
 
-  std::string path_;
+  const std::string path_;
+  const SqliteAccess access_;
   Fd lock_;
   sqlite3* db_ = nullptr;
   std::map<std::string, Statement, std::less<>> statements_;
 };
 
-// Takes the lock file, or tells whose it is.
-Result<Fd> TakeLock(const std::string& path) {
-  const std::string lock_path = path + ".lock";
-  Fd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock.valid()) {
+// The file holds what users' environments hold: nobody else may read it. An existing one is left to
+// SQLite: closing a descriptor of it would drop its locks.
+Status Create(const std::string& path) {
+  const Fd created(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!created.valid() && errno != EEXIST) {
     return Fail(ErrorCode::kStorage,
-                FailErrno("cannot create " + lock_path, errno).error().message +
+                FailErrno("cannot create " + path, errno).error().message +
                     ": check that the folder exists and is writable");
   }
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    std::string pid = ReadFile(lock_path, 64).value_or("unknown");
-    pid.resize(std::min(pid.size(), pid.find('\n')));
-    return Fail(ErrorCode::kNotLeader,
-                path + " is in use by another scheduler (pid " + pid +
-                    "): stop it first, or configure another path");
-  }
-  const std::string mine = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(lock.get(), 0) != 0) {
-    return FailErrno("cannot write " + lock_path, errno);
-  }
-  TIDE_TRY(WriteAll(lock.get(), mine));
-  return lock;
+  return {};
 }
 
 }  // namespace
@@ -303,15 +334,12 @@ Result<std::unique_ptr<Database>> OpenSqlite(const std::string& path, SqliteAcce
   if (access == SqliteAccess::kExclusive) {
     TIDE_ASSIGN(lock, TakeLock(path));
   }
-  // Created here because the file holds what users' environments hold: nobody else may read it.
-  // An existing file is left to SQLite: closing a descriptor of it would drop its locks.
-  const Fd created(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!created.valid() && errno != EEXIST) {
-    return Fail(ErrorCode::kStorage,
-                FailErrno("cannot create " + path, errno).error().message +
-                    ": check that the folder exists and is writable");
+  if (access != SqliteAccess::kReader) {
+    TIDE_TRY(Create(path));
+  } else if (::access(path.c_str(), F_OK) != 0) {
+    return Fail(ErrorCode::kNotFound, path + ": no such file: check the path of --store");
   }
-  auto database = std::make_unique<SqliteDatabase>(path, std::move(lock));
+  auto database = std::make_unique<SqliteDatabase>(path, access, std::move(lock));
   TIDE_TRY(database->Connect());
   return database;
 }

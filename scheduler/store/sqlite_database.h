@@ -15,12 +15,14 @@ namespace tide {
 
 enum class SqliteAccess {
   kExclusive,  // a scheduler
-  kShared,     // a reader beside it: reports, tests
+  kShared,     // one beside it: tests
+  kReader,     // reports, backups: creates nothing, and takes the lock when asked to
 };
 
-// Opens `path`, creating it when missing (mode 0600).
-//   Errors: kConflict (in use by another scheduler, another program's file), kNewerSchema,
-//   kCorrupt (damaged, not a database), kStorage (no permission, no space, no such folder).
+// Opens `path`, creating it when missing (mode 0600), but not for kReader.
+//   Errors: kNotLeader (in use by another scheduler), kConflict (another program's file),
+//   kNewerSchema, kCorrupt (damaged, not a database), kStorage (no permission, no space, no such
+//   folder); with kReader kNotFound (no such file, an empty one).
 [[nodiscard]] Result<std::unique_ptr<Database>> OpenSqlite(
     const std::string& path, SqliteAccess access = SqliteAccess::kExclusive);
 

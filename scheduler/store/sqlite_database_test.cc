@@ -51,6 +51,32 @@ TEST_CASE("two schedulers on one file are refused", "[sqlite]") {
   CHECK(OpenSqlite(path));
 }
 
+TEST_CASE("a reader creates nothing, and takes the lock when asked to", "[sqlite]") {
+  const TempDir dir;
+  const std::string path = dir.File("t.db");
+  const auto read_error = [&] {
+    const auto reader = OpenSqlite(path, SqliteAccess::kReader);
+    REQUIRE_FALSE(reader);
+    CHECK_THAT(reader.error().message, Contains(path));
+    return reader.error().code;
+  };
+  CHECK(read_error() == ErrorCode::kNotFound);
+  CHECK(std::filesystem::is_empty(dir.File("")));
+  std::ofstream(path).flush();
+  CHECK(read_error() == ErrorCode::kNotFound);
+  CHECK(std::filesystem::file_size(path) == 0);
+  std::filesystem::remove(path);
+
+  auto scheduler = MustOpen(path);
+  REQUIRE(scheduler->RunScript("CREATE TABLE t (a TEXT)"));
+  const auto reader = OpenSqlite(path, SqliteAccess::kReader);
+  REQUIRE(reader);
+  CHECK((*reader)->LockOthersOut() == false);
+  scheduler.reset();
+  CHECK((*reader)->LockOthersOut() == true);
+  CHECK(OpenError(path).code == ErrorCode::kNotLeader);
+}
+
 TEST_CASE("the file is nobody else's to read", "[sqlite]") {
   const TempDir dir;
   const auto db = MustOpen(dir.File("t.db"));

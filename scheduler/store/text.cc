@@ -90,6 +90,24 @@ std::string OneLine(std::string_view text) {
   return line;
 }
 
+void AppendJsonString(std::string& out, std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += "\\u00";
+      out += kDigits[static_cast<unsigned char>(c) >> 4U];
+      out += kDigits[static_cast<unsigned char>(c) & 15U];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
 std::string ToHex(std::string_view bytes) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;

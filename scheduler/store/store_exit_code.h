@@ -1,5 +1,5 @@
 #pragma once
-// How the scheduler's process ends when its store fails it.
+// How a program ends when its store fails it.
 
 #include "common/base/exit_codes.h"
 #include "common/base/result.h"
