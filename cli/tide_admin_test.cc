@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/testing/run_tide.h"
+#include "common/base/exit_codes.h"
 
 using namespace tide::cli::testing;
 using nlohmann::json;
@@ -49,4 +50,22 @@ TEST_CASE("admin topology check names each mistake with its place") {
   CHECK(RunTide({"admin"}).exit_code == 2);
   CHECK(RunTide({"admin", "topology"}).exit_code == 2);
   CHECK(RunTide({"admin", "topology", "check"}).exit_code == 2);
+}
+
+TEST_CASE("admin backup and its like hand every word on to tide-admin") {
+  const auto help = RunTide({"admin", "backup", "--help"});
+  CHECK(help.exit_code == 0);
+  CHECK(help.out.find("--store-file") != std::string::npos);
+  const auto all = RunTide({"admin", "--help"});
+  for (const char* verb : {"topology", "backup", "restore", "snapshot", "migrate"}) {
+    CHECK(all.out.find(verb) != std::string::npos);
+  }
+  const auto incomplete = RunTide({"admin", "backup", "file"});
+  CHECK(incomplete.exit_code == tide::kExitUsage);
+  CHECK(incomplete.err.starts_with("tide admin: "));
+  const auto unknown = RunTide({"admin", "migrate", "-o", "json", "--store", "sqlite:/nowhere/t"});
+  CHECK(unknown.exit_code == tide::kExitUsage);
+  const auto gone = RunTide({"admin", "migrate", "--check", "--store", "sqlite:/nowhere/t"});
+  CHECK(gone.exit_code == tide::kExitStore);
+  CHECK(gone.err == "tide admin: /nowhere/t: no such file: check the path of --store\n");
 }

@@ -184,6 +184,7 @@ void AddAdminVerb(CLI::App& app, Context& context) {
   admin->require_subcommand(1);
   CLI::App* topology = admin->add_subcommand("topology", "The cluster file");
   topology->require_subcommand(1);
+  AddStoreVerbs(*admin, context);
   CLI::App* check = topology->add_subcommand("check", "Read a cluster file; say what it describes");
   const auto file = std::make_shared<std::string>();
   check->add_option("file", *file, "Cluster file (YAML or JSON)")->required();

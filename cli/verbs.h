@@ -25,7 +25,9 @@ void AddDrainVerbs(CLI::App& app, Context& context);  // drain, undrain
 void AddValidateVerb(CLI::App& app, Context& context);
 void AddFaultsVerb(CLI::App& app, Context& context);
 void AddSimVerb(CLI::App& app, Context& context);
-void AddAdminVerb(CLI::App& app, Context& context);  // admin topology check
+void AddAdminVerb(CLI::App& app, Context& context);  // admin topology check, and those of the next
+// admin backup, restore, snapshot, migrate: below `tide admin`, done by the program tide-admin.
+void AddStoreVerbs(CLI::App& admin, Context& context);
 // Lives in cli/dev; linked only where that folder is part of the build.
 void AddDevVerb(CLI::App& app, Context& context);
 

@@ -210,6 +210,20 @@ class Cluster:
         self.dev = None
         return children
 
+    def kill_all(self):
+        """kill -9 of `tide dev` and all daemons at once; the tasks run on."""
+        daemons = self.children()
+        # The daemons hear of the end of `tide dev`, and the kernel wakes them: it must go last, and
+        # must not see them go.
+        pids = [self.dev.pid, *(process.pid for process in daemons)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGKILL)
+        self.dev.wait(10)
+        self.dev = None
+        until(10, "daemons to go", lambda: not any(p.alive() for p in daemons))
+
     def close(self):
         try:
             if self.dev is not None and self.dev.poll() is None:

@@ -93,16 +93,7 @@ class Leftovers(unittest.TestCase):
         """As a power failure of all of Tide, but not of the tasks: nobody was asked to end them."""
         job = self.run_job()
         before = len(self.cluster.job(job)["attempts"])
-        daemons = self.cluster.children()
-        # Its daemons hear of the end of `tide dev`, and the kernel wakes them: it must go last, and
-        # must not see them go.
-        pids = [self.cluster.dev.pid, *(process.pid for process in daemons)]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        for pid in reversed(pids):
-            os.kill(pid, signal.SIGKILL)
-        self.cluster.dev.wait(10)
-        until(10, "daemons to go", lambda: not any(p.alive() for p in daemons))
+        self.cluster.kill_all()
         self.assertTrue(self.cluster.ranks(), "the tasks outlive their agents")
         self.cluster.start()
         after = self.cluster.await_state(job, "running")

@@ -82,6 +82,7 @@ LAYERS = (
     ("scheduler/core/fsm/", ("common/", "scheduler/core/model/", "scheduler/core/fsm/")),
     ("scheduler/core/policy/", ("common/", "scheduler/core/model/", "scheduler/core/policy/")),
     ("scheduler/core/", ("common/", "scheduler/core/")),
+    ("scheduler/admin/", ("common/", "scheduler/core/", "scheduler/store/", "scheduler/admin/")),
     ("scheduler/store/", ("common/", "scheduler/core/", "scheduler/store/")),
     ("proto/", ("common/", "scheduler/core/model/", "tide/v1/", "proto/wire/")),
     ("agent/core/", ("common/", "agent/core/")),

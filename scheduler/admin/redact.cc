@@ -1,0 +1,45 @@
+#include "scheduler/admin/redact.h"
+
+#include <algorithm>
+
+#include "scheduler/store/codec.h"
+
+namespace tide::admin {
+namespace {
+
+std::string WithoutSecrets(const std::string& data, bool keep_commands) {
+  Result<Job> job = DecodeJob(data);
+  if (!job) {
+    // Nobody knows what is in it; that it cannot be read is what the report is about.
+    return std::string(kLeftOut) + ": " + job.error().message;
+  }
+  for (auto& [name, value] : job->spec.env) {
+    value = kLeftOut;
+  }
+  job->idempotency_key.clear();
+  if (!keep_commands && !job->spec.command.empty()) {
+    job->spec.command = {std::string(kLeftOut)};
+  }
+  return EncodeJobRow(*job);
+}
+
+}  // namespace
+
+void LeaveSecretsOut(std::string_view table,
+                     const std::vector<std::string>& columns,
+                     bool keep_commands,
+                     SqlRow& row) {
+  if (table != "jobs") {
+    return;
+  }
+  const auto column = std::ranges::find(columns, "data");
+  if (column == columns.end()) {
+    return;
+  }
+  SqlValue& data = row.at(static_cast<size_t>(column - columns.begin()));
+  if (const auto* text = std::get_if<std::string>(&data)) {
+    data = WithoutSecrets(*text, keep_commands);
+  }
+}
+
+}  // namespace tide::admin
