@@ -219,6 +219,21 @@ void CopyAwaited(const ClusterState& from, JobId id, ClusterState& copy) {
   }
 }
 
+// Those that wait or hold nodes. Ascending, as the map: each goes to its end.
+void CopyOpenJobs(const ClusterState& from, ClusterState& copy) {
+  const auto add = [&](JobId id) {
+    copy.jobs.emplace_hint(copy.jobs.end(), id, CopyJob(from.jobs.at(id)));
+  };
+  auto next = from.live.begin();
+  for (const JobId id : from.waiting) {
+    for (; next != from.live.end() && *next < id; ++next) {
+      add(*next);
+    }
+    add(id);
+  }
+  std::for_each(next, from.live.end(), add);
+}
+
 }  // namespace
 
 ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> after) {
@@ -253,16 +268,7 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
                                 led_since,
                                 changed] = from;
   ClusterState copy;
-  auto next = live.begin();
-  for (const JobId id : waiting) {  // ascending, as the map: each goes to its end
-    for (; next != live.end() && *next < id; ++next) {
-      copy.jobs.emplace_hint(copy.jobs.end(), *next, CopyJob(jobs.at(*next)));
-    }
-    copy.jobs.emplace_hint(copy.jobs.end(), id, CopyJob(jobs.at(id)));
-  }
-  for (; next != live.end(); ++next) {
-    copy.jobs.emplace_hint(copy.jobs.end(), *next, CopyJob(jobs.at(*next)));
-  }
+  CopyOpenJobs(from, copy);
   for (const Dependency& dependency : after) {
     CopyAwaited(from, dependency.job, copy);
     if (const auto array = dependencies.arrays.find(dependency.job);
