@@ -71,9 +71,9 @@ TEST_CASE("a reader creates nothing, and takes the lock when asked to", "[sqlite
   REQUIRE(scheduler->RunScript("CREATE TABLE t (a TEXT)"));
   const auto reader = OpenSqlite(path, SqliteAccess::kReader);
   REQUIRE(reader);
-  CHECK((*reader)->LockOthersOut() == false);
+  CHECK((*reader)->LockOthersOut(Database::Others::kLeave) == false);
   scheduler.reset();
-  CHECK((*reader)->LockOthersOut() == true);
+  CHECK((*reader)->LockOthersOut(Database::Others::kLeave) == true);
   CHECK(OpenError(path).code == ErrorCode::kNotLeader);
 }
 
