@@ -104,7 +104,7 @@ class Restorer {
     if (version.value_or(0) > 0) {
       TIDE_ASSIGN(last_term_, ReadLeaseTerm(database_));
     }
-    TIDE_ASSIGN(const bool alone, database_.LockOthersOut());
+    TIDE_ASSIGN(const bool alone, database_.LockOthersOut(Database::Others::kLeave));
     if (!alone) {
       return Fail(ErrorCode::kNotLeader,
                   database_.Name() +
