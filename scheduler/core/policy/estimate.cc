@@ -1,6 +1,7 @@
 #include "scheduler/core/policy/estimate.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/core/policy/estimate_scene.h"
 #include "scheduler/core/policy/estimate_sweep.h"
@@ -12,6 +13,7 @@ using estimate::Claimant;
 using estimate::Scene;
 using estimate::Sweep;
 using estimate::SweepStart;
+using estimate::Waiter;
 
 // Who waits for turns, for gaps before gangs, or behind others depends on what everybody does
 // meanwhile, jobs included that nobody has submitted yet. The three sweeps know nothing of that.
@@ -42,7 +44,7 @@ StartEstimate FromSweeps(const Scene& scene,
                          const std::array<std::vector<SweepStart>, kOutlooks>& sweeps,
                          size_t index) {
   StartEstimate estimate;
-  estimate.job = scene.waiters()[index].job->id;
+  estimate.job = scene.waiters()[index].id;
   std::array<Instant, kOutlooks> starts;
   const Instant horizon = scene.now() + kEstimateHorizon;
   size_t beyond = 0;
@@ -75,24 +77,36 @@ std::vector<StartEstimate> EstimateFrom(const Scene& scene, const ClusterState& 
   for (size_t i = 0; i < kOutlooks; ++i) {
     sweeps[i] = Sweep(scene, static_cast<Outlook>(i)).Run();
   }
-  std::vector<StartEstimate> estimates;
-  estimates.reserve(state.waiting.size() + state.held.size());
-  for (size_t i = 0; i < scene.waiters().size(); ++i) {
-    estimates.push_back(FromSweeps(scene, sweeps, i));
+  const size_t waiters = scene.waiters().size();
+  const size_t asked = waiters + scene.claimants().size();
+  std::vector<std::pair<JobId, size_t>> order;  // who waits, then claimants, then who is held
+  order.reserve(asked + state.held.size());
+  for (const Waiter& waiter : scene.waiters()) {
+    order.emplace_back(waiter.id, order.size());
   }
   for (const Claimant& claimant : scene.claimants()) {
-    StartEstimate estimate;
-    estimate.job = claimant.job;
-    SetRange(estimate, claimant.starts);
-    estimate.basis.turns = 1;
-    estimates.push_back(estimate);
+    order.emplace_back(claimant.job, order.size());
   }
   for (const JobId id : state.held) {
-    StartEstimate& held = estimates.emplace_back();
-    held.job = id;
-    held.none = NoEstimate::kHeld;
+    order.emplace_back(id, order.size());
   }
-  std::ranges::sort(estimates, {}, &StartEstimate::job);
+  std::ranges::sort(order);
+  std::vector<StartEstimate> estimates;
+  estimates.reserve(order.size());
+  for (const auto& [job, index] : order) {
+    if (index < waiters) {
+      estimates.push_back(FromSweeps(scene, sweeps, index));
+      continue;
+    }
+    StartEstimate& estimate = estimates.emplace_back();
+    estimate.job = job;
+    if (index < asked) {
+      SetRange(estimate, scene.claimants()[index - waiters].starts);
+      estimate.basis.turns = 1;
+    } else {
+      estimate.none = NoEstimate::kHeld;
+    }
+  }
   return estimates;
 }
 

@@ -180,12 +180,13 @@ void Scene::AddPart(NodeId node, uint32_t holder, const Part& part) {
 }
 
 void Scene::AddNodes() {
-  for (const Node& node : state_.nodes) {
-    if ((state_.node_flags[node.id.value()] & kTakesWork) == 0) {
+  for (uint32_t index = 0; index < state_.nodes.size(); ++index) {
+    if ((state_.node_flags[index] & kTakesWork) == 0) {
       continue;
     }
-    const NodeUse& use = state_.uses[node.id.value()];
-    Zone& zone = zones_[fabric_.ZoneIndexOf(node.id)];
+    const NodeId node(index);
+    const NodeUse& use = state_.uses[index];
+    Zone& zone = zones_[fabric_.ZoneIndexOf(node)];
     ++zone.in_service;
     const Claim* claim =
         use.claimants.empty() ? nullptr : ClaimOf(state_.jobs.at(use.claimants.front()));
@@ -205,12 +206,12 @@ void Scene::AddNodes() {
       for (const Occupant& occupant : use.tasks) {
         const uint32_t holder = holder_of_.at(occupant.job);
         if (const auto& part = AllocationOf(*holders_[holder].job)->part) {
-          AddPart(node.id, holder, *part);
+          AddPart(node, holder, *part);
         }
       }
       for (const JobId claimant : use.claimants) {
         if (const auto& part = ClaimOf(state_.jobs.at(claimant))->part) {
-          AddPart(node.id, holder_of_.at(claimant), *part);
+          AddPart(node, holder_of_.at(claimant), *part);
         }
       }
     }
@@ -260,6 +261,7 @@ void Scene::AddWaiters(JobId last) {
 Waiter Scene::MakeWaiter(const Job& job, uint32_t number, int32_t priority) {
   Waiter waiter;
   waiter.job = &job;
+  waiter.id = job.id;
   waiter.owner = OwnerOf(number);
   waiter.number = number;
   waiter.user = state_.owners.UserNumber(number);

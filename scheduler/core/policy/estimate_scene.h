@@ -61,6 +61,7 @@ struct Zone {
 
 struct Waiter {
   const Job* job = nullptr;
+  JobId id;
   uint32_t owner = 0;
   uint32_t number = 0;  // the owner's, of ClusterState::owners
   uint32_t user = 0;    // the same

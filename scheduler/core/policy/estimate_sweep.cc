@@ -42,7 +42,7 @@ Sweep::Sweep(const Scene& scene, Outlook outlook)
     crossing_.insert(keepers_[keeper].ends);
   }
   for (const Zone& zone : scene.zones()) {
-    AddZone(zone, zones_.emplace_back(&pool_));
+    AddZone(zone, zones_.emplace_back());
   }
 }
 
@@ -81,7 +81,7 @@ void Sweep::AddOffer(
     return;
   }
   const Offer offer{at, at, next_number_++, nodes, keeper, parted};
-  zone.offers.insert(offer);
+  zone.offers.Insert(offer);
   if (parted != kNobody) {
     parted_[parted].offer = offer;
     parted_[parted].ends = EndOf(keeper);
@@ -91,7 +91,7 @@ void Sweep::AddOffer(
 void Sweep::AddGap(Gaps& to, Gap gap) {
   gap.number = next_number_++;
   if (gap.room > 0 && gap.nodes > 0 && UntilOf(gap) - gap.from >= kGapLeast) {
-    to.insert(gap);
+    to.Insert(gap);
   }
 }
 
@@ -130,18 +130,21 @@ int64_t Sweep::UseAt(uint32_t owner, Instant at) const {
 }
 
 Right Sweep::RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) const {
-  const Policy& policy = scene_.policy();
-  const int64_t weight = scene_.owner(waiter.owner).weight;
-  const int64_t use = UseAt(waiter.owner, at) + started_[waiter.owner] / weight;
-  if (waiter.fails) {
+  // What is known without the uses goes first: most are asked in vain.
+  if (keeper.priority > waiter.priority || waiter.fails) {
     return Right::kNone;  // a job that keeps failing does not stop others
   }
+  const Policy& policy = scene_.policy();
+  const auto use = [&] {
+    const int64_t weight = scene_.owner(waiter.owner).weight;
+    return UseAt(waiter.owner, at) + started_[waiter.owner] / weight;
+  };
   if (keeper.holder != nullptr) {
     if (keeper.holder->runner == nullptr || keeper.holder->leaving) {
       return Right::kNone;
     }
     const Contender contender{
-        waiter.job, waiter.number, waiter.user, waiter.priority, waiter.standing, use};
+        waiter.job, waiter.number, waiter.user, waiter.priority, waiter.standing, use()};
     const int64_t used = UseAt(keeper.owner, at);
     return tide::RightTo(contender, *keeper.holder->runner, used, policy, at);
   }
@@ -153,7 +156,7 @@ Right Sweep::RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) con
   const int64_t used = UseAt(keeper.owner, at) + ran / scene_.owner(keeper.owner).weight;
   const int64_t holds = scene_.owner(keeper.owner).weight;
   const int64_t gpus = std::min(waiter.gpus, keeper.gpus);
-  return IsFarBelow(use, used, holds, gpus, policy) ? Right::kTurn : Right::kNone;
+  return IsFarBelow(use(), used, holds, gpus, policy) ? Right::kTurn : Right::kNone;
 }
 
 bool Sweep::MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const {
@@ -229,43 +232,45 @@ Instant Sweep::GoneAt(uint32_t keeper, Instant at) const {
   return asked ? std::min(at + keepers_[keeper].leave, EndOf(keeper)) : at;
 }
 
-Sweep::Offers::iterator Sweep::MoveOn(ZoneState& zone,
-                                      Offers::iterator it,
-                                      Instant at,
-                                      Instant base) {
-  auto node = zone.offers.extract(it++);
-  node.value().at = at;
-  node.value().base = base;
-  const Offer offer = node.value();
-  const auto moved = zone.offers.insert(std::move(node)).position;
+Sweep::Offers::Place Sweep::MoveOn(ZoneState& zone, Offers::Place place, Instant at, Instant base) {
+  Offer offer = zone.offers[place];
+  const Offer before = offer;
+  (void)zone.offers.Erase(place);
+  offer.at = at;
+  offer.base = base;
+  zone.offers.Insert(offer);
   if (offer.parted != kNobody) {
     parted_[offer.parted].offer = offer;
   }
-  // It may have come to lie right before `it`.
-  return it == zone.offers.end() || offer < *it ? moved : it;
+  return zone.offers.LowerBound(before);
 }
 
-Sweep::Offers::iterator Sweep::Admit(const Waiter& waiter, ZoneState& zone, Offers::iterator it) {
-  while (it != zone.offers.end() && !MayHave(waiter, it->keeper, it->at)) {
-    const Keeper& keeper = keepers_[it->keeper];
-    const Instant next = NextMoment(waiter.priority, keeper, it->at);
-    const Instant drift = DriftMoment(waiter, keeper, it->at);
+Sweep::Offers::Place Sweep::Admit(const Waiter& waiter, ZoneState& zone, Offers::Place place) {
+  while (place != zone.offers.end()) {
+    const Offer& refused = zone.offers[place];
+    if (MayHave(waiter, refused.keeper, refused.at)) {
+      return place;
+    }
+    const Keeper& keeper = keepers_[refused.keeper];
+    const Instant next = NextMoment(waiter.priority, keeper, refused.at);
+    const Instant drift = DriftMoment(waiter, keeper, refused.at);
     if (drift >= next) {
-      it = MoveOn(zone, it, next, next);
+      place = MoveOn(zone, place, next, next);
       continue;
     }
-    Offer offer = *it;
-    it = MoveOn(zone, it, drift, offer.base);
+    Offer offer = refused;
+    place = MoveOn(zone, place, drift, offer.base);
     offer.at = drift;
     moved_.emplace_back(&zone, offer);
   }
-  return it;
+  return place;
 }
 
 void Sweep::MoveBack() {
   for (const auto& [zone, offer] : moved_) {
-    if (const auto it = zone->offers.find(offer); it != zone->offers.end()) {
-      (void)MoveOn(*zone, it, it->base, it->base);
+    if (const auto place = zone->offers.Find(offer); place != zone->offers.end()) {
+      const Instant base = zone->offers[place].base;
+      (void)MoveOn(*zone, place, base, base);
     }
   }
   moved_.clear();
@@ -302,18 +307,18 @@ Instant Sweep::FindInOffers(const Waiter& waiter, ZoneState& zone) {
   turns_.clear();
   uint32_t missing = waiter.nodes;
   Instant at = waiter.not_before;
-  for (auto it = zone.offers.begin();; ++it) {
-    it = Admit(waiter, zone, it);
-    if (it == zone.offers.end()) {
-      return Instant::Never();
-    }
-    at = std::max(at, GoneAt(it->keeper, it->at));
-    NoteTurn(waiter, *it);
-    if (it->nodes >= missing) {
+  auto place = Admit(waiter, zone, zone.offers.begin());
+  while (place != zone.offers.end()) {
+    const Offer& offer = zone.offers[place];
+    at = std::max(at, GoneAt(offer.keeper, offer.at));
+    NoteTurn(waiter, offer);
+    if (offer.nodes >= missing) {
       return PatientFrom(waiter, at);
     }
-    missing -= it->nodes;
+    missing -= offer.nodes;
+    place = Admit(waiter, zone, zone.offers.Next(place));
   }
+  return Instant::Never();
 }
 
 Instant Sweep::UntilOf(const Gap& gap) const {
@@ -326,27 +331,49 @@ const std::vector<Sweep::OpenGap>& Sweep::OpenGaps(const Waiter& waiter,
                                                    Instant before) {
   open_.clear();
   int looked = 0;
-  for (auto it = gaps.begin(); it != gaps.end() && looked < most && it->from < before;
-       ++it, ++looked) {
-    if (it->room < waiter.part) {
+  for (auto place = gaps.begin(); place != gaps.end() && looked < most;
+       place = gaps.Next(place), ++looked) {
+    const Gap& gap = gaps[place];
+    // One node is had from the first of them; none that begins later opens before that.
+    const bool found = waiter.nodes == 1 && !open_.empty() && open_.front().at <= gap.from;
+    if (gap.from >= before || found) {
+      break;
+    }
+    if (gap.room < waiter.part) {
       continue;
     }
-    const Instant from = OpensAt(waiter, it->keeper, it->from);
-    const Instant at = std::max(GoneAt(it->keeper, from), waiter.not_before);
-    if (UntilOf(*it) - at >= kGapLeast) {
-      open_.insert(std::ranges::upper_bound(open_, at, {}, &OpenGap::at), {at, it});
+    const Instant from = OpensAt(waiter, gap.keeper, gap.from);
+    const Instant at = std::max(GoneAt(gap.keeper, from), waiter.not_before);
+    if (UntilOf(gap) - at >= kGapLeast) {
+      open_.insert(std::ranges::upper_bound(open_, at, {}, &OpenGap::at), {at, gap});
     }
   }
   return open_;
 }
 
+// Whether those looked at would do, if all of them lasted: most gaps are too small for a gang.
+bool Sweep::MayDo(const Gaps& gaps, uint32_t nodes) {
+  int looked = 0;
+  for (auto place = gaps.begin(); place != gaps.end() && looked < kGapsLookedAt;
+       place = gaps.Next(place), ++looked) {
+    if (gaps[place].nodes >= nodes) {
+      return true;
+    }
+    nodes -= gaps[place].nodes;
+  }
+  return false;
+}
+
 Instant Sweep::FindInGaps(const Waiter& waiter, ZoneState& zone, Instant before) {
+  if (!MayDo(zone.gaps, waiter.nodes)) {
+    return Instant::Never();
+  }
   const std::vector<OpenGap>& open = OpenGaps(waiter, zone.gaps, kGapsLookedAt, before);
   for (size_t i = 0; i < open.size(); ++i) {
     uint32_t nodes = 0;
     for (size_t early = 0; early <= i; ++early) {
-      const bool lasts = open[early].gap->until - open[i].at >= kGapLeast;
-      nodes += lasts ? open[early].gap->nodes : 0;
+      const bool lasts = open[early].gap.until - open[i].at >= kGapLeast;
+      nodes += lasts ? open[early].gap.nodes : 0;
     }
     if (nodes >= waiter.nodes) {
       return open[i].at;
@@ -391,15 +418,15 @@ Sweep::Found Sweep::FindInTwoZones(const Waiter& waiter) {
         scene_.zones()[i].in_service + scene_.zones()[largest].in_service < waiter.nodes) {
       continue;
     }
-    Offers& a = zones_[largest].offers;
-    Offers& b = zones_[i].offers;
+    const Offers& a = zones_[largest].offers;
+    const Offers& b = zones_[i].offers;
     auto in_a = Admit(waiter, zones_[largest], a.begin());
     auto in_b = Admit(waiter, zones_[i], b.begin());
     Instant at = std::max(from, waiter.not_before);
     turns_.clear();
     for (uint32_t missing = waiter.nodes; in_a != a.end() || in_b != b.end();) {
-      const bool first = in_b == b.end() || (in_a != a.end() && in_a->at <= in_b->at);
-      const Offer& offer = first ? *in_a : *in_b;
+      const bool first = in_b == b.end() || (in_a != a.end() && a[in_a].at <= b[in_b].at);
+      const Offer& offer = first ? a[in_a] : b[in_b];
       at = std::max(at, GoneAt(offer.keeper, offer.at));
       NoteTurn(waiter, offer);
       if (offer.nodes >= missing) {
@@ -409,9 +436,9 @@ Sweep::Found Sweep::FindInTwoZones(const Waiter& waiter) {
       }
       missing -= offer.nodes;
       if (first) {
-        in_a = Admit(waiter, zones_[largest], std::next(in_a));
+        in_a = Admit(waiter, zones_[largest], a.Next(in_a));
       } else {
-        in_b = Admit(waiter, zones_[i], std::next(in_b));
+        in_b = Admit(waiter, zones_[i], b.Next(in_b));
       }
     }
   }
@@ -474,14 +501,14 @@ void Sweep::Release(const Offer& offer, ZoneState& zone, Instant start) {
 
 void Sweep::TakeOffers(
     const Waiter& waiter, ZoneState& zone, uint32_t nodes, Instant start, EstimateBasis& basis) {
-  for (auto it = zone.offers.begin(); nodes > 0;) {
-    it = Admit(waiter, zone, it);
-    if (it == zone.offers.end()) {
+  while (nodes > 0) {
+    const auto place = Admit(waiter, zone, zone.offers.begin());
+    if (place == zone.offers.end()) {
       lost_ = true;
       return;
     }
-    Offer taken = *it;
-    it = zone.offers.erase(it);
+    Offer taken = zone.offers[place];
+    (void)zone.offers.Erase(place);
     Count(taken.keeper, taken.at, basis);
     if (taken.nodes > nodes) {
       // Its holder leaves all of them.
@@ -512,11 +539,11 @@ void Sweep::TakeGaps(const Waiter& waiter, ZoneState& zone, Instant start, Estim
   uint32_t missing = waiter.nodes;
   const std::vector<OpenGap> gaps = OpenGaps(waiter, zone.gaps, kGapsLookedAt);
   for (const OpenGap& open : gaps) {
-    if (open.gap->until - start < kGapLeast) {
+    const Gap& gap = open.gap;
+    if (gap.until - start < kGapLeast) {
       continue;
     }
-    Gap gap = *open.gap;
-    zone.gaps.erase(open.gap);
+    zone.gaps.Erase(gap);
     Count(gap.keeper, gap.from, basis);
     const uint32_t nodes = std::min(gap.nodes, missing);
     missing -= nodes;
@@ -535,14 +562,14 @@ void Sweep::TakeRoom(const Waiter& waiter, ZoneState& zone, Instant start, Estim
     lost_ = true;
     return;
   }
-  const Gap gap = *open.front().gap;
-  zone.rooms.erase(open.front().gap);
+  const Gap gap = open.front().gap;
+  zone.rooms.Erase(gap);
   Count(gap.keeper, gap.from, basis);
   const uint32_t keeper = AddKeeper(waiter, start);
   const Instant end = keepers_[keeper].ends;
   if (Parted& node = parted_[gap.parted]; node.open && node.ends < end) {
     // The node comes together later, when this part ends.
-    zone.offers.erase(node.offer);
+    zone.offers.Erase(node.offer);
     AddOffer(zone, end, 1, keeper, gap.parted);
   }
   const Instant until = UntilOf(gap);
@@ -571,12 +598,13 @@ void Sweep::Start(const Waiter& waiter, const Found& found, EstimateBasis& basis
     auto in_b = Admit(waiter, other, other.offers.begin());
     while (here + there < waiter.nodes) {
       const uint32_t missing = waiter.nodes - here - there;
-      if (in_b == other.offers.end() || (in_a != zone.offers.end() && in_a->at <= in_b->at)) {
-        here += std::min(missing, in_a->nodes);
-        in_a = Admit(waiter, zone, std::next(in_a));
+      if (in_b == other.offers.end() ||
+          (in_a != zone.offers.end() && zone.offers[in_a].at <= other.offers[in_b].at)) {
+        here += std::min(missing, zone.offers[in_a].nodes);
+        in_a = Admit(waiter, zone, zone.offers.Next(in_a));
       } else {
-        there += std::min(missing, in_b->nodes);
-        in_b = Admit(waiter, other, std::next(in_b));
+        there += std::min(missing, other.offers[in_b].nodes);
+        in_b = Admit(waiter, other, other.offers.Next(in_b));
       }
     }
     TakeOffers(waiter, zone, here, found.at, basis);

@@ -6,10 +6,10 @@
 // A gang keeps nodes idle from the moment they come free until it has them all. Those gaps are
 // given to jobs behind it that can start in them, as the scheduler does (opportunistic starts).
 
-#include <memory_resource>
 #include <set>
 #include <vector>
 
+#include "common/base/sorted_blocks.h"
 #include "scheduler/core/policy/estimate_scene.h"
 
 namespace tide::estimate {
@@ -57,7 +57,7 @@ class Sweep {
       return at != other.at ? at < other.at : number < other.number;
     }
   };
-  using Offers = std::pmr::set<Offer>;
+  using Offers = SortedBlocks<Offer>;
   // A node in parts; its offer is moved when a part is taken for longer.
   struct Parted {
     Offer offer;
@@ -78,14 +78,13 @@ class Sweep {
       return from != other.from ? from < other.from : number < other.number;
     }
   };
-  using Gaps = std::pmr::set<Gap>;
+  using Gaps = SortedBlocks<Gap>;
   // A gap as one job has it.
   struct OpenGap {
     Instant at;
-    Gaps::iterator gap;
+    Gap gap;
   };
   struct ZoneState {
-    explicit ZoneState(std::pmr::memory_resource* pool) : offers(pool), gaps(pool), rooms(pool) {}
     Offers offers;
     Gaps gaps;   // whole nodes
     Gaps rooms;  // of parted nodes
@@ -124,15 +123,17 @@ class Sweep {
   // The first moment, from `from` on, at which it may have what the keeper holds.
   [[nodiscard]] Instant OpensAt(const Waiter& waiter, uint32_t keeper, Instant from);
   [[nodiscard]] Instant GoneAt(uint32_t keeper, Instant at) const;
-  // The first offer from `it` on that the waiter may have.
-  Offers::iterator Admit(const Waiter& waiter, ZoneState& zone, Offers::iterator it);
-  Offers::iterator MoveOn(ZoneState& zone, Offers::iterator it, Instant at, Instant base);
+  // The first offer from `place` on that the waiter may have.
+  Offers::Place Admit(const Waiter& waiter, ZoneState& zone, Offers::Place place);
+  // To a later moment. Where what followed it lies then, which may be the same offer.
+  Offers::Place MoveOn(ZoneState& zone, Offers::Place place, Instant at, Instant base);
   // What was moved for the job at hand alone comes back.
   void MoveBack();
 
   // --- one job ---
   [[nodiscard]] Found Find(const Waiter& waiter);
   [[nodiscard]] Instant FindInOffers(const Waiter& waiter, ZoneState& zone);
+  [[nodiscard]] static bool MayDo(const Gaps& gaps, uint32_t nodes);
   [[nodiscard]] Instant FindInGaps(const Waiter& waiter, ZoneState& zone, Instant before);
   // The first gaps as the waiter has them, by when it has them.
   //   before: gaps that begin later are of no use.
@@ -165,8 +166,6 @@ class Sweep {
   // What is kept at the moment asked for last: searches ask for it owner by owner.
   mutable Instant kept_at_ = Instant::Never();
   mutable int64_t kept_ = 0;
-  // Of the sets below: their elements live as long as the sweep does, and lie close together.
-  std::pmr::monotonic_buffer_resource pool_;
   std::vector<Keeper> keepers_;
   std::vector<ZoneState> zones_;
   std::vector<Parted> parted_;

@@ -125,7 +125,7 @@ size_t WaitingOrder::Add(int64_t use, int64_t weight) {
 }
 
 void WaitingOrder::Insert(size_t share) {
-  shares_[shares_[share].parent].order.insert(PlaceOf(share));
+  shares_[shares_[share].parent].order.Insert(PlaceOf(share));
 }
 
 const WaitingJob* WaitingOrder::Next() {
@@ -134,14 +134,15 @@ const WaitingJob* WaitingOrder::Next() {
   }
   size_t at = 0;
   while (shares_[at].jobs == nullptr) {
-    at = std::get<2>(*shares_[at].order.begin());
+    const auto& order = shares_[at].order;
+    at = std::get<2>(order[order.begin()]);
   }
   user_ = at;
   const WaitingJob* job = &(*shares_[at].jobs)[shares_[at].next++];
   bool done = shares_[at].next == shares_[at].jobs->size();
   while (done && at != 0) {
     Share& parent = shares_[shares_[at].parent];
-    parent.order.erase(PlaceOf(at));
+    parent.order.Erase(PlaceOf(at));
     done = parent.order.empty();
     at = shares_[at].parent;
   }
@@ -150,7 +151,7 @@ const WaitingJob* WaitingOrder::Next() {
 
 void WaitingOrder::Charge(int64_t use) {
   for (size_t at = user_; at != 0; at = shares_[at].parent) {
-    const bool waits = shares_[shares_[at].parent].order.erase(PlaceOf(at)) > 0;
+    const bool waits = shares_[shares_[at].parent].order.Erase(PlaceOf(at));
     shares_[at].use += use / shares_[at].weight;
     if (waits) {
       Insert(at);

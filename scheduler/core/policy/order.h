@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/sorted_blocks.h"
 #include "scheduler/core/model/state.h"
 #include "scheduler/core/policy/policy.h"
 
@@ -77,9 +78,9 @@ class WaitingOrder {
     int64_t weight = 1;
     int64_t use = 0;  // over weight
     JobId first;      // of a user: ties go to whose first job came first
-    std::set<std::tuple<int64_t, JobId, size_t>> order;  // of what lies below and has jobs left
-    const WaitingJobs::Bucket* jobs = nullptr;           // of a user
-    size_t next = 0;                                     // of them
+    SortedBlocks<std::tuple<int64_t, JobId, size_t>> order;  // of what lies below and has jobs left
+    const WaitingJobs::Bucket* jobs = nullptr;               // of a user
+    size_t next = 0;                                         // of them
     size_t owner = 0;
   };
   // Its place among those beside it.
