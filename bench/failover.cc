@@ -185,7 +185,7 @@ class Submitters {
 // The nodes of the agents, and gangs that wait: every one asks for all nodes, of which some are
 // never free.
 ClusterState WaitingGangs(uint32_t count, Instant now) {
-  constexpr uint32_t kUsers = 200;
+  constexpr uint32_t kWaitingUsers = 200;
   ClusterState state;
   const auto apply = [&](EventBody body) {
     TIDE_CHECK(Apply(state, {now, std::move(body)}).has_value(), "nodes join and jobs come");
@@ -198,7 +198,8 @@ ClusterState WaitingGangs(uint32_t count, Instant now) {
   const JobSpec spec =
       testing::AJob().Nodes(kFailoverNodes).Zone("cross-ok").Gpus(8).Priority(kLow).Spec();
   for (uint32_t i = 0; i < count; ++i) {
-    apply(JobSubmitted{JobId(state.next_job_id), spec, "user" + std::to_string(i % kUsers), ""});
+    apply(JobSubmitted{
+        JobId(state.next_job_id), spec, "user" + std::to_string(i % kWaitingUsers), ""});
   }
   return state;
 }

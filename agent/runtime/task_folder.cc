@@ -12,7 +12,7 @@
 namespace tide::agent {
 namespace {
 
-uint32_t Fnv1a(std::string_view text) {
+uint32_t Fnv1a32(std::string_view text) {
   uint32_t hash = 2166136261U;
   for (const char c : text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
@@ -60,7 +60,7 @@ Result<ProcessIdentity> ReadSupervisor(const std::string& folder) {
 
 std::string TaskTag(const std::string& key, const std::string& folder) {
   std::array<char, 16> hash{};
-  std::snprintf(hash.data(), hash.size(), "%08x", Fnv1a(folder));
+  std::snprintf(hash.data(), hash.size(), "%08x", Fnv1a32(folder));
   return key + "-" + hash.data();
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-RankStatus RankFromJson(const Json& json) {
+RankStatus StatusOfRank(const Json& json) {
   RankStatus rank;
   json.at("rank").get_to(rank.rank);
   json.at("local_rank").get_to(rank.local_rank);
@@ -51,7 +51,7 @@ Result<TaskStatus> TaskStatusFromJson(std::string_view text) {
     TaskStatus status;
     json.at("started").get_to(status.started);
     for (const Json& rank : json.at("ranks")) {
-      status.ranks.push_back(RankFromJson(rank));
+      status.ranks.push_back(StatusOfRank(rank));
     }
     json.at("released").get_to(status.released);
     status.cut_off = json.value("cut_off", false);

@@ -12,7 +12,7 @@ namespace {
 
 // A row of a large gang's attempt is a few kB; so many rows at once stay small.
 constexpr int64_t kPage = 256;
-constexpr Duration kDay = Duration::Minutes(24 * 60);
+constexpr Duration kBackupMax = Duration::Minutes(24 * 60);
 
 // "SELECT * FROM tasks WHERE (job, epoch, task) > ($1, $2, $3) ORDER BY job, epoch, task LIMIT 256"
 std::string PageQuery(const DumpTable& table, bool first) {
@@ -109,7 +109,7 @@ class Backup {
 }  // namespace
 
 Result<DumpSummary> WriteDump(Database& database, DumpWriter& file, const DumpOptions& options) {
-  TIDE_TRY(database.Begin(kDay, TransactionKind::kRead));
+  TIDE_TRY(database.Begin(kBackupMax, TransactionKind::kRead));
   Result<DumpSummary> written = Backup(database, file, options).Run();
   database.Rollback();
   return written;

@@ -15,7 +15,7 @@
 namespace tide::admin {
 namespace {
 
-constexpr Duration kDay = Duration::Minutes(24 * 60);
+constexpr Duration kRestoreMax = Duration::Minutes(24 * 60);
 
 bool IsColumnName(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
@@ -48,7 +48,7 @@ class Restorer {
     TIDE_TRY(CheckOptions());
     TIDE_TRY(CheckHeader());
     TIDE_TRY(LockOthersOut());
-    TIDE_TRY(database_.Begin(kDay, TransactionKind::kBulk));
+    TIDE_TRY(database_.Begin(kRestoreMax, TransactionKind::kBulk));
     Status restored = InTransaction();
     if (restored) {
       restored = database_.Commit();

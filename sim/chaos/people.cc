@@ -7,7 +7,7 @@
 namespace tide::chaos {
 namespace {
 
-constexpr Duration kPatience = Duration::Seconds(3);
+constexpr Duration kAnswerPatience = Duration::Seconds(3);
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void People::Try(const std::shared_ptr<Asked>& asked) {
   const auto index = static_cast<uint32_t>(context_.prng.Below(schedulers_.size()));
   const uint32_t here = network_.PlaceOfPeople();
   const uint32_t there = network_.PlaceOfScheduler(index);
-  const Instant expires = context_.now() + kPatience;
+  const Instant expires = context_.now() + kAnswerPatience;
   network_.Carry(here, there, [=, this] {
     Request request;
     request.make = [=, this](BatchContext& batch, Reply& reply) -> Result<std::vector<EventBody>> {
@@ -49,7 +49,7 @@ void People::Try(const std::shared_ptr<Asked>& asked) {
     };
     schedulers_[index]->Ask(std::move(request));
   });
-  context_.After(kPatience, [this, asked] { Try(asked); });
+  context_.After(kAnswerPatience, [this, asked] { Try(asked); });
 }
 
 void People::Answered(const std::shared_ptr<Asked>& asked, const Reply& reply) {
@@ -62,7 +62,7 @@ void People::Answered(const std::shared_ptr<Asked>& asked, const Reply& reply) {
     asked->acked(reply);
   }
   // Copies of the question may be under way for as long as somebody waited for them.
-  context_.After(kPatience * 2, [asked] { asked->settled(); });
+  context_.After(kAnswerPatience * 2, [asked] { asked->settled(); });
 }
 
 JobSpec People::DrawSpec() {
@@ -97,7 +97,7 @@ JobSpec People::DrawSpec() {
 void People::Submit() {
   ++submitted_;
   const std::string key = "k" + std::to_string(next_key_);
-  Ask([this, spec = DrawSpec(), key](
+  Ask([spec = DrawSpec(), key](
           BatchContext& batch, Reply& reply) { return MakeSubmit(batch, reply, spec, "ada", key); },
       [this](const Reply& reply) {
         context_.Note("acknowledged: submitted", {{"job", reply.job.value()}});

@@ -9,7 +9,7 @@ namespace {
 
 using agent::RankPhase;
 
-constexpr Duration kPatience = Duration::Seconds(10);
+constexpr Duration kArmedPatience = Duration::Seconds(10);
 
 }  // namespace
 
@@ -118,7 +118,7 @@ void Machine::Wait(RunTask& task, Rank& rank) {
   on_page();
   const TaskId id = task.order.id;
   const uint64_t arming = task.arming;
-  context_.After(kPatience, [this, id, serial = task.serial, number = rank.number, arming] {
+  context_.After(kArmedPatience, [this, id, serial = task.serial, number = rank.number, arming] {
     RunTask* found = FindRun(id, serial);
     if (found == nullptr || found->word != RunTask::Word::kArmed || found->arming != arming) {
       return;

@@ -337,7 +337,7 @@ void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
   }
   const std::string name = NodeName(network_.AgentOf(stream));
   Request request;
-  request.make = [this, name, stream, message](BatchContext& batch,
+  request.make = [this, name, message](BatchContext& batch,
                                                Reply& reply) -> Result<std::vector<EventBody>> {
     if (!hellos_.Take(name, message.number)) {
       context_.Note("old hello refused", {{"scheduler", index_}});
