@@ -4,20 +4,23 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "api/http/routes.h"
 #include "api/view/json.h"
 
 namespace tide::api {
 
-std::expected<Elements, Problem> FindElements(const View& view, const std::string& text) {
+std::expected<Elements, Problem> FindElements(const App& app,
+                                              const View& view,
+                                              const std::string& text) {
   const auto ref = ParseArrayRef(text);
   if (!ref) {
     return std::unexpected(ToProblem(ref.error()));
   }
   const auto found = view.jobs.find(ref->job);
   if (found == view.jobs.end() || found->second->message.array() != ref->job) {
-    return Refuse(ErrorCode::kNotFound,
-                  "no array begins with " + FormatJobName(ref->job) +
-                      "; `tide ps --all` lists what there is");
+    return std::unexpected(NotFound(app,
+                                    "no array begins with " + FormatJobName(ref->job) +
+                                        "; `tide ps --all` lists what there is"));
   }
   const uint32_t count = found->second->message.spec().count();
   if (ref->first >= count || (!ref->all() && ref->last >= count)) {

@@ -11,6 +11,8 @@
 
 namespace tide::api {
 
+struct App;
+
 struct Elements {
   ArrayRef ref;
   std::shared_ptr<const JobRow> array;  // its first element
@@ -20,8 +22,10 @@ struct Elements {
   [[nodiscard]] uint64_t first_job() const { return ref.job + ref.first; }
 };
 
-// Errors: kInvalidArgument for what is no such text; kNotFound for no such array or element.
-[[nodiscard]] std::expected<Elements, Problem> FindElements(const View& view,
+// Errors: kInvalidArgument for what is no such text; kNotFound for no such array or element,
+// or kUnavailable (NotFound of routes.h).
+[[nodiscard]] std::expected<Elements, Problem> FindElements(const App& app,
+                                                            const View& view,
                                                             const std::string& text);
 
 // The first of them that is queued or held; else the first.

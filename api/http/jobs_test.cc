@@ -286,11 +286,19 @@ TEST_CASE("when the scheduler dies reads go on and say how old they are", "[api]
   CHECK(write.status == 503);
   CHECK(json::parse(write.body)["retryable"] == true);
   CHECK_THAT(write.body, Catch::Contains("running jobs continue"));
+  // It may have been acknowledged by the scheduler that died, before the copy heard of it.
+  CHECK(api.Get("/v1/jobs/j-1").status == 200);
+  for (const char* unknown : {"/v1/jobs/j-2", "/v1/jobs/j-2[]", "/v1/jobs/no-such-name"}) {
+    const Answer read = api.Get(unknown);
+    CHECK(read.status == 503);
+    CHECK_THAT(read.body, Catch::Contains("does not answer"));
+  }
 
   api.upstream.scheduler.BreakStreams(false);
   api.upstream.StartScheduler();
   CHECK_THAT(events->WaitFor("\"stale\":false"), Catch::Contains("\"stale\":false"));
   CHECK_FALSE(api.Get("/v1/jobs").headers.contains("tide-stale"));
+  CHECK(api.Get("/v1/jobs/j-2").status == 404);
 }
 
 TEST_CASE("nodes, faults and metrics are served from the view", "[api][nodes]") {

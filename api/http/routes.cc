@@ -61,10 +61,19 @@ std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app, co
   }
   auto job = FindJob(**view, call.Path("ref"));
   if (job == nullptr) {
-    return Refuse(ErrorCode::kNotFound,
-                  "there is no job " + call.Path("ref") + "; `tide ps --all` lists what there is");
+    return std::unexpected(NotFound(
+        app, "there is no job " + call.Path("ref") + "; `tide ps --all` lists what there is"));
   }
   return job;
+}
+
+Problem NotFound(const App& app, const std::string& detail) {
+  if (app.store.broken()) {
+    return ToProblem(Error{ErrorCode::kUnavailable,
+                           detail + "; but the scheduler, which may know it, does not answer; "
+                                    "running jobs continue; try again soon"});
+  }
+  return ToProblem(Error{ErrorCode::kNotFound, detail});
 }
 
 void AwaitRev(const App& app, uint64_t rev) {

@@ -66,6 +66,8 @@ struct App {
 [[nodiscard]] std::expected<ViewPtr, Problem> NeedView(const App& app);
 [[nodiscard]] std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app,
                                                                             const Call& call);
+// "Not found", or 503 while there is no scheduler: it may know what was acknowledged just before.
+[[nodiscard]] Problem NotFound(const App& app, const std::string& detail);
 // Waits a little for the change just made, so that the caller's next read shows it.
 void AwaitRev(const App& app, uint64_t rev);
 

@@ -176,7 +176,7 @@ Outcome ShowElements(const App& app, const std::string& ref) {
   if (!view) {
     return std::unexpected(view.error());
   }
-  const auto elements = FindElements(**view, ref);
+  const auto elements = FindElements(app, **view, ref);
   if (!elements) {
     return std::unexpected(elements.error());
   }
@@ -205,7 +205,7 @@ std::expected<std::shared_ptr<const JobRow>, Problem> NeedWaiting(const App& app
   if (!view || !IsArrayRef(call.Path("ref"))) {
     return NeedJob(app, call);
   }
-  const auto elements = FindElements(**view, call.Path("ref"));
+  const auto elements = FindElements(app, **view, call.Path("ref"));
   if (!elements) {
     return std::unexpected(elements.error());
   }
@@ -235,8 +235,8 @@ std::expected<uint64_t, Problem> ReadBefore(const App& app, const Call& call) {
   }
   const auto job = FindJob(**view, *before);
   if (job == nullptr) {
-    return Refuse(ErrorCode::kNotFound,
-                  "there is no job " + *before + "; `tide ps --all` lists what there is");
+    return std::unexpected(
+        NotFound(app, "there is no job " + *before + "; `tide ps --all` lists what there is"));
   }
   return job->message.id();
 }
@@ -255,7 +255,7 @@ std::expected<std::optional<Elements>, Problem> ReadElements(const App& app,
   if (verb == v1::JOB_VERB_MOVE) {
     return Refuse(ErrorCode::kInvalidArgument, "one job is moved at a time, not an array");
   }
-  return FindElements(**view, call.Path("ref"));
+  return FindElements(app, **view, call.Path("ref"));
 }
 
 Outcome Control(App& app, const Call& call, v1::JobVerb verb) {

@@ -138,6 +138,11 @@ ViewPtr ViewStore::Get() const {
   return view_;
 }
 
+bool ViewStore::broken() const {
+  const std::scoped_lock lock(mutex_);
+  return broken_since_.has_value();
+}
+
 std::optional<int64_t> ViewStore::StaleSeconds() const {
   const std::scoped_lock lock(mutex_);
   if (!broken_since_) {
@@ -152,8 +157,9 @@ std::optional<int64_t> ViewStore::StaleSeconds() const {
 
 bool ViewStore::WaitForRev(uint64_t rev, std::chrono::milliseconds timeout) const {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(
-      lock, timeout, [&] { return stopped_ || (view_ != nullptr && view_->rev >= rev); });
+  return changed_.wait_for(lock, timeout, [&] {
+    return stopped_ || (!broken_since_ && view_ != nullptr && view_->rev >= rev);
+  });
 }
 
 ViewPtr ViewStore::WaitBeyond(uint64_t seq, std::chrono::milliseconds timeout) const {

@@ -63,10 +63,13 @@ class ViewStore {
 
   // Null until the first snapshot.
   [[nodiscard]] ViewPtr Get() const;
+  // There is no stream: the scheduler may know more than the view.
+  [[nodiscard]] bool broken() const;
   // Seconds since the stream broke, once that is longer than `stale_after`.
   [[nodiscard]] std::optional<int64_t> StaleSeconds() const;
 
-  // Waits until the view has `rev`, but not longer than `timeout`.
+  // Waits until the view has `rev`, but not longer than `timeout`. Each leader counts anew: without
+  // a stream the view has none of the next one's.
   bool WaitForRev(uint64_t rev, std::chrono::milliseconds timeout) const;
   // Waits until the view is newer than `seq`, the server stops or `timeout` has passed.
   ViewPtr WaitBeyond(uint64_t seq, std::chrono::milliseconds timeout) const;
