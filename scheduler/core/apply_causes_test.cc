@@ -347,6 +347,45 @@ TEST_CASE("a start that takes too long fails") {
   CHECK(world.At(job).attempts.back().end_detail == "did not start in time");
 }
 
+// Its clock may be ahead by more than any wait, and nobody has told it anything yet.
+void LeadAnew(World& world) {
+  world.state.led_since = world.now = world.now + Duration::Minutes(60);
+  world.Turn({});
+}
+
+TEST_CASE("a new leader gives a start its whole time: its agents may have begun meanwhile") {
+  World world(Cluster().Leaf(1));
+  world.agents.starts = false;
+  const JobId job = world.Submit(AJob());
+  LeadAnew(world);
+  CHECK(world.last.wake_at == world.now + world.policy.start_timeout);
+  CHECK(world.Is(job) == JobState::kStarting);
+  world.agents.starts = true;
+  world.Run();
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.At(job).attempts.size() == 1);
+}
+
+TEST_CASE("a new leader waits anew for a fault that explains a failure") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Gpus(8));
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  LeadAnew(world);
+  REQUIRE(world.Is(job) == JobState::kStopping);
+  world.Xid(0, 79);
+  CHECK(world.At(job).attempts.front().end_cause == StopCause::kFault);
+  CHECK(world.NodesOf(job) == std::vector<uint32_t>{1});
+}
+
+TEST_CASE("a new leader waits anew for the rest of a gang that left") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  world.Exit(job, 0, ExitReason::kSuspended, 85);
+  LeadAnew(world);
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.last.wake_at == world.now + world.policy.leave_grace);
+}
+
 TEST_CASE("saving ends at its deadline, then SIGTERM, then SIGKILL") {
   World world(Cluster().Leaf(1));
   const JobId job = world.Submit(AJob().Notice(Duration::Seconds(60)));

@@ -21,13 +21,17 @@ class Timers {
     }
   }
 
+  // What is awaited from agents is awaited anew by each leader: it may not have heard them yet, and
+  // times from before are of another clock. Stopping is not: agents keep to its grace themselves.
+  [[nodiscard]] Instant Awaited(Instant since) const { return std::max(since, state_.led_since); }
+
   void Job(const tide::Job& job) {
     if (std::holds_alternative<Starting>(job.phase)) {
-      Due(job.state_since + policy_.start_timeout, DeadlinePassed{job.id});
+      Due(Awaited(job.state_since) + policy_.start_timeout, DeadlinePassed{job.id});
     } else if (std::holds_alternative<Running>(job.phase)) {
       // A gang leaves together or not at all: its other tasks wait for ranks that do not come back.
       if (const Instant left = FirstLeftAt(job.attempts.back()); left.is_set()) {
-        Due(left + policy_.leave_grace, DeadlinePassed{job.id});
+        Due(Awaited(left) + policy_.leave_grace, DeadlinePassed{job.id});
       }
       if (job.spec.max_runtime.nanos() > 0) {
         const Duration left = job.spec.max_runtime - job.run_time;
@@ -40,7 +44,7 @@ class Timers {
       for (const Task& task : job.attempts.back().tasks) {
         gone = std::max(gone, task.exited_at);
       }
-      Due(gone + policy_.evidence_wait, DeadlinePassed{job.id});
+      Due(Awaited(gone) + policy_.evidence_wait, DeadlinePassed{job.id});
     } else if (const auto* stopping = std::get_if<Stopping>(&job.phase)) {
       if (!stopping->kill) {
         Due(job.state_since + policy_.stop_grace, DeadlinePassed{job.id});
