@@ -35,7 +35,7 @@ Status RedirectStandard() {
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(022);
-  ::prctl(PR_SET_NAME, "tide-supervisor");
+  ::prctl(PR_SET_NAME, kSupervisorName);
   Result<std::unique_ptr<SupervisorLoop>> loop = SupervisorLoop::Create(folder);
   Status status;
   if (!loop) {

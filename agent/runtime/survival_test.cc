@@ -234,6 +234,39 @@ TEST_CASE("survival: leftovers of a killed agent are cleaned") {
   }
 }
 
+TEST_CASE("survival: a task that an emptied state folder has forgotten is ended") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    REQUIRE(task.runtime().Start(task.Task(kind, {kFamily})));
+    REQUIRE(task.WaitLog(8, "up"));
+    std::vector<int32_t> all = Family(task);
+    all.push_back(ReadSupervisor(task.Folder()).value().pid);
+    std::error_code ignored;
+    std::filesystem::remove_all(task.state_dir() + "/tasks", ignored);
+    CHECK(EndForgottenTask(task.state_dir(), "7.1.0", "/run/x/7.1.0"));
+    CHECK(WaitUntil([&] { return AllDead(all); }));
+    CHECK(CgroupFolders(TaskCgroup("7.1.0", task.Folder())).empty());
+    CHECK(EndForgottenTask(task.state_dir(), "7.1.0", "/run/x/7.1.0"));  // nothing is left
+  }
+}
+
+TEST_CASE("survival: a task of another state folder is named, not taken for ended") {
+  TaskFixture task;
+  TaskConfig config = task.Task(RuntimeKind::kProcess, {kFamily});
+  config.run_dir = task.state_dir() + "/run/7.1.0";
+  REQUIRE(MakeDirs(config.run_dir));
+  REQUIRE(task.runtime().Start(config));
+  REQUIRE(task.WaitLog(8, "up"));
+  const std::vector<int32_t> family = Family(task);
+  const Status refused = EndForgottenTask("/no/such/state", "7.1.0", config.run_dir);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kConflict);
+  CHECK_THAT(refused.error().message, Catch::Contains(task.Folder()));
+  CHECK(EndForgottenTask("/no/such/state", "7.1.0", "/run/of/another/cluster/7.1.0"));
+  CHECK_FALSE(AllDead(family));
+  CHECK(KillTask("7.1.0", task.Folder()));
+}
+
 TEST_CASE("survival: a start without tide-init says so and leaves nothing") {
   TaskFixture task;
   TaskConfig config = task.Task(RuntimeKind::kProcess, {"true"});

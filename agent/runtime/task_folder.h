@@ -20,6 +20,8 @@ inline constexpr const char* kRunLink = "run";
 // Left by an agent that gave the task up before its supervisor was there: a supervisor that comes
 // late sees it and ends. Each side writes its own file first and then looks for the other's.
 inline constexpr const char* kAbandonedFile = "abandoned";
+// What `ps -A` calls the supervisor of a task.
+inline constexpr const char* kSupervisorName = "tide-supervisor";
 // In the environment of every process of a task; its value is TaskTag().
 inline constexpr const char* kTagVariable = "TIDE_TASK";
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "agent/runtime/leftovers.h"
 #include "agent/server/agent_loop.h"
 #include "agent/server/start_plan.h"
 #include "common/log/log.h"
@@ -20,6 +21,7 @@ Status AgentLoop::Adopt() {
   TIDE_ASSIGN(const std::vector<std::string> on_disk, runtime_->List());
   const std::set<std::string> known(on_disk.begin(), on_disk.end());
   TIDE_ASSIGN(const std::vector<std::string> held, ListHeld(config_.state_dir));
+  TIDE_TRY(EndForgotten(known));
   for (const std::string& key : held) {
     AdoptTask(key, known.contains(key));
   }
@@ -36,6 +38,20 @@ Status AgentLoop::Adopt() {
   janitor_.DiscardAll([&](const std::string& key) { return adopted.contains(key); });
   core_.CheckIsolation(Now());
   Act();
+  return {};
+}
+
+// The run folder outlives the state folder's content, not a reboot. What runs and is not in a Hello
+// would be started elsewhere, so there is none before it has ended.
+Status AgentLoop::EndForgotten(const std::set<std::string>& known) {
+  for (const std::string& key : ListRunDirs(config_)) {
+    if (known.contains(key)) {
+      continue;
+    }
+    TIDE_TRY(EndForgottenTask(config_.state_dir, key, RunDir(config_, key)));
+    log::Warning("Task that the state folder knows nothing of has ended", {{"Task", key}});
+    ClearRunDir(config_, key);
+  }
   return {};
 }
 

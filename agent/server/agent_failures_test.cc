@@ -35,6 +35,18 @@ TEST_CASE("a task whose journal cannot be read is ended, and reported until it i
   CHECK(Eventually([&] { return !world.node.Has("7.2.0"); }));
 }
 
+TEST_CASE("a task that runs without an order is ended and never reported") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  world.agent.reset();
+  REQUIRE(std::filesystem::remove(world.config.state_dir + "/held/7.2.0.json"));
+  world.Restart();
+  CHECK(world.scheduler->hellos().back().tasks_size() == 0);
+  CHECK(world.CountCalls("kill 7.2.0") > 0);
+  CHECK(Eventually([&] { return !world.node.Has("7.2.0"); }));
+}
+
 TEST_CASE("one task that cannot be taken up does not keep the others from it") {
   World world;
   world.Start();

@@ -97,6 +97,7 @@ class AgentLoop {
   [[nodiscard]] Status Launch(HeldTask& task, AgentCore::Fault& fault);
 
   // --- taking up tasks (agent_adopt.cc) ---
+  Status EndForgotten(const std::set<std::string>& known);
   void AdoptTask(const std::string& key, bool in_runtime);
   void AdoptUnread(const std::string& key, bool in_runtime, const Error& error);
   void AdoptPages(HeldTask& task);

@@ -296,6 +296,19 @@ std::string TaskContactPath(const AgentConfig& config, const std::string& key) {
   return ContactPath(config) + "-" + key;
 }
 
+std::vector<std::string> ListRunDirs(const AgentConfig& config) {
+  std::vector<std::string> keys;
+  std::error_code ignored;  // there is none before the first task
+  const std::filesystem::path folder = config.run_root + "/" + config.name;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string key = entry.path().filename().string();
+    if (ParseTaskKey(key)) {
+      keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
 void ClearRunDir(const AgentConfig& config, const std::string& key) {
   std::error_code ignored;  // it may be gone already
   std::filesystem::remove_all(RunDir(config, key), ignored);

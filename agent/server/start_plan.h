@@ -34,6 +34,9 @@ template <typename Message>
 // The same for one task of a gang, with its witness.
 [[nodiscard]] std::string TaskContactPath(const AgentConfig& config, const std::string& key);
 
+// Keys of the tasks that have a run folder.
+[[nodiscard]] std::vector<std::string> ListRunDirs(const AgentConfig& config);
+
 // Removes the pages and the lease of a task that is gone.
 void ClearRunDir(const AgentConfig& config, const std::string& key);
 
