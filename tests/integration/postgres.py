@@ -26,8 +26,9 @@ def folder_of_programs():
 
 
 class Postgres:
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="tide-pg-")
+    def __init__(self, parent=None):
+        """parent: a folder that others may pass through; else that of temporary files."""
+        self.folder = tempfile.mkdtemp(prefix="tide-pg-", dir=parent)
         self.programs = folder_of_programs()
         self.owner = {}
         if os.geteuid() == 0:  # which PostgreSQL refuses to be run by
