@@ -31,10 +31,11 @@ Status AgentLoop::Adopt() {
   }
   for (const std::string& key : on_disk) {
     if (!adopted.contains(key)) {
-      strays_.insert(key);  // never reported, so nobody waits for it
+      strays_.insert(key);  // not reported if it ends at once, so nobody waits for it
     }
   }
   EndStrays();
+  AdoptStrays();
   janitor_.DiscardAll([&](const std::string& key) { return adopted.contains(key); });
   core_.CheckIsolation(Now());
   Act();
@@ -80,6 +81,20 @@ void AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
   AdoptPages(task);
   if (!core_.Find(id)->exited()) {
     AdoptStatus(task);
+  }
+}
+
+// What does not end at once is reported until it is gone, like what cannot be read. Should it be of
+// another database's job of the same number, that costs this one's a restart, and nothing else.
+void AgentLoop::AdoptStrays() {
+  for (auto it = strays_.begin(); it != strays_.end();) {
+    const std::string key = *it;
+    if (!ParseTaskKey(key)) {
+      ++it;
+      continue;
+    }
+    it = strays_.erase(it);
+    AdoptUnread(key, true, Error{ErrorCode::kCorrupt, "there is no order to start it"});
   }
 }
 

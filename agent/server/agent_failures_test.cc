@@ -47,6 +47,22 @@ TEST_CASE("a task that runs without an order is ended and never reported") {
   CHECK(Eventually([&] { return !world.node.Has("7.2.0"); }));
 }
 
+TEST_CASE("a task that runs without an order and does not end is reported until it is gone") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  world.agent.reset();
+  REQUIRE(std::filesystem::remove(world.config.state_dir + "/held/7.2.0.json"));
+  world.node.MakeImmortal();
+  world.Restart();
+  REQUIRE(world.scheduler->hellos().back().tasks_size() == 1);
+  CHECK(world.scheduler->hellos().back().tasks(0).state() == tide::v1::TASK_STATE_STOPPING);
+  world.node.Exit("7.2.0", 1);
+  REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_LOST));
+  world.Forget();
+  CHECK(Eventually([&] { return !world.node.Has("7.2.0"); }));
+}
+
 TEST_CASE("one task that cannot be taken up does not keep the others from it") {
   World world;
   world.Start();

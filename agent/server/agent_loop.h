@@ -100,6 +100,7 @@ class AgentLoop {
   Status EndForgotten(const std::set<std::string>& known);
   void AdoptTask(const std::string& key, bool in_runtime);
   void AdoptUnread(const std::string& key, bool in_runtime, const Error& error);
+  void AdoptStrays();
   void AdoptPages(HeldTask& task);
   void AdoptStatus(HeldTask& task);
   void EndStrays();
