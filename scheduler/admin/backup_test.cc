@@ -31,7 +31,7 @@ TEST_CASE("each table of the migrations is in a dump, after those it refers to")
   made.insert(made.begin(), "schema_migrations");
   CHECK(dumped == made);
   const auto views = NamesCreated(BuiltInMigrations(), "CREATE VIEW ");
-  CHECK(views.size() == 7);
+  CHECK(views.size() == 11);  // four of the seven were made anew
   CHECK(views.front() == "usage_by_day");
 }
 

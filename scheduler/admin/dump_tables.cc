@@ -17,6 +17,12 @@ constexpr DumpTable kTables[] = {
     {"incidents", {"id"}, 1, true},
     {"events", {"seq"}, 1, false},
     {"validations", {"seq", "item"}, 1, false},
+    {"archived_jobs", {"id"}, 3, false},
+    {"archived_attempts", {"job", "epoch"}, 3, false},
+    {"archived_tasks", {"job", "epoch", "task"}, 3, false},
+    {"archived_events", {"seq"}, 3, false},
+    {"archived_use", {"project", "user_name"}, 3, true},
+    {"archived_runs", {"job"}, 3, true},
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST_CASE("rows come back as they were, over either database") {
   const TempDir dir;
   const auto seed = GENERATE(1U, 2U, 3U);
   const auto sqlite = MakeDatabase(Driver::kSqlite);
-  Fill(*sqlite, seed, 300);
+  Fill(*sqlite, seed, 600);
   const Contents contents = ContentsOf(*sqlite->OpenShared());
   for (const auto& [table, rows] : contents) {
     CAPTURE(table);

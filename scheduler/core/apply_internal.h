@@ -26,6 +26,7 @@ ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event);
 ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event);
 ApplyResult On(ClusterState& state, Instant at, const TimeLimitReached& event);
 ApplyResult On(ClusterState& state, Instant at, const DependencyFailed& event);
+ApplyResult On(ClusterState& state, Instant at, const JobsArchived& event);
 ApplyResult On(ClusterState& state, Instant at, const TaskReported& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event);
 ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event);

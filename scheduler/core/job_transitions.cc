@@ -33,6 +33,17 @@ void CloseAttempt(ClusterState& state, Job& job, Instant at, StopCause cause) {
   }
 }
 
+// Estimates ask for these past runs no more, unless another list has them.
+void Forget(ClusterState& state, const std::vector<JobId>& jobs) {
+  for (const JobId id : jobs) {
+    const auto archived = state.archived_runs.find(id);
+    if (archived != state.archived_runs.end() && !state.run_history.Has(archived->second)) {
+      state.archived_runs.erase(archived);
+      state.changed.archived_runs.insert(id);
+    }
+  }
+}
+
 bool AllTasks(const Attempt& attempt, auto predicate) {
   return std::all_of(attempt.tasks.begin(), attempt.tasks.end(), predicate);
 }
@@ -188,7 +199,9 @@ void EnterHeld(ClusterState& state, Job& job, Instant at, StartReason next_start
 
 void EnterFinished(ClusterState& state, Job& job, Instant at, Finished finished) {
   ChangePhase(state, job, at, finished);
-  state.run_history.Add(job, at);
+  if (const auto owned = RunOf(job, at)) {
+    Forget(state, state.run_history.Add(*owned));
+  }
   SettleDependents(state, job, at);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "scheduler/core/retention.h"
 
 namespace tide {
 namespace {
@@ -66,6 +67,17 @@ void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, Step
   TIDE_CHECK(false, "deciding comes to rest");
 }
 
+// Once in a step, so that none gets long. Jobs that have ended are part of no decision.
+void ArchiveAndApply(ClusterState& state, const Policy& policy, Instant now, StepResult& result) {
+  if (auto archived = ProposeArchiving(state, policy, now)) {
+    Event event{now, std::move(*archived)};
+    const Result<Applied> applied = Apply(state, event);
+    TIDE_CHECK(applied.has_value(), "the core proposes only what is legal");
+    result.log.push_back(std::move(event));
+  }
+  result.wake_at = std::min(result.wake_at, ArchivingDueAt(state, policy, now));
+}
+
 }  // namespace
 
 StepResult Step(ClusterState& state,
@@ -76,6 +88,7 @@ StepResult Step(ClusterState& state,
   state.share_half_life = policy.share_half_life;
   ApplyInputs(state, events, now, result);
   DecideAndApply(state, policy, now, result);
+  ArchiveAndApply(state, policy, now, result);
   result.changed = std::exchange(state.changed, ChangeSet{});
   // Before the starts: what is to be ended may be in their way.
   for (const Event& event : events) {

@@ -29,6 +29,18 @@ namespace tide {
 [[nodiscard]] std::string EncodeIncident(const Incident& incident);
 [[nodiscard]] Result<Incident> DecodeIncident(std::string_view text);
 
+// What an owner's archived jobs have used.
+struct OwnerUse {
+  std::string project;
+  std::string user;
+  Account used;
+  bool operator==(const OwnerUse&) const = default;
+};
+[[nodiscard]] std::string EncodeOwnerUse(const OwnerUse& use);
+[[nodiscard]] Result<OwnerUse> DecodeOwnerUse(std::string_view text);
+[[nodiscard]] std::string EncodeOwnedRun(const OwnedRun& owned);
+[[nodiscard]] Result<OwnedRun> DecodeOwnedRun(std::string_view text);
+
 // The body alone; EventName(body) is its `type`.
 [[nodiscard]] std::string EncodeEventBody(const EventBody& body);
 [[nodiscard]] Result<EventBody> DecodeEventBody(std::string_view type, std::string_view text);

@@ -252,6 +252,12 @@ Result<Node> DecodeNode(std::string_view text) {
 Result<Incident> DecodeIncident(std::string_view text) {
   return Decode<Incident>(text);
 }
+Result<OwnerUse> DecodeOwnerUse(std::string_view text) {
+  return Decode<OwnerUse>(text);
+}
+Result<OwnedRun> DecodeOwnedRun(std::string_view text) {
+  return Decode<OwnedRun>(text);
+}
 Result<EventBody> DecodeEventBody(std::string_view type, std::string_view text) {
   return DecodeBody(type, text);
 }

@@ -187,6 +187,12 @@ std::string EncodeNode(const Node& node) {
 std::string EncodeIncident(const Incident& incident) {
   return Encode(incident);
 }
+std::string EncodeOwnerUse(const OwnerUse& use) {
+  return Encode(use);
+}
+std::string EncodeOwnedRun(const OwnedRun& owned) {
+  return Encode(owned);
+}
 std::string EncodeEventBody(const EventBody& body) {
   return std::visit([](const auto& each) { return Encode(each); }, body);
 }
@@ -201,6 +207,12 @@ std::string EncodeState(const ClusterState& state) {
   Writer writer{out, {}, false};
   writer("next_job_id", state.next_job_id);
   writer("next_incident_id", state.next_incident_id);
+  out += ",\"archived_use\":";
+  PutList(out, std::views::transform(state.archived_use, [](const auto& entry) {
+            return OwnerUse{entry.first.first, entry.first.second, entry.second};
+          }));
+  out += ",\"archived_runs\":";
+  PutList(out, std::views::values(state.archived_runs));
   return out + "}";
 }
 

@@ -126,6 +126,13 @@ void VisitFields(V& visit, T& record) {
   visit("awaited", awaited);
 }
 
+template <typename V, MaybeConst<JobsArchived> T>
+void VisitFields(V& visit, T& record) {
+  auto& [jobs, half_life] = record;
+  visit("jobs", jobs);
+  visit("half_life", half_life);
+}
+
 template <typename V, MaybeConst<TaskReported> T>
 void VisitFields(V& visit, T& record) {
   auto& [node, job, epoch, task, state, exit, at, parked_at, stop_step, saved_step, saved_at] =

@@ -25,6 +25,8 @@ class Loader {
     TIDE_TRY(LoadTasks());
     TIDE_TRY(LoadIncidents());
     TIDE_TRY(LoadCounters());
+    TIDE_TRY(LoadArchivedUse());
+    TIDE_TRY(LoadArchivedRuns());
     TIDE_TRY(CheckReferences());
     RebuildDerived(state_);
     if (const auto broken = CheckInvariants(state_)) {
@@ -176,6 +178,30 @@ class Loader {
     return {};
   }
 
+  // The archived jobs themselves are not loaded, only what decisions still ask of them.
+  Status LoadArchivedUse() {
+    TIDE_ASSIGN(const SqlRows found, Query("SELECT data FROM archived_use"));
+    for (const SqlRow& row : found.rows) {
+      TIDE_TRY(Meanwhile());
+      TIDE_ASSIGN(OwnerUse use, DecodeRow(row, 0, "archived_use", &DecodeOwnerUse));
+      state_.archived_use[{use.project, use.user}] = use.used;
+    }
+    return {};
+  }
+
+  Status LoadArchivedRuns() {
+    TIDE_ASSIGN(const SqlRows found, Query("SELECT job, data FROM archived_runs ORDER BY job"));
+    for (const SqlRow& row : found.rows) {
+      TIDE_TRY(Meanwhile());
+      const std::string name = RowName("archived_runs", row, 1);
+      TIDE_ASSIGN(OwnedRun owned, DecodeRow(row, 1, name, &DecodeOwnedRun));
+      const JobId job = owned.run.job;
+      state_.next_job_id = std::max(state_.next_job_id, job.value() + 1);
+      state_.archived_runs.emplace_hint(state_.archived_runs.end(), job, std::move(owned));
+    }
+    return {};
+  }
+
   [[nodiscard]] bool IsNode(NodeId id) const { return id.value() < state_.nodes.size(); }
   [[nodiscard]] bool AreNodes(const std::vector<NodeId>& ids) const {
     return std::ranges::all_of(ids, [this](NodeId id) { return IsNode(id); });
@@ -202,8 +228,10 @@ class Loader {
       }
       const auto* queued = std::get_if<Queued>(&job.phase);
       if (queued != nullptr && queued->claim) {
-        const bool victims_known = std::ranges::all_of(
-            queued->claim->victims, [this](JobId each) { return state_.jobs.contains(each); });
+        // Those that have ended since may be archived.
+        const bool victims_known = std::ranges::all_of(queued->claim->victims, [this](JobId each) {
+          return each < JobId(state_.next_job_id);
+        });
         if (!AreNodes(queued->claim->nodes) || !victims_known) {
           return Broken(database_, name + " claims a node or waits for a job that is missing");
         }
@@ -226,7 +254,8 @@ Result<ClusterState> LoadState(Database& database, const std::function<Status()>
 Result<std::vector<StoredEvent>> LoadEvents(Database& database, int64_t after_seq, int64_t limit) {
   const std::vector<SqlValue> params = {after_seq, limit};
   TIDE_ASSIGN(const SqlRows found,
-              database.Run("SELECT seq, at_ns, type, data FROM events WHERE seq > $1 "
+              database.Run("SELECT seq, at_ns, type, data FROM events WHERE seq > $1 UNION ALL "
+                           "SELECT seq, at_ns, type, data FROM archived_events WHERE seq > $1 "
                            "ORDER BY seq LIMIT $2",
                            params));
   std::vector<StoredEvent> events;

@@ -14,13 +14,15 @@ namespace tide {
 inline constexpr std::string_view kNextJobCounter = "next_job_id";
 inline constexpr std::string_view kNextIncidentCounter = "next_incident_id";
 
-// Reads jobs, attempts, tasks, nodes, incidents and counters; rebuilds what is derived.
+// Reads jobs, attempts, tasks, nodes, incidents, counters, and what is still asked of archived
+// jobs; rebuilds what is derived.
 //   meanwhile: called before each query and each row; its error ends the loading.
 //   Errors: kCorrupt, naming the row or the broken invariant.   Cost: O(rows).
 [[nodiscard]] Result<ClusterState> LoadState(Database& database,
                                              const std::function<Status()>& meanwhile = {});
 
-// The log after `after_seq`, oldest first, at most `limit` events: for replays and reports.
+// The log after `after_seq`, with what of it is archived, oldest first, at most `limit` events: for
+// replays and reports.
 struct StoredEvent {
   int64_t seq = 0;
   Event event;

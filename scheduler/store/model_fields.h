@@ -6,7 +6,10 @@
 #include <concepts>
 #include <type_traits>
 
+#include "scheduler/core/model/account.h"
 #include "scheduler/core/model/event.h"
+#include "scheduler/core/model/run_history.h"
+#include "scheduler/store/codec.h"
 
 namespace tide {
 
@@ -390,6 +393,39 @@ void VisitFields(V& visit, T& record) {
   visit("recorded_at", recorded_at);
   visit("cleared_at", cleared_at);
   visit("count", count);
+}
+
+template <typename V, MaybeConst<Account> T>
+void VisitFields(V& visit, T& record) {
+  auto& [use_ms, rate, as_of] = record;
+  visit("use_ms", use_ms);
+  visit("rate", rate);
+  visit("as_of", as_of);
+}
+
+template <typename V, MaybeConst<OwnerUse> T>
+void VisitFields(V& visit, T& record) {
+  auto& [project, user, used] = record;
+  visit("project", project);
+  visit("user", user);
+  visit("used", used);
+}
+
+template <typename V, MaybeConst<PastRun> T>
+void VisitFields(V& visit, T& record) {
+  auto& [ended, job, ran] = record;
+  visit("ended", ended);
+  visit("job", job);
+  visit("ran", ran);
+}
+
+template <typename V, MaybeConst<OwnedRun> T>
+void VisitFields(V& visit, T& record) {
+  auto& [project, user, size, run] = record;
+  visit("project", project);
+  visit("user", user);
+  visit("size", size);
+  visit("run", run);
 }
 
 }  // namespace tide

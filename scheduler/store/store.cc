@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "scheduler/store/archive.h"
 #include "scheduler/store/lease.h"
 #include "scheduler/store/load.h"
 #include "scheduler/store/migrate.h"
@@ -173,6 +174,9 @@ void Store::Acknowledge(const ClusterState& state, const StepResult& step) {
   for (const JobId id : step.changed.jobs) {
     Remember(state.jobs.at(id));
   }
+  for (const JobId id : step.changed.archived) {
+    written_.erase(id);
+  }
   written_next_job_id_ = state.next_job_id;
   written_next_incident_id_ = state.next_incident_id;
 }
@@ -187,6 +191,14 @@ Status Store::WriteStep(const ClusterState& state, const StepResult& step) {
   }
   for (const IncidentId id : step.changed.incidents) {
     TIDE_TRY(WriteIncident(*database_, state.incidents.at(id)));
+  }
+  // Before this step's events are written: they stay, also those that name an archived job.
+  TIDE_TRY(MoveToArchive(*database_, step.changed.archived));
+  for (const RunHistory::Owner& owner : step.changed.archived_use) {
+    TIDE_TRY(WriteArchivedUse(*database_, state, owner));
+  }
+  for (const JobId id : step.changed.archived_runs) {
+    TIDE_TRY(WriteArchivedRun(*database_, state, id));
   }
   int64_t seq = last_seq_;
   for (const Event& event : step.log) {

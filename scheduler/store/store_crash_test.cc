@@ -8,8 +8,10 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "common/base/file.h"
+#include "scheduler/store/archive.h"
 #include "scheduler/store/store.h"
 #include "scheduler/store/testing/databases.h"
 #include "scheduler/store/testing/random_world.h"
@@ -24,7 +26,8 @@ using testing::TestDatabase;
 constexpr int kKills = 20;
 const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
 
-// Commits one job after another and writes the id of each to `out` once it is acknowledged.
+// Commits one job after another, each of which ends at once, archives most of them, and writes the
+// id of each to `out` once it is acknowledged.
 // Runs in a child process, which is killed; returns only on an error.
 void SubmitForever(TestDatabase& test, int out) {
   auto store = Store::Open(test.Open(), "a", kNow);
@@ -35,6 +38,8 @@ void SubmitForever(TestDatabase& test, int out) {
   if (!state) {
     return;
   }
+  Policy policy;
+  policy.finished_max = 8;
   while (true) {
     const uint64_t id = state->next_job_id;
     std::vector<Event> events;
@@ -43,7 +48,7 @@ void SubmitForever(TestDatabase& test, int out) {
     }
     events.push_back({Instant(), testing::Submit(id, 1, 10)});
     events.push_back({Instant(), CancelRequested{JobId(id), "ada", ""}});
-    const StepResult step = Step(*state, events, Policy(), kNow);
+    const StepResult step = Step(*state, events, policy, kNow);
     if (!(*store)->Commit(*state, step, kNow)) {
       return;
     }
@@ -113,10 +118,16 @@ TEST_CASE("kill -9 loses nothing acknowledged", "[store][crash]") {
     const auto state = (*store)->Load();
     REQUIRE(state);
     for (const uint64_t id : acknowledged) {
-      REQUIRE(state->FindJob(JobId(id)) != nullptr);
+      // Archived, or not yet.
+      REQUIRE(LoadArchivedJob((*store)->database(), JobId(id)).has_value() ==
+              (state->FindJob(JobId(id)) == nullptr));
     }
+    const auto archived = (*store)->database().Run("SELECT count(*) FROM archived_jobs", {});
+    REQUIRE(archived);
     CHECK(state->next_job_id > *acknowledged.rbegin());
-    CHECK(state->next_job_id == state->jobs.size() + 1);
+    CHECK(std::cmp_equal(state->next_job_id,
+                         std::get<int64_t>(archived->rows.at(0).at(0)) +
+                             static_cast<int64_t>(state->jobs.size()) + 1));
   }
 }
 

@@ -84,7 +84,13 @@ TEST_CASE("write a dump of the present schema", "[.dump]") {
                             "tasks",
                             "incidents",
                             "events",
-                            "validations"}) {
+                            "validations",
+                            "archived_jobs",
+                            "archived_attempts",
+                            "archived_tasks",
+                            "archived_events",
+                            "archived_use",
+                            "archived_runs"}) {
     DumpTable(db, table, out);
   }
   std::array<char, 32> name{};

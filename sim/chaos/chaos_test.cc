@@ -37,6 +37,7 @@ TEST_CASE("the worlds are worth running: what they are for does happen") {
                            "commit is slow",
                            "deadline_passed",
                            "fault_observed",
+                           "jobs_archived",
                            "node reboots",
                            "node_isolated",
                            "partition",
@@ -80,6 +81,7 @@ TEST_CASE("each planted bug is caught by the rule that it breaks") {
       {Mutation::kNoStop, "C5: "},
       {Mutation::kFalseWitness, "C2: "},
       {Mutation::kRuleAssumed, "C2: "},
+      {Mutation::kArchiveLost, "C9: "},
   };
   REQUIRE(std::size(kPlanted) == kMutationCount - 1);
   for (const Planted& planted : kPlanted) {

@@ -107,10 +107,20 @@ void Checkers::OnCommitted(Term term, const ClusterStore& store, const StepResul
                  std::to_string(store.term().value()));
   }
   for (const JobId id : step.changed.jobs) {
+    if (store.archived().contains(id)) {
+      throw Broken("C9: " + Name(id) + " comes back from the archive");
+    }
     CheckJob(store.rows().jobs.at(id));
     CheckTasks(store.rows(), store.rows().jobs.at(id));
   }
-  CheckPromises(store.rows());
+  for (const JobId id : step.changed.archived) {
+    const auto job = store.archived().find(id);
+    if (job == store.archived().end() || StateOf(job->second) != JobState::kFinished ||
+        store.rows().jobs.contains(id)) {
+      throw Broken("C9: " + Name(id) + " is archived, and its record is not that of its end");
+    }
+  }
+  CheckPromises(store);
 }
 
 void Checkers::CheckJob(const Job& job) {
@@ -155,30 +165,35 @@ void Checkers::CheckTasks(const ClusterState& rows, const Job& job) {
   }
 }
 
-void Checkers::CheckPromises(const ClusterState& rows) {
+void Checkers::CheckPromises(const ClusterStore& store) {
+  const ClusterState& rows = store.rows();
   for (const JobId id : submitted_) {
-    if (!rows.jobs.contains(id)) {
+    if (!rows.jobs.contains(id) && !store.archived().contains(id)) {
       throw Broken("C3: " + Name(id) + " was accepted and is not there");
     }
   }
+  // What is archived has ended.
   for (const JobId id : cancelled_) {
-    const JobPhase& phase = rows.jobs.at(id).phase;
-    const auto* stopping = std::get_if<Stopping>(&phase);
-    if (!std::holds_alternative<Finished>(phase) &&
+    const Job* job = rows.FindJob(id);
+    const auto* stopping = job == nullptr ? nullptr : std::get_if<Stopping>(&job->phase);
+    if (job != nullptr && !std::holds_alternative<Finished>(job->phase) &&
         (stopping == nullptr || stopping->cause != StopCause::kCancelled)) {
       throw Broken("C3: " + Name(id) + " was cancelled and goes on");
     }
   }
   for (const JobId id : held_) {
-    const JobPhase& phase = rows.jobs.at(id).phase;
-    const auto* stopping = std::get_if<Stopping>(&phase);
-    const auto* saving = std::get_if<Saving>(&phase);
+    const Job* job = rows.FindJob(id);
+    if (job == nullptr) {
+      continue;
+    }
+    const auto* stopping = std::get_if<Stopping>(&job->phase);
+    const auto* saving = std::get_if<Saving>(&job->phase);
     const bool leaves = (stopping != nullptr && stopping->cause >= StopCause::kHeld) ||
                         (saving != nullptr && saving->cause >= StopCause::kHeld);
-    if (!leaves && !std::holds_alternative<Held>(phase) &&
-        !std::holds_alternative<Finished>(phase)) {
+    if (!leaves && !std::holds_alternative<Held>(job->phase) &&
+        !std::holds_alternative<Finished>(job->phase)) {
       throw Broken("C3: " + Name(id) + " was suspended and is " +
-                   std::string(JobStateName(StateOf(rows.jobs.at(id)))));
+                   std::string(JobStateName(StateOf(*job))));
     }
   }
   for (const NodeId id : drained_) {
@@ -202,7 +217,7 @@ void Checkers::OnSecond() {
 }
 
 void Checkers::AtEnd(const ClusterStore& store) {
-  CheckPromises(store.rows());
+  CheckPromises(store);
   if (!running_.empty()) {
     throw Broken("C2: " + Name(running_.begin()->second) + " outlives its job");
   }
@@ -216,7 +231,8 @@ void Checkers::AtEnd(const ClusterStore& store) {
   const ClusterState& rows = store.rows();
   if (replayed.jobs != rows.jobs || replayed.nodes != rows.nodes ||
       replayed.incidents != rows.incidents || replayed.next_job_id != rows.next_job_id ||
-      replayed.next_incident_id != rows.next_incident_id) {
+      replayed.next_incident_id != rows.next_incident_id ||
+      replayed.archived_use != rows.archived_use || replayed.archived_runs != rows.archived_runs) {
     throw Broken("C8: the log replays to other rows");
   }
 }

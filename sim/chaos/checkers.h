@@ -9,7 +9,8 @@
 //  - C5: a gang is whole: a part of it alone is not left running.
 //  - C6: a job that succeeded did every step exactly once.
 //  - C7: ranks leave at the very step that was agreed.
-//  - C8: I1 to I4 of the scheduler's state; the log replays to the rows.
+//  - C8: I1 to I6 of the scheduler's state; the log replays to the rows.
+//  - C9: what is archived had ended, is on record once, and does not come back.
 
 #include <cstdint>
 #include <map>
@@ -75,7 +76,7 @@ class Checkers {
   void AtEnd(const ClusterStore& store);
 
  private:
-  void CheckPromises(const ClusterState& rows);
+  void CheckPromises(const ClusterStore& store);
   void CheckJob(const Job& job);
   void CheckTasks(const ClusterState& rows, const Job& job);
   struct Gang {

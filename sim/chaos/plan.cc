@@ -55,7 +55,8 @@ std::string_view MutationName(Mutation mutation) {
                                                                           "no-fence",
                                                                           "no-stop",
                                                                           "false-witness",
-                                                                          "rule-assumed"};
+                                                                          "rule-assumed",
+                                                                          "archive-lost"};
   return kNames.at(static_cast<size_t>(mutation));
 }
 
@@ -95,6 +96,10 @@ Plan DrawPlan(Prng& prng) {
   faults.old_agent = Draw(prng, 300'000);
   if (prng.Below(6) == 0) {
     plan.policy.witness_timeout = Duration();
+  }
+  if (prng.Below(2) == 0) {  // else it keeps all jobs
+    plan.policy.finished_max = static_cast<uint32_t>(1 + prng.Below(4));
+    plan.policy.keep_finished = Duration::Seconds(static_cast<int64_t>(20 + prng.Below(200)));
   }
   return plan;
 }

@@ -31,8 +31,9 @@ enum class Mutation : uint8_t {
   kNoStop,             // agents do not carry out stops
   kFalseWitness,       // agents say that a task is alive when it is gone
   kRuleAssumed,        // the scheduler takes every agent for one that keeps to witnesses
+  kArchiveLost,        // what leaves the rows does not get into the archive
 };
-inline constexpr int kMutationCount = 17;
+inline constexpr int kMutationCount = 18;
 [[nodiscard]] std::string_view MutationName(Mutation mutation);
 
 // Probabilities in parts per million.

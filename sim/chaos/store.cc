@@ -32,7 +32,7 @@ Status ClusterStore::Commit(Term term,
     return Fail(ErrorCode::kStaleTerm, "another scheduler has taken over");
   }
   if (keep_undo) {
-    undo_ = {rows_, events_.size()};
+    undo_ = {rows_, archived_, events_.size()};
   }
   expires_ = now + kLeaseDuration;
   rows_.nodes.resize(state.nodes.size());
@@ -45,6 +45,14 @@ Status ClusterStore::Commit(Term term,
   for (const IncidentId id : step.changed.incidents) {
     rows_.incidents[id] = state.incidents.at(id);
   }
+  for (const JobId id : step.changed.archived) {
+    auto moved = rows_.jobs.extract(id);
+    if (!loses_archived) {
+      archived_.insert(std::move(moved));
+    }
+  }
+  rows_.archived_use = state.archived_use;
+  rows_.archived_runs = state.archived_runs;
   rows_.next_job_id = state.next_job_id;
   rows_.next_incident_id = state.next_incident_id;
   events_.insert(events_.end(), step.log.begin(), step.log.end());
@@ -54,6 +62,7 @@ Status ClusterStore::Commit(Term term,
 void ClusterStore::UndoLast() {
   if (auto undo = std::exchange(undo_, std::nullopt)) {
     rows_ = std::move(undo->rows);
+    archived_ = std::move(undo->archived);
     events_.resize(undo->events);
   }
 }

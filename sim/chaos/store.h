@@ -1,8 +1,10 @@
 #pragma once
 // What the schedulers share: the lease, the rows and the log, with the rules of scheduler/store: a
 // commit proves the term in its own transaction, and writes the changed rows and the events or
-// nothing. It fails when asked to; what was acknowledged is synced, unless a mutation says not.
+// nothing; archived jobs leave the rows. It fails when asked to; what was acknowledged is synced,
+// unless a mutation says not.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,11 +30,13 @@ class ClusterStore {
   [[nodiscard]] Term term() const { return lease_term_; }
   [[nodiscard]] uint64_t leaders() const { return leaders_; }  // so far
   [[nodiscard]] const ClusterState& rows() const { return rows_; }
+  [[nodiscard]] const std::map<JobId, Job>& archived() const { return archived_; }
   [[nodiscard]] const std::vector<Event>& events() const { return events_; }
 
  private:
   struct Undo {
     ClusterState rows;
+    std::map<JobId, Job> archived;
     size_t events = 0;
   };
 
@@ -41,12 +45,14 @@ class ClusterStore {
   uint32_t holder_ = 0;
   Instant expires_;
   ClusterState rows_;  // without what RebuildDerived makes
+  std::map<JobId, Job> archived_;
   std::vector<Event> events_;
   std::optional<Undo> undo_;
 
  public:
   bool keep_undo = false;     // for the mutation that loses commits
   bool ignores_term = false;  // for those that let former leaders write
+  bool loses_archived = false;
 };
 
 }  // namespace tide::chaos

@@ -16,6 +16,7 @@ World::World(uint64_t seed, Mutation mutation, size_t keep_lines)
       network_(context_, context_.plan.nodes, context_.plan.schedulers),
       people_(context_, network_, checkers_, store_, leaders_) {
   store_.keep_undo = mutation == Mutation::kLostRow;
+  store_.loses_archived = mutation == Mutation::kArchiveLost;
   store_.ignores_term =
       mutation == Mutation::kOldTermWrites || mutation == Mutation::kOldTermObeyed;
   for (uint32_t node = 0; node < context_.plan.nodes; ++node) {
@@ -172,9 +173,11 @@ void World::Run() {
 
 void World::AddTo(ChaosCounts& counts) const {
   counts.events += context_.story.events();
-  counts.jobs += store_.rows().jobs.size();
-  for (const auto& [id, job] : store_.rows().jobs) {
-    counts.attempts += job.attempts.size();
+  for (const auto* jobs : {&store_.rows().jobs, &store_.archived()}) {
+    counts.jobs += jobs->size();
+    for (const auto& [id, job] : *jobs) {
+      counts.attempts += job.attempts.size();
+    }
   }
   for (const auto& [what, count] : context_.story.counts()) {
     counts.happened[what] += count;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -41,6 +42,9 @@ class Replay {
     run_.meter = UsageMeter(shape.capacity());
     policy_ = options.policy;
     policy_.cross_zone_jobs_max = shape.cross_zone_jobs_max;
+    // The record is made from all jobs at the end.
+    policy_.keep_finished = Duration::Minutes(int64_t{10'000} * 24 * 60);
+    policy_.finished_max = std::numeric_limits<uint32_t>::max();
   }
 
   Result<RunRecord> Run() {

@@ -20,7 +20,9 @@ namespace tide::admin::testing {
 void Fill(tide::testing::TestDatabase& test, uint64_t seed, int turns) {
   auto store = Store::Open(test.Open(), "first", kNow);
   REQUIRE(store);
-  tide::testing::RandomWorld world(seed, ClusterState());
+  Policy policy;
+  policy.finished_max = 3;  // so that there is something in the archive
+  tide::testing::RandomWorld world(seed, ClusterState(), policy);
   for (int turn = 0; turn < turns; ++turn) {
     const StepResult step = world.Turn();
     REQUIRE((*store)->Commit(world.state(), step, world.now()));

@@ -64,4 +64,11 @@ void Account::Change(int64_t gpus, Instant now, Duration half_life) {
   rate += gpus;
 }
 
+void Account::Add(const Account& other, Duration half_life) {
+  const Instant later = std::max(as_of, other.as_of);
+  use_ms = UseAt(later, half_life) + other.UseAt(later, half_life);
+  as_of = later;
+  rate += other.rate;
+}
+
 }  // namespace tide

@@ -145,6 +145,11 @@ Status CheckDependencies(const ClusterState& state, const JobSpec& spec) {
     if (awaited == nullptr) {
       return Fail(ErrorCode::kNotFound, "after: " + name + ": no such job; see `tide ps --all`");
     }
+    if (dependency.array && awaited->array == awaited->id &&
+        !state.dependencies.arrays.contains(awaited->id)) {
+      return Fail(ErrorCode::kNotFound,
+                  "after: " + name + ": all of it ended long ago, and some of it is archived");
+    }
     if (dependency.array && !state.dependencies.arrays.contains(awaited->id)) {
       return Fail(ErrorCode::kNotFound,
                   "after: " + name + ": " + Name(awaited->id) + " begins no array" +
@@ -190,14 +195,18 @@ void SettleDependents(ClusterState& state, const Job& job, Instant at) {
 
 Dependencies CountDependencies(const ClusterState& state) {
   Dependencies dependencies;
+  std::map<JobId, uint32_t> archived;
   for (const auto& [id, job] : state.jobs) {
     if (job.array != JobId()) {
+      --archived.try_emplace(job.array, job.spec.count).first->second;
       ArrayTally& tally = dependencies.arrays[job.array];
       const bool ended = std::holds_alternative<Finished>(job.phase);
       tally.left += ended ? 0 : 1;
       tally.failed += ended && !HasSucceeded(job) ? 1 : 0;
     }
   }
+  std::erase_if(dependencies.arrays,
+                [&](const auto& array) { return archived.at(array.first) > 0; });
   for (const auto& [id, job] : state.jobs) {
     if (MayBeBlocked(job)) {
       Enter(state, job, dependencies);

@@ -37,7 +37,7 @@ struct Dependencies {
   std::map<JobId, Blocked> blocked;
   std::map<Awaited, std::set<JobId>> dependents;  // the blocked jobs that wait for its end
   std::set<JobId> doomed;                         // blocked jobs that can never start any more
-  std::map<JobId, ArrayTally> arrays;             // by first element
+  std::map<JobId, ArrayTally> arrays;             // by first element; whole ones: none is archived
   bool operator==(const Dependencies&) const = default;
 };
 

@@ -112,6 +112,13 @@ struct DependencyFailed {
   bool operator==(const DependencyFailed&) const = default;
 };
 
+// They ended long ago, or there are too many: from now on only the store knows them.
+struct JobsArchived {
+  std::vector<JobId> jobs;  // ascending
+  Duration half_life;       // of what their owners used lately (ClusterState::archived_use)
+  bool operator==(const JobsArchived&) const = default;
+};
+
 // --- reported by agents --------------------------------------------------------------------
 struct TaskReported {
   NodeId node;
@@ -188,6 +195,7 @@ using EventBody = std::variant<JobSubmitted,
                                DeadlinePassed,
                                TimeLimitReached,
                                DependencyFailed,
+                               JobsArchived,
                                TaskReported,
                                NodeJoined,
                                FaultObserved,

@@ -110,8 +110,10 @@ void TouchNode(ClusterState& state, NodeId node) {
 void RefreshIndexes(ClusterState& state) {
   state.node_flags.resize(state.nodes.size());
   state.whole_on.resize(state.nodes.size());
-  for (const JobId job : std::exchange(state.touched_jobs, {})) {
-    IndexJob(state, state.jobs.at(job));
+  for (const JobId id : std::exchange(state.touched_jobs, {})) {
+    const Job& job = state.jobs.at(id);
+    IndexJob(state, job);
+    IndexFinished(state, job);
   }
   for (const NodeId node : std::exchange(state.touched_nodes, {})) {
     IndexNode(state, state.nodes[node.value()]);
@@ -140,6 +142,7 @@ void RebuildIndexes(ClusterState& state) {
   }
   state.touched_jobs.clear();
   state.touched_nodes.clear();
+  state.finished = CountFinished(state);
   for (const auto& [id, job] : state.jobs) {
     IndexJob(state, job);
   }
@@ -172,6 +175,9 @@ std::optional<std::string> CheckIndexes(const ClusterState& state) {
          (AllocationOf(job) != nullptr && Crosses(state, job)) != state.crossing.contains(id))) {
       return "an index does not mirror " + FormatJobName(id.value());
     }
+  }
+  if (CountFinished(state) != state.finished) {
+    return "the finished jobs that may be archived are not those";
   }
   if (state.runners.all().size() != state.live.size()) {
     return "decisions read of jobs that hold no nodes";

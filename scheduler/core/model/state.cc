@@ -195,6 +195,11 @@ void CountAccounts(ClusterState& state) {
     const Job& job = state.jobs.at(change.job);
     AccountOf(state, job).Change(change.gpus, change.at, state.share_half_life);
   }
+  for (const auto& [owner, used] : state.archived_use) {
+    const uint32_t number = state.owners.Add(owner.first, owner.second);
+    state.accounts.resize(state.owners.size());
+    state.accounts[number].Add(used, state.share_half_life);
+  }
 }
 
 }  // namespace
@@ -209,6 +214,15 @@ Account& AccountOf(ClusterState& state, const Job& job) {
   return state.accounts[OwnerOf(state, job)];
 }
 
+Account UseOf(const Job& job, Duration half_life) {
+  Account used;
+  for (const Attempt& attempt : job.attempts) {
+    used.Change(ChargedGpus(job.spec), attempt.placed_at, half_life);
+    used.Change(-ChargedGpus(job.spec), attempt.released_at, half_life);
+  }
+  return used;
+}
+
 void RebuildDerived(ClusterState& state) {
   state.node_by_name.clear();
   state.job_by_key.clear();
@@ -218,12 +232,16 @@ void RebuildDerived(ClusterState& state) {
   for (const Node& node : state.nodes) {
     state.node_by_name[node.identity.name] = node.id;
   }
+  for (const auto& [id, owned] : state.archived_runs) {
+    (void)state.run_history.Add(owned);
+  }
   for (const auto& [id, job] : state.jobs) {
     if (!job.idempotency_key.empty()) {
       state.job_by_key[job.idempotency_key] = id;
     }
-    if (StateOf(job) == JobState::kFinished) {
-      state.run_history.Add(job, job.state_since);
+    const bool finished = StateOf(job) == JobState::kFinished;
+    if (const auto owned = finished ? RunOf(job, job.state_since) : std::nullopt) {
+      (void)state.run_history.Add(*owned);
     }
   }
   state.dependencies = CountDependencies(state);
@@ -295,6 +313,15 @@ std::optional<std::string> CheckUse(const ClusterState& state, NodeId node) {
   return std::nullopt;
 }
 
+std::optional<std::string> CheckArchived(const ClusterState& state) {
+  for (const auto& [id, owned] : state.archived_runs) {
+    if (state.jobs.contains(id) || owned.run.job != id || !state.run_history.Has(owned)) {
+      return "I6: the past run of " + FormatJobName(id.value()) + " is not that of an archived job";
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> CheckInvariants(const ClusterState& state) {
@@ -307,6 +334,9 @@ std::optional<std::string> CheckInvariants(const ClusterState& state) {
     if (live != attempt_open) {
       return "I4: attempt and phase of " + FormatJobName(id.value()) + " disagree";
     }
+  }
+  if (auto broken = CheckArchived(state)) {
+    return broken;
   }
   if (CountDependencies(state) != state.dependencies) {
     return "I5: the dependencies do not mirror the jobs";

@@ -7,6 +7,8 @@
 //  I3 no node is claimed by two jobs, unless each claims a part and the parts fit.
 //  I4 the last attempt is live exactly while the phase holds an allocation.
 //  I5 a job of the queue is either looked at (`waiting`) or blocked by a dependency.
+//  I6 what is kept of archived jobs is what estimates and shares still ask for, and no job of it
+//     is there as well.
 
 #include <cstdint>
 #include <map>
@@ -18,6 +20,7 @@
 #include "scheduler/core/model/account.h"
 #include "scheduler/core/model/dependencies.h"
 #include "scheduler/core/model/fabric.h"
+#include "scheduler/core/model/finished.h"
 #include "scheduler/core/model/incident.h"
 #include "scheduler/core/model/job.h"
 #include "scheduler/core/model/live_jobs.h"
@@ -54,9 +57,15 @@ struct ChangeSet {
   std::set<JobId> jobs;
   std::set<NodeId> nodes;
   std::set<IncidentId> incidents;
-  std::set<JobId> orders;  // jobs whose tasks are owed something new; not rows
+  std::set<JobId> archived;                  // their rows go to the archive
+  std::set<JobId> archived_runs;             // rows to write; those that are gone, to delete
+  std::set<RunHistory::Owner> archived_use;  // the same
+  std::set<JobId> orders;                    // jobs whose tasks are owed something new; not rows
   bool operator==(const ChangeSet&) const = default;
-  [[nodiscard]] bool empty() const { return jobs.empty() && nodes.empty() && incidents.empty(); }
+  [[nodiscard]] bool empty() const {
+    return jobs.empty() && nodes.empty() && incidents.empty() && archived.empty() &&
+           archived_runs.empty() && archived_use.empty();
+  }
 };
 
 struct ClusterState {
@@ -65,6 +74,10 @@ struct ClusterState {
   std::map<IncidentId, Incident> incidents;
   uint64_t next_job_id = 1;
   uint64_t next_incident_id = 1;
+  // What is still asked for of jobs that were archived: what their owners used lately, and the past
+  // runs that `run_history` has of them.
+  std::map<RunHistory::Owner, Account> archived_use;
+  std::map<JobId, OwnedRun> archived_runs;
 
   // Derived; rebuilt by RebuildDerived after a load.
   NodeUses uses;
@@ -80,17 +93,19 @@ struct ClusterState {
   std::set<JobId> crossing;         // of the live: lie in more than one zone
   std::set<JobId> restless;         // of the live: those that leave, or that time alone may change
   std::set<JobId> held;             // by their user
+  FinishedJobs finished;            // those that may be archived
   std::vector<uint8_t> node_flags;  // NodeFlag; index = NodeId
   std::vector<JobId> whole_on;      // the job that has all of the node; 0 = none; index = NodeId
   std::vector<JobId> touched_jobs;  // by the event at hand
   std::vector<NodeId> touched_nodes;
   Owners owners;  // all that have submitted a job
   Names groups;   // that jobs have named
-  // What owners used lately, by their number. From the attempts; to rounding the same after a load.
+  // What owners used lately, by their number. From the attempts, and for archived jobs from
+  // `archived_use`; to rounding the same after a load.
   std::vector<Account> accounts;
   Duration share_half_life = Duration::Minutes(24 * 60);  // set by Step from the policy
-  RunHistory run_history;                                 // of finished jobs; the same after a load
-  Fabric fabric;                                          // of `nodes`, unless it is stale
+  RunHistory run_history;  // of finished and archived jobs; the same after a load
+  Fabric fabric;           // of `nodes`, unless it is stale
   bool fabric_stale = true;
   // Since when, by its own clock, this process leads. Times from before are of another clock, so
   // the wait for a lost node's tasks to be gone begins anew here.
@@ -108,6 +123,8 @@ void RebuildDerived(ClusterState& state);
 // The number and the account of a job's owner.
 [[nodiscard]] uint32_t OwnerOf(ClusterState& state, const Job& job);
 [[nodiscard]] Account& AccountOf(ClusterState& state, const Job& job);
+// What the job's attempts have used, as of the end of the last. All have ended.
+[[nodiscard]] Account UseOf(const Job& job, Duration half_life);
 
 // Decisions need it fresh. The fabric is rebuilt once for many nodes that join, not with each.
 void RefreshFabric(ClusterState& state);

@@ -77,6 +77,11 @@ struct Policy {
   Duration share_lead = Duration::Minutes(360);
   Duration review = Duration::Seconds(60);  // how often waiting and running are compared again
 
+  // Finished jobs are kept for so long, and about so many of them; the oldest go to the archive.
+  // Beyond that some are kept for jobs that are to run after them (retention.h).
+  Duration keep_finished = Duration::Minutes(90 * 24 * 60);
+  uint32_t finished_max = 100'000;
+
   // Projects that are not named stand at the top with weight 1.
   std::map<std::string, ProjectPolicy> projects;
   std::vector<QuotaRow> quotas;

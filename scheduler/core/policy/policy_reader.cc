@@ -21,6 +21,7 @@ constexpr FieldReader::Bounds kNodes{0, 100'000};
 constexpr FieldReader::Bounds kWeight{1, 10'000};
 constexpr FieldReader::Bounds kTax{1, 100'000};
 constexpr FieldReader::Bounds kMargin{1, 1000};
+constexpr FieldReader::Bounds kFinishedJobs{100, 10'000'000};
 
 constexpr Duration kDay = Duration::Minutes(24 * 60);
 
@@ -32,6 +33,7 @@ constexpr SpanBounds kHalfLife{Duration::Minutes(1), kDay * 365};
 constexpr SpanBounds kRun{Duration(), kDay * 30};
 constexpr SpanBounds kCost{Duration(), Duration::Minutes(24 * 60)};
 constexpr SpanBounds kReview{Duration::Seconds(1), Duration::Minutes(60)};
+constexpr SpanBounds kKeep{Duration::Minutes(60), kDay * 10'000};
 constexpr SpanBounds kAfter{Duration::Seconds(1), kDay * 10'000};
 
 // A text of the file with its place.
@@ -51,7 +53,8 @@ class PolicyReader {
                  {"projects", [this](const Value& value) { ReadProjects(value); }},
                  {"quotas", [this](const Value& value) { ReadQuotas(value); }},
                  {"demotions", [this](const Value& value) { ReadDemotions(value); }},
-                 {"sharing", [this](const Value& value) { ReadSharing(value); }}},
+                 {"sharing", [this](const Value& value) { ReadSharing(value); }},
+                 {"retention", [this](const Value& value) { ReadRetention(value); }}},
                 {{"half_life", "sharing"},
                  {"minimum_run", "sharing"},
                  {"patience", "sharing"},
@@ -60,7 +63,9 @@ class PolicyReader {
                  {"lead", "sharing"},
                  {"margin", "sharing"},
                  {"overtaken_wait", "sharing"},
-                 {"review", "sharing"}});
+                 {"review", "sharing"},
+                 {"keep", "retention"},
+                 {"jobs", "retention"}});
     reader_.Require(top, {"version"});
     CheckProjectsUsed();
     if (reader_.count() == 0) {
@@ -358,6 +363,16 @@ class PolicyReader {
                       FormatDuration(policy_.share_half_life) +
                       ": nobody would ever give way; name a shorter lead");
     }
+  }
+
+  // --- retention -----------------------------------------------------------------------------
+
+  void ReadRetention(const Value& value) {
+    int64_t jobs = policy_.finished_max;
+    reader_.Map(
+        value,
+        {SpanField("keep", kKeep, policy_.keep_finished), WholeField("jobs", kFinishedJobs, jobs)});
+    policy_.finished_max = static_cast<uint32_t>(jobs);
   }
 
   Policy policy_;

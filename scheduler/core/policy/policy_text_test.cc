@@ -28,7 +28,7 @@ std::string ReadSource(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("the example of configs/ is read, and its sharing is the default") {
+TEST_CASE("the example of configs/ is read, its retention and sharing are the defaults") {
   const ParsedPolicy parsed = ParsePolicyFile(ReadSource("configs/policy.yaml"));
   CHECK(Findings(ReadSource("configs/policy.yaml")).empty());
   Policy want;
@@ -60,11 +60,14 @@ TEST_CASE("the examples of the guide are read") {
   CHECK(examples >= 2);
 }
 
-TEST_CASE("the defaults of sharing in the guide are those of the code") {
+TEST_CASE("the defaults in the guide are those of the code") {
   const std::string guide = ReadSource("docs/guide/policy.md");
-  std::istringstream lines(guide.substr(guide.find("## Sharing")));
-  std::string text = kHead + "sharing:\n";
+  std::istringstream lines(guide.substr(guide.find("## Retention")));
+  std::string text = kHead + "retention:\n";
   for (std::string line; std::getline(lines, line);) {
+    if (line == "## Sharing") {
+      text += "sharing:\n";
+    }
     if (line.starts_with("| `")) {
       const size_t key = line.find('`', 3);
       text += "  " + line.substr(3, key - 3) + ": " +
@@ -72,6 +75,8 @@ TEST_CASE("the defaults of sharing in the guide are those of the code") {
     }
   }
   Policy other;
+  other.keep_finished = Duration();
+  other.finished_max = 0;
   other.share_half_life = other.minimum_run = other.patience = other.overtaken_wait = Duration();
   other.assumed_cost = other.share_lead = other.review = Duration();
   other.preemption_tax = other.share_margin = 0;
@@ -114,6 +119,10 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
       {"sharing: { patience: 5m, half_life: 1h, lead: 2h }",
        "2:47: lead is 2h00m, longer than half_life, 1h00m: nobody would ever give way; name a "
        "shorter lead"},
+      {"retention: { keep: 5m }", "2:20: keep must be from 1h to 10000d, not 5m"},
+      {"retention: { jobs: 10 }",
+       "2:20: retention.jobs must be a whole number from 100 to 10000000, not 10"},
+      {"keep: 90d", "2:1: unknown key `keep` (`keep` belongs under `retention`)"},
       {"sharing: { margin: 0 }",
        "2:20: sharing.margin must be a whole number from 1 to 1000, not 0"},
       {"projects: { a: { weight: 0 } }",

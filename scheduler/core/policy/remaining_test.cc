@@ -28,7 +28,7 @@ RunHistory Past(const std::string& user, int count, int64_t minutes, uint32_t no
     Job job = RanJob(user, Duration(), nodes);
     job.id = JobId(static_cast<uint64_t>(i));
     job.run_time = Duration::Minutes(minutes * i);
-    history.Add(job, kPastNow + Duration::Seconds(i));
+    (void)history.Add(*RunOf(job, kPastNow + Duration::Seconds(i)));
   }
   return history;
 }
@@ -81,7 +81,7 @@ TEST_CASE("the newest past runs are kept, whatever the order in which they are t
     Job job = RanJob("bob");
     job.id = JobId(static_cast<uint64_t>(i));
     job.run_time = Duration::Minutes(i);
-    backwards.Add(job, kPastNow + Duration::Seconds(i));
+    (void)backwards.Add(*RunOf(job, kPastNow + Duration::Seconds(i)));
   }
   CHECK(backwards == history);
 }

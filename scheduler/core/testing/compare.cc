@@ -21,6 +21,9 @@ std::string DifferenceOfRows(const ClusterState& a, const ClusterState& b) {
   if (a.next_job_id != b.next_job_id || a.next_incident_id != b.next_incident_id) {
     return "next ids";
   }
+  if (a.archived_use != b.archived_use || a.archived_runs != b.archived_runs) {
+    return "what is kept of archived jobs";
+  }
   if (a.uses != b.uses) {
     return "uses";
   }
@@ -34,6 +37,9 @@ std::string DifferenceOfRows(const ClusterState& a, const ClusterState& b) {
   }
   if (a.node_flags != b.node_flags) {
     return "flags of nodes";
+  }
+  if (a.finished != b.finished) {
+    return "finished jobs";
   }
   if (a.run_history != b.run_history) {
     return "past runs";

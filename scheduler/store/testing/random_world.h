@@ -12,7 +12,8 @@ namespace tide::testing {
 class RandomWorld {
  public:
   // state: where to go on from, for example a loaded one.
-  RandomWorld(uint64_t seed, ClusterState state) : prng_(seed), state_(std::move(state)) {}
+  RandomWorld(uint64_t seed, ClusterState state, const Policy& policy = {})
+      : prng_(seed), state_(std::move(state)), policy_(policy) {}
 
   // One turn with one to three random events; time moves on.
   StepResult Turn();
