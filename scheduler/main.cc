@@ -252,7 +252,11 @@ int Listen(const Options& options,
             view,
             sessions);
   loop.Start();
-  const auto scheduler_service = MakeSchedulerService(loop, view, token);
+  const auto scheduler_service =
+      MakeSchedulerService(loop, view, token, [&options]() -> Result<std::unique_ptr<Database>> {
+        TIDE_ASSIGN(const std::string address, StoreAddress(options.store, options.store_file));
+        return OpenDatabaseToRead(address);
+      });
   const auto agent_service =
       MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat, settings.admission);
 
@@ -336,7 +340,8 @@ int main(int argc, char** argv) {
                  "the same for tasks of gangs without a witness; 60000, 0 = as others");
   app.add_option("--heartbeat-ms", options.heartbeat_ms, "interval of agents' heartbeats");
   app.add_option("--cluster", options.cluster, "cluster file: groups, zones, leaves, nodes");
-  app.add_option("--policy", options.policy, "policy file: projects, quotas, demotions, sharing");
+  app.add_option(
+      "--policy", options.policy, "policy file: projects, quotas, demotions, retention, sharing");
   app.add_option("--admit", options.admit, "who may join: listed (in the cluster file) or any")
       ->check(CLI::IsMember({"listed", "any"}));
   app.add_flag("--standby", options.standby, "wait while another scheduler leads, then take over");

@@ -104,7 +104,8 @@ class Edge {
       : address_("unix:" + folder_.File("s.sock")), admission_(std::move(admission)) {
     agents_ = MakeAgentLinkService(
         world.loop(), world.view(), world.sessions(), Token(), Duration::Seconds(1), admission_);
-    scheduler_ = MakeSchedulerService(world.loop(), world.view(), Token());
+    scheduler_ = MakeSchedulerService(
+        world.loop(), world.view(), Token(), [this] { return world.OpenReader(); });
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
     builder.RegisterService(agents_.get());
@@ -146,6 +147,43 @@ class Edge {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<tide::v1::Scheduler::Stub> stub_;
 };
+
+TEST_CASE("an archived job is read back from the store") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  const auto archived = [&](uint64_t id, tide::v1::GetArchivedJobResponse& response) {
+    grpc::ClientContext context;
+    Token().Attach(context);
+    tide::v1::GetArchivedJobRequest request;
+    request.set_job_id(id);
+    return edge.stub().GetArchivedJob(&context, request, &response).error_code();
+  };
+  const uint64_t id = edge.Submit(AJob()).job_id();
+  tide::v1::GetArchivedJobResponse response;
+  CHECK(archived(id, response) == grpc::StatusCode::NOT_FOUND);
+  REQUIRE(edge.world.Do(CancelRequested{JobId(id), "ann", "enough"}).status);
+  const auto end_and_archive = [&] {
+    TaskReported report;
+    report.node = NodeId(0);
+    report.job = JobId(id);
+    report.epoch = Epoch(1);
+    report.state = TaskState::kExited;
+    report.exit.reason = ExitReason::kStopped;
+    return edge.world.Do(report).status &&
+           edge.world.Do(JobsArchived{{JobId(id)}, Duration::Minutes(60)}).status;
+  };
+  REQUIRE(end_and_archive());
+  CHECK(edge.world.view().Since(0).jobs_size() == 0);
+  REQUIRE(archived(id, response) == grpc::StatusCode::OK);
+  CHECK(response.job().id() == id);
+  CHECK(response.job().user() == "ann");
+  CHECK(response.job().outcome() == tide::v1::OUTCOME_CANCELLED);
+  REQUIRE(response.job().attempts_size() == 1);
+  CHECK(response.job().attempts(0).tasks(0).node() == "n1");
+  CHECK(archived(id + 1, response) == grpc::StatusCode::NOT_FOUND);
+}
 
 TEST_CASE("a plan says what a submission does, and changes nothing") {
   Edge edge;

@@ -111,8 +111,15 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
 
 class SchedulerService final : public tide::v1::Scheduler::CallbackService {
  public:
-  SchedulerService(Loop& loop, ViewHub& view, rpc::ClusterToken token)
-      : loop_(loop), view_(view), token_(std::move(token)), planner_(loop) {}
+  SchedulerService(Loop& loop,
+                   ViewHub& view,
+                   rpc::ClusterToken token,
+                   ArchiveReader::Open open_archive)
+      : loop_(loop),
+        view_(view),
+        token_(std::move(token)),
+        planner_(loop),
+        archive_(std::move(open_archive)) {}
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const tide::v1::SubmitJobRequest* request,
@@ -209,6 +216,30 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
         [response](const Reply& reply) { response->set_rev(reply.rev); });
   }
 
+  grpc::ServerUnaryReactor* GetArchivedJob(grpc::CallbackServerContext* context,
+                                           const tide::v1::GetArchivedJobRequest* request,
+                                           tide::v1::GetArchivedJobResponse* response) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (!token_.Matches(*context)) {
+      reactor->Finish(rpc::Unauthenticated());
+      return reactor;
+    }
+    const auto answer = [context, reactor, response](const Result<tide::v1::Job>& job) {
+      if (job) {
+        *response->mutable_job() = *job;
+        reactor->Finish(grpc::Status::OK);
+      } else {
+        reactor->Finish(rpc::ToGrpc(job.error(), context));
+      }
+    };
+    if (!archive_.Ask({JobId(request->job_id()), answer})) {
+      reactor->Finish(rpc::ToGrpc(
+          {ErrorCode::kExhausted, "too many archived jobs are asked for; try again in a second"},
+          context));
+    }
+    return reactor;
+  }
+
   grpc::ServerWriteReactor<tide::v1::ViewDelta>* Watch(
       grpc::CallbackServerContext* context, const tide::v1::WatchRequest* request) override {
     if (!token_.Matches(*context)) {
@@ -263,14 +294,16 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
   const rpc::ClusterToken token_;
   std::atomic<uint64_t> next_validation_ = 1;
   PlanWorker planner_;
+  ArchiveReader archive_;
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::Service> MakeSchedulerService(Loop& loop,
                                                     ViewHub& view,
-                                                    const rpc::ClusterToken& token) {
-  return std::make_unique<SchedulerService>(loop, view, token);
+                                                    const rpc::ClusterToken& token,
+                                                    ArchiveReader::Open open_archive) {
+  return std::make_unique<SchedulerService>(loop, view, token, std::move(open_archive));
 }
 
 }  // namespace tide

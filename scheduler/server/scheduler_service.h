@@ -5,6 +5,7 @@
 
 #include "common/rpc/rpc.h"
 #include "scheduler/server/admission.h"
+#include "scheduler/server/archive_reader.h"
 #include "scheduler/server/loop.h"
 
 namespace grpc {
@@ -14,9 +15,11 @@ class Service;
 namespace tide {
 
 // `loop` and `view` must outlive the service.
+//   open_archive: a connection for reading archived jobs, opened when the first one is asked for.
 [[nodiscard]] std::unique_ptr<grpc::Service> MakeSchedulerService(Loop& loop,
                                                                   ViewHub& view,
-                                                                  const rpc::ClusterToken& token);
+                                                                  const rpc::ClusterToken& token,
+                                                                  ArchiveReader::Open open_archive);
 
 // The gRPC edge for agents: one stream each. `admission` must outlive it, too.
 [[nodiscard]] std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,

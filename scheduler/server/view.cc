@@ -12,6 +12,9 @@
 namespace tide {
 namespace {
 
+// A reader that is further behind gets everything anew.
+constexpr size_t kRemovedMax = 10'000;
+
 void FillReasons(const Job& job, const ReasonList& reasons, tide::v1::Job& message) {
   message.clear_reasons();
   for (const Reason& reason : reasons) {
@@ -57,6 +60,22 @@ void ViewHub::Renew(Entries::iterator entry) {
   }
   entry->second.rev = ++rev_;
   by_rev_.emplace_hint(by_rev_.end(), rev_, entry->first);
+}
+
+void ViewHub::RemoveJob(JobId job) {
+  const auto entry = entries_.find({Kind::kJob, job.value()});
+  if (entry == entries_.end()) {
+    return;
+  }
+  by_rev_.erase(entry->second.rev);
+  entries_.erase(entry);
+  progress_.erase(job);
+  estimates_.erase(job);
+  removed_.emplace_hint(removed_.end(), ++rev_, job);
+  if (removed_.size() > kRemovedMax) {
+    removed_known_since_ = removed_.begin()->first;
+    removed_.erase(removed_.begin());
+  }
 }
 
 tide::v1::Job& ViewHub::Change(Entries::iterator job) {
@@ -147,6 +166,9 @@ uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Ter
     term_ = term.value();
     for (const JobId id : step.changed.jobs) {
       PutJob(state, state.jobs.at(id));
+    }
+    for (const JobId id : step.changed.archived) {
+      RemoveJob(id);
     }
     for (const NodeId id : step.changed.nodes) {
       PutNode(state, state.nodes[id.value()]);
@@ -257,6 +279,12 @@ tide::v1::ViewDelta ViewHub::Since(uint64_t rev) {
     const MutexLock lock(mutex_);
     delta.set_rev(rev_);
     delta.set_term(term_);
+    if (rev < removed_known_since_) {
+      rev = 0;
+    }
+    for (auto it = removed_.upper_bound(rev); rev > 0 && it != removed_.end(); ++it) {
+      delta.add_removed_jobs(it->second.value());
+    }
     for (auto it = by_rev_.upper_bound(rev); it != by_rev_.end(); ++it) {
       changed.push_back(entries_[it->second]);
     }

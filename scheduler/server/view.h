@@ -42,7 +42,8 @@ class ViewHub {
   //   now: loop time. Loop thread only.
   void PublishEstimates(const std::vector<StartEstimate>& estimates, Instant now);
 
-  // What changed after `rev`; rev = 0 gives everything with reset = true.
+  // What changed after `rev`, and which jobs are gone since. rev = 0 gives everything with
+  // reset = true; so does one from so long ago that nobody knows what is gone.
   [[nodiscard]] tide::v1::ViewDelta Since(uint64_t rev);
 
   uint64_t Subscribe(Listener listener);
@@ -71,6 +72,8 @@ class ViewHub {
   // Of an object that is shown already, for writing: it has changed.
   tide::v1::Job& Change(Entries::iterator job) TIDE_REQUIRES(mutex_);
   void Renew(Entries::iterator entry) TIDE_REQUIRES(mutex_);
+  // It is archived.
+  void RemoveJob(JobId job) TIDE_REQUIRES(mutex_);
   void PutJob(const ClusterState& state, const Job& job) TIDE_REQUIRES(mutex_);
   void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
   void PutReasonsOf(const Job& job, const ReasonList& reasons) TIDE_REQUIRES(mutex_);
@@ -84,6 +87,8 @@ class ViewHub {
   uint64_t term_ TIDE_GUARDED_BY(mutex_) = 0;
   Entries entries_ TIDE_GUARDED_BY(mutex_);
   std::map<uint64_t, Key> by_rev_ TIDE_GUARDED_BY(mutex_);
+  std::map<uint64_t, JobId> removed_ TIDE_GUARDED_BY(mutex_);  // by revision: the newest of them
+  uint64_t removed_known_since_ TIDE_GUARDED_BY(mutex_) = 0;   // after this revision, all
   struct Connection {
     uint64_t stream = 0;
     bool up = false;

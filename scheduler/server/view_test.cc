@@ -65,6 +65,52 @@ TEST_CASE("a delta holds what changed since, each object once") {
   CHECK(p.view.Since(delta.rev()).jobs_size() == 0);
 }
 
+TEST_CASE("an archived job is gone from the view, and readers are told so") {
+  Published p(Cluster().Zone("A").Leaf(1));
+  const JobId job = p.world.Submit(AJob());
+  p.world.Finish(job);
+  p.view.PublishAll(p.world.state, kTerm);
+  const uint64_t seen = p.view.Since(0).rev();
+  p.world.Turn({JobsArchived{{job}, Duration::Minutes(60)}});
+  REQUIRE(p.world.state.jobs.empty());
+  CHECK(p.Publish() > seen);
+  const tide::v1::ViewDelta delta = p.view.Since(seen);
+  CHECK_FALSE(delta.reset());
+  CHECK(delta.jobs_size() == 0);
+  REQUIRE(delta.removed_jobs_size() == 1);
+  CHECK(delta.removed_jobs(0) == job.value());
+  CHECK(p.view.Since(delta.rev()).removed_jobs_size() == 0);
+  const tide::v1::ViewDelta all = p.view.Since(0);
+  CHECK(all.jobs_size() == 0);
+  CHECK(all.removed_jobs_size() == 0);
+}
+
+TEST_CASE("a reader that is far behind gets everything anew") {
+  Published p(Cluster().Zone("A").Leaf(1));
+  const uint64_t long_ago = p.view.Since(0).rev();
+  uint64_t later = 0;
+  for (int part = 0; part < 11; ++part) {
+    const JobId first = p.world.Submit(AJob().Count(1000));
+    std::vector<EventBody> cancels;
+    JobsArchived archived;
+    for (uint64_t i = 0; i < 1000; ++i) {
+      cancels.emplace_back(CancelRequested{JobId(first.value() + i), "ada", ""});
+      archived.jobs.emplace_back(first.value() + i);
+    }
+    p.view.PublishAll(p.world.state, kTerm);
+    p.world.Turn(cancels);
+    p.world.Run();
+    p.Publish();
+    p.world.Turn({archived});
+    p.Publish();
+    later = part == 5 ? p.view.Since(0).rev() : later;
+  }
+  CHECK(p.view.Since(long_ago).reset());
+  CHECK(p.view.Since(long_ago).removed_jobs_size() == 0);
+  CHECK_FALSE(p.view.Since(later).reset());
+  CHECK(p.view.Since(later).removed_jobs_size() == 5000);
+}
+
 TEST_CASE("reasons appear while a job waits and go when it starts") {
   Published p(Cluster().Zone("A").Leaf(1));
   const JobId first = p.world.Submit(AJob());

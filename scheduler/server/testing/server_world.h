@@ -142,6 +142,11 @@ class ServerWorld {
   // As if the machine had slept.
   void Sleep(Duration span) { slept_ns_ += span.nanos(); }
 
+  // A connection beside the store's.
+  [[nodiscard]] Result<std::unique_ptr<Database>> OpenReader() const {
+    return OpenSqlite(folder_.File("tide.db"), SqliteAccess::kReader);
+  }
+
   Loop& loop() { return *loop_; }
   ViewHub& view() { return *view_; }
   SessionRegistry& sessions() { return sessions_; }
