@@ -70,6 +70,9 @@ std::string JobHeader(const json& job, const Style& style) {
   header.Add("state",
              style.Paint(state.tone, Printable(state.text)) + " for " +
                  Since(Time(job, "state_since"), now));
+  header.Add(
+      "archived",
+      Member(job, "archived").is_boolean() ? "it ended long ago; `tide ps` shows it no more" : "");
   header.Add("detail", Printable(Text(job, "detail")));
   header.Add("user", Printable(Text(job, "user") + ", project " + Text(spec, "project")));
   header.Add(

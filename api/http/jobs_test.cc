@@ -170,6 +170,24 @@ TEST_CASE("a job is found by id or by name, where the newest wins", "[api][jobs]
   CHECK(json::parse(api.Get("/v1/jobs/train").body)["id"] == "j-1");
 }
 
+TEST_CASE("a job that the view shows no more is read from the archive, by its number",
+          "[api][jobs]") {
+  Harness api;
+  v1::Job job = RunningJob(7, "old", "a");
+  job.set_state(v1::JOB_STATE_FINISHED);
+  api.Show({job});
+  CHECK_FALSE(json::parse(api.Get("/v1/jobs/j-7").body).contains("archived"));
+  api.upstream.scheduler.Archive(7);
+  api.Show({RunningJob(8, "new", "a")});
+  const Answer shown = api.Get("/v1/jobs/j-7");
+  CHECK(shown.status == 200);
+  CHECK(json::parse(shown.body)["id"] == "j-7");
+  CHECK(json::parse(shown.body)["archived"] == true);
+  CHECK(json::parse(api.Get("/v1/jobs").body)["total_estimate"] == 1);
+  CHECK(api.Get("/v1/jobs/old").status == 404);  // names are of jobs that are shown
+  CHECK(api.Post("/v1/jobs/j-7/cancel", "{}").status == 404);
+}
+
 TEST_CASE("why gives reasons and what would help", "[api][jobs]") {
   Harness api;
   v1::Job job = RunningJob(1, "big", "a");

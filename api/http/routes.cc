@@ -76,6 +76,27 @@ Problem NotFound(const App& app, const std::string& detail) {
   return ToProblem(Error{ErrorCode::kNotFound, detail});
 }
 
+std::expected<std::shared_ptr<const JobRow>, Problem> NeedJobOrArchived(const App& app,
+                                                                        const Call& call) {
+  auto job = NeedJob(app, call);
+  const auto id = ParseJobName(call.Path("ref"));
+  if (job || !id || app.store.Get() == nullptr) {
+    return job;
+  }
+  const Result<v1::Job> archived = app.scheduler.Archived(*id);
+  if (archived) {
+    return std::make_shared<const JobRow>(JobRow{*archived, ArchivedJobJson(*archived)});
+  }
+  if (archived.error().code == ErrorCode::kUnavailable) {
+    return Refuse(ErrorCode::kUnavailable,
+                  call.Path("ref") +
+                      " is not among the jobs shown; whether it is archived is not "
+                      "known: " +
+                      archived.error().message);
+  }
+  return job;
+}
+
 void AwaitRev(const App& app, uint64_t rev) {
   static_cast<void>(app.store.WaitForRev(rev, kReadAfterWrite));
 }

@@ -68,6 +68,9 @@ struct App {
                                                                             const Call& call);
 // "Not found", or 503 while there is no scheduler: it may know what was acknowledged just before.
 [[nodiscard]] Problem NotFound(const App& app, const std::string& detail);
+// The same; of a job that the view shows no more, what the scheduler's store has in its archive.
+[[nodiscard]] std::expected<std::shared_ptr<const JobRow>, Problem> NeedJobOrArchived(
+    const App& app, const Call& call);
 // Waits a little for the change just made, so that the caller's next read shows it.
 void AwaitRev(const App& app, uint64_t rev);
 

@@ -189,7 +189,7 @@ Outcome Show(const App& app, const Call& call) {
   if (IsArrayRef(call.Path("ref"))) {
     return ShowElements(app, call.Path("ref"));
   }
-  const auto job = NeedJob(app, call);
+  const auto job = NeedJobOrArchived(app, call);
   if (!job) {
     return std::unexpected(job.error());
   }

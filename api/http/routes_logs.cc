@@ -46,7 +46,7 @@ std::expected<LogQuery, Problem> ParseLogQuery(const Call& call, const v1::Job& 
 }
 
 Outcome Logs(App& app, const Call& call) {
-  const auto job = NeedJob(app, call);
+  const auto job = NeedJobOrArchived(app, call);
   if (!job) {
     return std::unexpected(job.error());
   }

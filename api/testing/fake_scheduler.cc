@@ -22,6 +22,7 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
                    const std::vector<v1::Node>& nodes = {},
                    const std::vector<v1::Incident>& incidents = {});
   uint64_t Remove(uint64_t job_id);
+  void Archive(uint64_t job_id);
   void BreakStreams(bool refuse);
   void FailNext(int error_number, const std::string& message);
   void AnswerPlans(const v1::PlanJobResponse& plan);
@@ -38,6 +39,9 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   grpc::Status PlanJob(grpc::ServerContext* context,
                        const v1::PlanJobRequest* request,
                        v1::PlanJobResponse* response) override;
+  grpc::Status GetArchivedJob(grpc::ServerContext* context,
+                              const v1::GetArchivedJobRequest* request,
+                              v1::GetArchivedJobResponse* response) override;
   grpc::Status ControlJob(grpc::ServerContext* context,
                           const v1::ControlJobRequest* request,
                           v1::MutationResponse* response) override;
@@ -58,6 +62,7 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   uint64_t breaks_ = 0;
   bool refuse_ = false;
   std::map<uint64_t, v1::Job> jobs_;
+  std::map<uint64_t, v1::Job> archived_;
   std::map<std::string, v1::Node> nodes_;
   std::map<uint64_t, v1::Incident> incidents_;
   std::vector<v1::ViewDelta> log_;
@@ -103,6 +108,26 @@ uint64_t FakeScheduler::Service::Remove(uint64_t job_id) {
   log_.push_back(std::move(delta));
   changed_.notify_all();
   return rev_;
+}
+
+void FakeScheduler::Service::Archive(uint64_t job_id) {
+  {
+    const std::scoped_lock lock(mutex_);
+    archived_[job_id] = jobs_.at(job_id);
+  }
+  Remove(job_id);
+}
+
+grpc::Status FakeScheduler::Service::GetArchivedJob(grpc::ServerContext* /*context*/,
+                                                    const v1::GetArchivedJobRequest* request,
+                                                    v1::GetArchivedJobResponse* response) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = archived_.find(request->job_id());
+  if (found == archived_.end()) {
+    return {grpc::StatusCode::NOT_FOUND, "no such job, nor is it in the archive"};
+  }
+  *response->mutable_job() = found->second;
+  return grpc::Status::OK;
 }
 
 void FakeScheduler::Service::BreakStreams(bool refuse) {
@@ -295,6 +320,9 @@ uint64_t FakeScheduler::Publish(const std::vector<v1::Job>& jobs,
 }
 uint64_t FakeScheduler::Remove(uint64_t job_id) {
   return service_->Remove(job_id);
+}
+void FakeScheduler::Archive(uint64_t job_id) {
+  service_->Archive(job_id);
 }
 void FakeScheduler::BreakStreams(bool refuse) {
   service_->BreakStreams(refuse);

@@ -38,6 +38,13 @@ class GrpcScheduler final : public Scheduler {
     TIDE_TRY(Call(&v1::Scheduler::Stub::PlanJob, request, response));
     return response;
   }
+  Result<v1::Job> Archived(uint64_t job_id) override {
+    v1::GetArchivedJobRequest request;
+    request.set_job_id(job_id);
+    v1::GetArchivedJobResponse response;
+    TIDE_TRY(Call(&v1::Scheduler::Stub::GetArchivedJob, request, response));
+    return response.job();
+  }
   Result<uint64_t> Control(const v1::ControlJobRequest& request) override {
     v1::MutationResponse response;
     TIDE_TRY(Call(&v1::Scheduler::Stub::ControlJob, request, response));

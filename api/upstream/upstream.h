@@ -20,6 +20,8 @@ class Scheduler {
   virtual Result<tide::v1::SubmitJobResponse> Submit(const tide::v1::SubmitJobRequest& request) = 0;
   // What Submit would do now; changes nothing.
   virtual Result<tide::v1::PlanJobResponse> Plan(const tide::v1::PlanJobRequest& request) = 0;
+  // A job that the view shows no more. Errors: also kNotFound.
+  virtual Result<tide::v1::Job> Archived(uint64_t job_id) = 0;
   // Both return the revision that shows the change.
   virtual Result<uint64_t> Control(const tide::v1::ControlJobRequest& request) = 0;
   virtual Result<uint64_t> Control(const tide::v1::ControlNodeRequest& request) = 0;

@@ -226,7 +226,9 @@ std::string Quoted(std::string_view text) {
   return Dump(json(std::string(text)));
 }
 
-std::string JobJson(const v1::Job& job) {
+namespace {
+
+json JobObject(const v1::Job& job) {
   auto attempts = json::array();
   for (const v1::Attempt& attempt : job.attempts()) {
     attempts.push_back(AttemptObject(attempt));
@@ -234,29 +236,41 @@ std::string JobJson(const v1::Job& job) {
   const bool finished = job.state() == v1::JOB_STATE_FINISHED;
   const std::string spec_text = FormatJobSpecJson(wire::FromProto(job.spec()));
   json spec = json::parse(spec_text, nullptr, /*allow_exceptions=*/false);
-  return Dump({{"id", FormatJobName(job.id())},
-               {"spec", spec.is_discarded() ? json(nullptr) : std::move(spec)},
-               {"array", ArrayOrNull(job)},
-               {"user", job.user()},
-               {"state", TextOrNull(StateWord(job.state()))},
-               {"submitted_at", TimeOrNull(job.submitted_at())},
-               {"state_since", TimeOrNull(job.state_since())},
-               {"finished_at", TimeOrNull(job.finished_at())},
-               {"outcome", TextOrNull(OutcomeWord(job.outcome()))},
-               {"exit_code", finished ? json(job.exit_code()) : json(nullptr)},
-               {"detail", TextOrNull(job.detail())},
-               {"starts", job.starts()},
-               {"attempts", std::move(attempts)},
-               {"checkpoint", CheckpointObject(job)},
-               {"suspensions", job.suspensions()},
-               {"hardware_restarts", job.hardware_restarts()},
-               {"failure_restarts", job.failure_restarts()},
-               {"reasons", ReasonList(job)},
-               {"estimate", EstimateOrNull(job)},
-               {"step", NumberOrNull(job.step())},
-               {"total_steps", PositiveOrNull(job.total_steps())},
-               {"loss", RealOrNull(job.loss())},
-               {"run_s", job.run_ms() / 1000}});
+  return {{"id", FormatJobName(job.id())},
+          {"spec", spec.is_discarded() ? json(nullptr) : std::move(spec)},
+          {"array", ArrayOrNull(job)},
+          {"user", job.user()},
+          {"state", TextOrNull(StateWord(job.state()))},
+          {"submitted_at", TimeOrNull(job.submitted_at())},
+          {"state_since", TimeOrNull(job.state_since())},
+          {"finished_at", TimeOrNull(job.finished_at())},
+          {"outcome", TextOrNull(OutcomeWord(job.outcome()))},
+          {"exit_code", finished ? json(job.exit_code()) : json(nullptr)},
+          {"detail", TextOrNull(job.detail())},
+          {"starts", job.starts()},
+          {"attempts", std::move(attempts)},
+          {"checkpoint", CheckpointObject(job)},
+          {"suspensions", job.suspensions()},
+          {"hardware_restarts", job.hardware_restarts()},
+          {"failure_restarts", job.failure_restarts()},
+          {"reasons", ReasonList(job)},
+          {"estimate", EstimateOrNull(job)},
+          {"step", NumberOrNull(job.step())},
+          {"total_steps", PositiveOrNull(job.total_steps())},
+          {"loss", RealOrNull(job.loss())},
+          {"run_s", job.run_ms() / 1000}};
+}
+
+}  // namespace
+
+std::string JobJson(const v1::Job& job) {
+  return Dump(JobObject(job));
+}
+
+std::string ArchivedJobJson(const v1::Job& job) {
+  json object = JobObject(job);
+  object["archived"] = true;
+  return Dump(object);
 }
 
 std::string NodeJson(const v1::Node& node) {

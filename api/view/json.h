@@ -11,6 +11,8 @@
 namespace tide::api {
 
 [[nodiscard]] std::string JobJson(const tide::v1::Job& job);
+// The same with "archived": true.
+[[nodiscard]] std::string ArchivedJobJson(const tide::v1::Job& job);
 [[nodiscard]] std::string NodeJson(const tide::v1::Node& node);
 [[nodiscard]] std::string IncidentJson(const tide::v1::Incident& incident);
 // {job, state, outcome, summary, reasons, rev}
