@@ -108,6 +108,7 @@ struct Bench {
   void (*run)(Run&);
   // Figures as Markdown, where one row for each case would not do.
   std::string (*markdown)(const std::vector<Figure>&) = nullptr;
+  bool only_by_name = false;  // takes a quarter of an hour: not run among all
 };
 
 // All of them, in the order of the README.

@@ -12,6 +12,7 @@ void RunPlanAll(Run& run);
 void RunPreempt(Run& run);
 void RunWhatif(Run& run);
 void RunStepEvent(Run& run);
+void RunMemory(Run& run);
 void RunScaling(Run& run);
 
 // With real processes on this machine (daemons/).

@@ -116,7 +116,9 @@ int Main(int argc, char** argv) {
   }
   if (chosen.empty()) {
     for (const Bench& bench : Benches()) {
-      chosen.push_back(&bench);
+      if (!bench.only_by_name) {
+        chosen.push_back(&bench);
+      }
     }
   }
   return RunAll(options, chosen);
