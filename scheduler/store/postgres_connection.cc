@@ -426,7 +426,7 @@ Error PostgresConnection::ErrorOf(const PGresult& result) const {
     return std::string(text == nullptr ? "" : text);
   };
   std::string text = field(PG_DIAG_MESSAGE_PRIMARY);
-  for (const int which : {PG_DIAG_MESSAGE_DETAIL, PG_DIAG_MESSAGE_HINT}) {
+  for (const int which : std::array<int, 2>{PG_DIAG_MESSAGE_DETAIL, PG_DIAG_MESSAGE_HINT}) {
     if (const std::string more = field(which); !more.empty()) {
       text += "; " + more;
     }
