@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint32_t kMemoryNodes = 100;
 constexpr uint64_t kJobsAtOnce = 8 * kMemoryNodes;  // of one GPU
-constexpr uint64_t kUsers = 100;
+constexpr uint64_t kSubmittingUsers = 100;
 
 int64_t OwnResidentBytes() {
   std::ifstream file("/proc/self/statm");
@@ -75,7 +75,7 @@ class Through {
     for (uint64_t i = 0; i < count; ++i) {
       JobSubmitted submitted;
       submitted.job = JobId(world_.state.next_job_id + i);
-      submitted.user = "user-" + std::to_string(submitted.job.value() % kUsers);
+      submitted.user = "user-" + std::to_string(submitted.job.value() % kSubmittingUsers);
       submitted.idempotency_key = submitted.user + "/key-" + std::to_string(submitted.job.value());
       submitted.spec = testing::AJob().Gpus(1).Spec();
       events.push_back({world_.now, std::move(submitted)});

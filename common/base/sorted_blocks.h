@@ -98,7 +98,7 @@ class SortedBlocks {
  private:
   static constexpr size_t kBlock = 64;
   struct Block {
-    T last;  // of its values: what is searched for is compared with these first
+    T last;           // of its values: what is searched for is compared with these first
     size_t size = 0;  // > 0 while it is part of the set
     std::unique_ptr<T[]> values;
   };

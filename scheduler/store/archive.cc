@@ -67,10 +67,6 @@ const std::vector<std::string>& MoveStatements() {
   return kStatements;
 }
 
-SqlValue Time(Instant at) {
-  return at.is_set() ? SqlValue(FormatRfc3339(at)) : SqlValue();
-}
-
 std::vector<SqlValue> OwnerKey(const RunHistory::Owner& owner) {
   return {ReadableText(owner.first), ReadableText(owner.second)};
 }
@@ -109,7 +105,7 @@ Status WriteArchivedUse(Database& database,
   }
   std::vector<SqlValue> params = OwnerKey(owner);
   params.emplace_back(static_cast<double>(used->second.use_ms) / 1000);
-  params.push_back(Time(used->second.as_of));
+  params.push_back(TimeValue(used->second.as_of));
   params.emplace_back(EncodeOwnerUse({owner.first, owner.second, used->second}));
   return database.Queue(
       "INSERT INTO archived_use (project, user_name, gpu_seconds, as_of, data) VALUES ($1, $2, $3, "
@@ -127,7 +123,7 @@ Status WriteArchivedRun(Database& database, const ClusterState& state, JobId job
   const std::vector<SqlValue> params = {SqlInt(job.value()),
                                         ReadableText(owned->second.project),
                                         ReadableText(owned->second.user),
-                                        Time(owned->second.run.ended),
+                                        TimeValue(owned->second.run.ended),
                                         owned->second.run.ran.seconds(),
                                         EncodeOwnedRun(owned->second)};
   return database.Queue(

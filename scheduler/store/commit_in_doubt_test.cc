@@ -181,13 +181,25 @@ TEST_CASE("a commit that no synchronous standby has got is not acknowledged", "[
   const std::vector<Event> events = {{Instant(), Submit(1, 1, 10)}};
   const StepResult step = Step(world.state, events, Policy(), kNow);
   reload("SET synchronous_standby_names = 'ghost'");
+  // The server takes note of it a little later: from the first commit that waits.
+  std::atomic<bool> in_force = false;
+  std::thread probe([&, other = World::Connect(world.server.Address(world.name))] {
+    while (!in_force) {
+      (void)other->Run("SELECT pg_logical_emit_message(true, 'probe', '')", {});
+    }
+  });
+  const int64_t probing = wait_for_waiter(0);
+  in_force = true;
+  CHECK(probing != 0);
+  CHECK(admin.Run("SELECT pg_cancel_backend($1)", std::vector<SqlValue>{probing}));
+  probe.join();
   Status written;
   std::atomic<bool> returned = false;
   std::thread commit([&] {
     written = world.store->Commit(world.state, step, kNow);
     returned = true;
   });
-  const int64_t first = wait_for_waiter(0);
+  const int64_t first = wait_for_waiter(probing);
   CHECK(first != 0);
   // PostgreSQL then reports a commit, with a warning that it may not have been replicated.
   CHECK(admin.Run("SELECT pg_cancel_backend($1)", std::vector<SqlValue>{first}));

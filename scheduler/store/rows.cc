@@ -11,10 +11,6 @@
 namespace tide {
 namespace {
 
-SqlValue Time(Instant at) {
-  return at.is_set() ? SqlValue(FormatRfc3339(at)) : SqlValue();
-}
-
 SqlValue Word(std::string_view text) {
   return ReadableText(text);
 }
@@ -44,6 +40,10 @@ Status Write(Database& database, std::string_view sql, const std::vector<SqlValu
 
 }  // namespace
 
+SqlValue TimeValue(Instant at) {
+  return at.is_set() ? SqlValue(FormatRfc3339(at)) : SqlValue();
+}
+
 Status WriteNode(Database& database, const Node& node, JobId occupant) {
   const NodeIdentity& identity = node.identity;
   return Write(
@@ -62,7 +62,7 @@ Status WriteNode(Database& database, const Node& node, JobId occupant) {
        Word(identity.zone),
        Word(identity.leaf),
        Word(node.state),
-       Time(node.state_since),
+       TimeValue(node.state_since),
        Word(node.reason),
        Word(node.actor),
        Id(occupant),
@@ -105,8 +105,8 @@ Status WriteJob(Database& database, const Job& job) {
        int64_t{job.spec.priority},
        int64_t{job.spec.nodes},
        int64_t{job.spec.gpus_per_node},
-       Time(job.submitted_at),
-       Time(job.state_since),
+       TimeValue(job.submitted_at),
+       TimeValue(job.state_since),
        SqlInt(job.attempts.size()),
        Seconds(job.submitted_at, first_start),
        job.run_time.seconds(),
@@ -140,11 +140,11 @@ Status WriteAttempt(Database& database, const Job& job, const Attempt& attempt) 
        attempt.end_cause == StopCause::kNone ? SqlValue() : Word(attempt.end_cause),
        Word(attempt.end_detail),
        SqlInt(attempt.tasks.size()),
-       Time(attempt.placed_at),
-       Time(attempt.running_at),
-       Time(attempt.notice_at),
-       Time(attempt.saved_at),
-       Time(attempt.released_at),
+       TimeValue(attempt.placed_at),
+       TimeValue(attempt.running_at),
+       TimeValue(attempt.notice_at),
+       TimeValue(attempt.saved_at),
+       TimeValue(attempt.released_at),
        Seconds(attempt.running_at, attempt.released_at),
        held_seconds == nullptr ? SqlValue() : SqlValue(*held_seconds * gpus),
        EncodeAttemptRow(attempt)});
@@ -169,8 +169,8 @@ Status WriteTask(Database& database, JobId job, const Attempt& attempt, uint32_t
        int64_t{index},
        int64_t{task.node.value()},
        Word(task.state),
-       Time(task.started_at),
-       Time(task.exited_at),
+       TimeValue(task.started_at),
+       TimeValue(task.exited_at),
        at_exit(Word(task.exit.reason)),
        at_exit(int64_t{task.exit.code}),
        at_exit(int64_t{task.exit.signal}),
@@ -197,10 +197,10 @@ Status WriteIncident(Database& database, const Incident& incident) {
        Word(incident.action),
        Id(incident.job),
        int64_t{incident.count},
-       Time(incident.first_seen_at),
-       Time(incident.last_seen_at),
-       Time(incident.recorded_at),
-       Time(incident.cleared_at),
+       TimeValue(incident.first_seen_at),
+       TimeValue(incident.last_seen_at),
+       TimeValue(incident.recorded_at),
+       TimeValue(incident.cleared_at),
        EncodeIncident(incident)});
 }
 
@@ -217,7 +217,7 @@ Status WriteVerdicts(Database& database, int64_t seq, const ValidationReported& 
                     SqlInt(item),
                     int64_t{report.node.value()},
                     Word(report.request_id),
-                    Time(verdict.at),
+                    TimeValue(verdict.at),
                     Word(verdict.validator),
                     Word(verdict.verdict),
                     verdict.value,
@@ -252,7 +252,7 @@ Status WriteEvent(Database& database, int64_t seq, const Event& event) {
                  "INSERT INTO events (seq, at, at_ns, type, job, node, data) "
                  "VALUES ($1, $2, $3, $4, $5, $6, $7)",
                  {seq,
-                  Time(event.at),
+                  TimeValue(event.at),
                   event.at.unix_nanos(),
                   Word(EventName(event.body)),
                   std::move(job),

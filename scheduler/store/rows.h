@@ -15,6 +15,9 @@ namespace tide {
   return static_cast<int64_t>(value);
 }
 
+// As text for people; NULL where it is unset.
+[[nodiscard]] SqlValue TimeValue(Instant at);
+
 //   occupant: the job whose task is on the node, 0 = none.
 [[nodiscard]] Status WriteNode(Database& database, const Node& node, JobId occupant);
 [[nodiscard]] Status WriteJob(Database& database, const Job& job);

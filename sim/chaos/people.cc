@@ -97,8 +97,8 @@ JobSpec People::DrawSpec() {
 void People::Submit() {
   ++submitted_;
   const std::string key = "k" + std::to_string(next_key_);
-  Ask([spec = DrawSpec(), key](
-          BatchContext& batch, Reply& reply) { return MakeSubmit(batch, reply, spec, "ada", key); },
+  Ask([spec = DrawSpec(), key](BatchContext& batch,
+                               Reply& reply) { return MakeSubmit(batch, reply, spec, "ada", key); },
       [this](const Reply& reply) {
         context_.Note("acknowledged: submitted", {{"job", reply.job.value()}});
         checkers_.OnSubmitAcked(reply.job);

@@ -338,7 +338,7 @@ void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
   const std::string name = NodeName(network_.AgentOf(stream));
   Request request;
   request.make = [this, name, message](BatchContext& batch,
-                                               Reply& reply) -> Result<std::vector<EventBody>> {
+                                       Reply& reply) -> Result<std::vector<EventBody>> {
     if (!hellos_.Take(name, message.number)) {
       context_.Note("old hello refused", {{"scheduler", index_}});
       return Fail(ErrorCode::kConflict, "it has joined anew since");
