@@ -25,6 +25,12 @@ endfunction()
 # Sanitizers make -O0 too slow.
 set(TIDE_TEST_OPTIMIZATION $<IF:$<CONFIG:RelWithDebInfo>,-O0,-O1>)
 
+# Seconds, far above what a test takes: for what hangs.
+set(TIDE_TEST_TIMEOUT 300)
+if(TIDE_SANITIZE)
+  set(TIDE_TEST_TIMEOUT 900)
+endif()
+
 # tide_test(NAME [TSAN] SOURCES a_test.cc … DEPS …): a Catch2 program registered with ctest under
 # NAME. TSAN: it has threads of ours and also runs under the thread sanitizer.
 function(tide_test name)
@@ -42,5 +48,5 @@ function(tide_test name)
     list(APPEND labels tsan)
     set_property(GLOBAL APPEND PROPERTY TIDE_TSAN_TESTS ${name})
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${TIDE_TEST_TIMEOUT})
 endfunction()

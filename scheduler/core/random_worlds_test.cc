@@ -512,7 +512,7 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   CHECK(claims > seeds);
   CHECK(withdrawals > 0);
   CHECK(over_quota > seeds);
-  CHECK(in_class > seeds / 5);
+  CHECK(in_class > seeds / 10);
   CHECK(after_others > seeds);
   CHECK(arrays > seeds);
   CHECK(doomed > seeds / 4);
