@@ -12,6 +12,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kWait{250};               // for output of a single rank
 constexpr milliseconds kSweepWait{25};           // the same where several are read in turn
 constexpr milliseconds kRetry{500};              // before asking an agent again
+constexpr milliseconds kRetryEnd{100};           // the same, of a log that ended before its task
 constexpr int64_t kGiveUpNanos = 5'000'000'000;  // silence after the task has ended
 constexpr milliseconds kFirstPiece{5000};
 constexpr size_t kLongestLine = 64U << 10U;
@@ -72,6 +73,7 @@ struct LogCopy::Rank {
   std::string line;                     // an unfinished one, where lines get a prefix
   int64_t retry_at = 0;                 // monotonic ns
   int64_t quiet_since = 0;              // since the task was seen to be over, monotonic ns
+  bool exited_before = false;           // the task was over before `reader` began
   bool done = false;
 };
 
@@ -118,7 +120,8 @@ Result<LogCopy::Where> LogCopy::Find(uint64_t epoch, uint32_t rank) const {
                 "node " + task->node() + ", which holds this log, is not part of the cluster now");
   }
   return Where{{node->second->message.endpoint(), job_id_, epoch, task->index(), rank},
-               task->state() == v1::TASK_STATE_EXITED || attempt->released_at() != 0};
+               task->state() == v1::TASK_STATE_EXITED || attempt->released_at() != 0 ||
+                   job->message.state() == v1::JOB_STATE_FINISHED};
 }
 
 Result<LogCopy::Where> LogCopy::OpenRank(Rank& rank) {
@@ -129,6 +132,7 @@ Result<LogCopy::Where> LogCopy::OpenRank(Rank& rank) {
   } else {
     range.tail_lines = tail_;
   }
+  rank.exited_before = where.exited;
   rank.reader = app_.agents.ReadLog(where.place, range);
   return where;
 }
@@ -266,6 +270,12 @@ bool LogCopy::CopyRank(Rank& rank, BodySink& sink, milliseconds wait, bool& busy
       rank.next_offset = piece.offset + piece.data.size();
       return Emit(rank, piece.data, sink);
     case LogEvent::kEnd:
+      // To an agent, a task that it is about to start or to adopt is one that writes no more.
+      if (query_.follow && !rank.exited_before) {
+        rank.reader.reset();
+        rank.retry_at = MonotonicNanos() + kRetryEnd.count() * 1'000'000;
+        return true;
+      }
       rank.done = true;
       return rank.line.empty() || Emit(rank, "\n", sink);
     case LogEvent::kError:

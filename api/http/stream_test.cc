@@ -166,13 +166,32 @@ TEST_CASE("following goes over attempts and ends with the job", "[api][logs]") {
 TEST_CASE("following one attempt ends with it", "[api][logs]") {
   LogCase run({"n1", "n2"});
   const auto log = run.api.Open("/v1/jobs/a/logs?follow=true&attempt=1&rank=all");
-  for (uint32_t task = 0; task < 2; ++task) {
-    run.api.upstream.agent.Append({1, 1, task, task}, "hello\n");
-    run.api.upstream.agent.Close({1, 1, task, task});
+  for (int task = 0; task < 2; ++task) {
+    const auto index = static_cast<uint32_t>(task);
+    run.api.upstream.agent.Append({1, 1, index, index}, "hello\n");
+    run.api.upstream.agent.Close({1, 1, index, index});
+    run.job.mutable_attempts(0)->mutable_tasks(task)->set_state(v1::TASK_STATE_EXITED);
   }
+  run.api.Show({run.job});
   CHECK_THAT(log->WaitForEnd(),
              Catch::Contains("[0] hello\n") && Catch::Contains("[1] hello\n") &&
                  !Catch::Contains("not ended"));
+}
+
+TEST_CASE("a log that ends before its task is asked for again", "[api][logs]") {
+  LogCase run({"n1"});
+  auto& agent = run.api.upstream.agent;
+  agent.Close({1, 1, 0, 0});  // the agent does not know the task yet
+  const auto log = run.api.Open("/v1/jobs/a/logs?follow=true&attempt=1");
+  REQUIRE(agent.WaitReads(2));
+  agent.Append({1, 1, 0, 0}, "step 1\n");
+  agent.Close({1, 1, 0, 0});  // it begins anew and has not adopted the task
+  log->WaitFor("step 1\n");
+  agent.Append({1, 1, 0, 0}, "step 2\n");
+  agent.Close({1, 1, 0, 0});
+  run.job.mutable_attempts(0)->mutable_tasks(0)->set_state(v1::TASK_STATE_EXITED);
+  run.api.Show({run.job});
+  CHECK(log->WaitForEnd() == "step 1\nstep 2\n");
 }
 
 TEST_CASE("a reader whose client is gone gives its slot back", "[api][logs]") {

@@ -12,6 +12,7 @@ namespace {
 
 // How often a waiting call looks whether its client has gone.
 constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr auto kPatience = std::chrono::seconds(10);
 
 size_t OffsetOfTail(const std::string& text, int64_t lines) {
   size_t at = text.size();
@@ -32,6 +33,7 @@ class FakeAgent::Service final : public v1::AgentPeer::Service {
  public:
   void Append(const Key& key, const std::string& text);
   void Close(const Key& key);
+  bool WaitReads(int count);
 
   grpc::Status ReadLog(grpc::ServerContext* context,
                        const v1::ReadLogRequest* request,
@@ -45,11 +47,13 @@ class FakeAgent::Service final : public v1::AgentPeer::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, Log> logs_;
+  int reads_ = 0;
 };
 
 void FakeAgent::Service::Append(const Key& key, const std::string& text) {
   const std::scoped_lock lock(mutex_);
   logs_[key].text += text;
+  logs_[key].closed = false;
   changed_.notify_all();
 }
 
@@ -59,11 +63,18 @@ void FakeAgent::Service::Close(const Key& key) {
   changed_.notify_all();
 }
 
+bool FakeAgent::Service::WaitReads(int count) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kPatience, [&] { return reads_ >= count; });
+}
+
 grpc::Status FakeAgent::Service::ReadLog(grpc::ServerContext* context,
                                          const v1::ReadLogRequest* request,
                                          grpc::ServerWriter<v1::LogChunk>* writer) {
   const Key key{request->job_id(), request->epoch(), request->task(), request->rank()};
   std::unique_lock lock(mutex_);
+  ++reads_;
+  changed_.notify_all();
   if (!logs_.contains(key)) {
     return {grpc::StatusCode::NOT_FOUND, "no such log"};
   }
@@ -97,6 +108,9 @@ void FakeAgent::Append(const Key& key, const std::string& text) {
 }
 void FakeAgent::Close(const Key& key) {
   service_->Close(key);
+}
+bool FakeAgent::WaitReads(int count) {
+  return service_->WaitReads(count);
 }
 grpc::Service& FakeAgent::service() {
   return *service_;

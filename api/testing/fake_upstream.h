@@ -51,7 +51,8 @@ class FakeScheduler {
   const std::unique_ptr<Service> service_;
 };
 
-// Logs by (job, epoch, task, rank); a follower stays until the log is closed.
+// Logs by (job, epoch, task, rank); a follower stays until the log is closed. What is appended
+// opens it again.
 class FakeAgent {
  public:
   struct Key {
@@ -67,6 +68,8 @@ class FakeAgent {
   FakeAgent& operator=(const FakeAgent&) = delete;
   void Append(const Key& key, const std::string& text);
   void Close(const Key& key);
+  // Until logs were asked for `count` times; false after 10 s.
+  [[nodiscard]] bool WaitReads(int count);
 
   [[nodiscard]] grpc::Service& service();
 

@@ -94,7 +94,8 @@ class RandomKills(ClusterTest):
         self.assertEqual(self.watch.problems, [])
         self.assertEqual(self.cli["wait"].wait(30), 0, self.cli["wait"].err())
         self.assertEqual(self.cli["logs"].wait(30), 0, self.cli["logs"].err())
-        self.assertEqual(digests(self.cli["logs"].out()), [self.digest], self.cli["logs"].out())
+        self.assertEqual(digests(self.cli["logs"].out()), [self.digest],
+                         self.cli["logs"].out() + self.cli["logs"].err() + describe(final))
         cluster.await_nodes()
 
     def disturb(self, trial, job):
