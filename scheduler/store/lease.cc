@@ -113,6 +113,17 @@ Result<int64_t> RenewLease(Database& database, Term term, Instant now, int64_t a
   return SetExpiry(database, term, now + kLeaseDuration, advance);
 }
 
+// NULL is what `batch` does not take: the error ends the transaction.
+Status QueueRenewal(Database& database, Term term, Instant now, int64_t batch) {
+  const Instant expires = now + kLeaseDuration;
+  const std::vector<SqlValue> params = {
+      FormatRfc3339(expires), expires.unix_nanos(), static_cast<int64_t>(term.value()), batch};
+  return database.Queue(
+      "UPDATE leases SET expires_at = $1, expires_ns = $2, "
+      "batch = CASE WHEN term = $3 AND batch = $4 THEN batch + 1 END WHERE name = 'scheduler'",
+      params);
+}
+
 Status ReleaseLease(Database& database, Term term, Instant now) {
   const Result<int64_t> released = SetExpiry(database, term, now, 0);
   if (!released && released.error().code != ErrorCode::kStaleTerm) {

@@ -47,6 +47,11 @@ struct Candidate {
                                          Instant now,
                                          int64_t advance);
 
+// Inside a transaction: the same without waiting for an answer, counting on from `batch`. The
+// transaction fails if another scheduler has taken over, or if another batch is the newest one.
+// That there is a lease at all, RenewLease tells.
+[[nodiscard]] Status QueueRenewal(Database& database, Term term, Instant now, int64_t batch);
+
 // Ends the lease at once, so that a standby need not wait. No error when it is not ours any more.
 [[nodiscard]] Status ReleaseLease(Database& database, Term term, Instant now);
 

@@ -133,6 +133,10 @@ Status Store::TryBatch(const ClusterState& state,
                        Instant now,
                        Doubt doubt,
                        Duration patience) {
+  const int64_t asked_ns = boot_clock_();
+  if (doubt == Doubt::kNone && asked_ns - looked_ns_ < kLeaseRenewal.nanos()) {
+    return TryBatchAtOnce(state, step, now, patience);
+  }
   TIDE_TRY(database_->Begin(patience));
   int64_t newest = batch_;
   if (doubt == Doubt::kLookUp) {
@@ -147,14 +151,46 @@ Status Store::TryBatch(const ClusterState& state,
     TIDE_ASSIGN(newest, RenewLease(*database_, term_, now, 1));
   }
   if (newest != batch_ + 1) {
-    return Fail(ErrorCode::kCorrupt,
-                database_->Name() + ": the newest batch of term " + std::to_string(term_.value()) +
-                    " is not the one this scheduler wrote (" + std::to_string(batch_) +
-                    "): was a backup restored, or did a standby take over that lagged behind? "
-                    "Acknowledged work may be lost; the next scheduler goes on from what is there");
+    return NotTheNewest();
   }
+  looked_ns_ = asked_ns;
   TIDE_TRY(WriteStep(state, step));
   return database_->Commit();
+}
+
+Status Store::TryBatchAtOnce(const ClusterState& state,
+                             const StepResult& step,
+                             Instant now,
+                             Duration patience) {
+  TIDE_TRY(database_->Begin(patience));
+  Status written = QueueRenewal(*database_, term_, now, batch_);
+  if (written) {
+    written = WriteStep(state, step);
+  }
+  if (written) {
+    written = database_->Commit();
+  }
+  if (written || written.error().code == ErrorCode::kUnavailable) {
+    return written;
+  }
+  // Is it the lease's error? The message of a column that must not be NULL helps nobody.
+  database_->Rollback();
+  TIDE_TRY(database_->Begin(patience));
+  TIDE_TRY(CheckLease(now));
+  return written;
+}
+
+Status Store::CheckLease(Instant now) {
+  TIDE_ASSIGN(const int64_t newest, RenewLease(*database_, term_, now, 0));
+  return newest == batch_ ? Status() : NotTheNewest();
+}
+
+std::unexpected<Error> Store::NotTheNewest() const {
+  return Fail(ErrorCode::kCorrupt,
+              database_->Name() + ": the newest batch of term " + std::to_string(term_.value()) +
+                  " is not the one this scheduler wrote (" + std::to_string(batch_) +
+                  "): was a backup restored, or did a standby take over that lagged behind? "
+                  "Acknowledged work may be lost; the next scheduler goes on from what is there");
 }
 
 Status Store::Release(Instant now) {

@@ -75,6 +75,14 @@ class Store {
                   Instant now,
                   Doubt doubt,
                   Duration patience);
+  // The same where nothing is in doubt and the lease was looked at lately: all goes out at once.
+  Status TryBatchAtOnce(const ClusterState& state,
+                        const StepResult& step,
+                        Instant now,
+                        Duration patience);
+  // Inside a transaction: the lease is ours, with the batch that was written last.
+  Status CheckLease(Instant now);
+  std::unexpected<Error> NotTheNewest() const;
   Status WriteStep(const ClusterState& state, const StepResult& step);
   Status WriteJobRows(const Job& job);
   Status WriteAttemptRows(const Job& job, size_t index);
@@ -97,6 +105,7 @@ class Store {
   int64_t opened_ns_ = 0;  // of boot_clock_
   int64_t batch_ = 0;      // the newest that is committed, of this term
   int64_t proved_ns_ = 0;  // when the lease was last asked for, and then had; of boot_clock_
+  int64_t looked_ns_ = 0;  // when a renewal's answer was last waited for; of boot_clock_
   int64_t last_seq_ = 0;
   Instant renew_at_;
   std::map<JobId, WrittenAttempts> written_;
