@@ -308,10 +308,15 @@ int Serve(const Options& options) {
   if (options.standby) {
     ReadSettingsAgain(options, *settings);
   }
+  const int64_t began = MonotonicNanos();
   auto state = (*store)->Load();
   if (!state) {
     return Complain(state.error().message, StoreExitCode(state.error(), kExitStore));
   }
+  log::Info("State loaded",
+            {{"Jobs", state->jobs.size()},
+             {"Nodes", state->nodes.size()},
+             {"Ms", (MonotonicNanos() - began) / 1'000'000}});
   if (state->share_half_life != settings->policy.share_half_life) {
     state->share_half_life = settings->policy.share_half_life;
     RebuildDerived(*state);  // what owners used lately, by the policy's half-life

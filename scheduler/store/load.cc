@@ -1,6 +1,7 @@
 #include "scheduler/store/load.h"
 
 #include <algorithm>
+#include <future>
 #include <string>
 #include <utility>
 
@@ -29,7 +30,7 @@ class Loader {
     TIDE_TRY(LoadArchivedRuns());
     TIDE_TRY(CheckReferences());
     RebuildDerived(state_);
-    if (const auto broken = CheckInvariants(state_)) {
+    if (const auto broken = CheckStored(state_)) {
       return Broken(database_, *broken);
     }
     return std::move(state_);
@@ -77,17 +78,58 @@ class Loader {
     return {};
   }
 
+  // There may be a hundred thousand: a thread decodes some while the next ones are read.
   Status LoadJobs() {
-    TIDE_ASSIGN(const SqlRows found, Query("SELECT id, data FROM jobs ORDER BY id"));
-    for (const SqlRow& row : found.rows) {
+    constexpr int64_t kJobsPerPage = 5000;
+    std::future<Result<std::vector<Job>>> decoding;
+    int64_t last = -1;
+    for (bool more = true; more;) {
       TIDE_TRY(Meanwhile());
-      const std::string name = RowName("jobs", row, 1);
-      TIDE_ASSIGN(Job job, DecodeRow(row, 1, name, &DecodeJob));
-      TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
-      if (std::cmp_not_equal(job.id.value(), id)) {
-        return Broken(database_, name + ": its id disagrees with `data`");
+      const std::vector<SqlValue> page = {last, kJobsPerPage};
+      TIDE_ASSIGN(
+          SqlRows found,
+          database_.Run("SELECT id, data FROM jobs WHERE id > $1 ORDER BY id LIMIT $2", page));
+      more = !found.rows.empty();
+      if (more) {
+        TIDE_ASSIGN(last, IntAt(found.rows.back(), 0, "jobs.id"));
       }
-      state_.jobs.emplace_hint(state_.jobs.end(), job.id, std::move(job));
+      if (decoding.valid()) {
+        TIDE_TRY(AddJobs(decoding.get()));
+      }
+      if (more) {
+        decoding = std::async(std::launch::async,
+                              [rows = std::move(found.rows)] { return DecodeJobs(rows); });
+      }
+    }
+    return {};
+  }
+
+  static Result<std::vector<Job>> DecodeJobs(const std::vector<SqlRow>& rows) {
+    std::vector<Job> jobs;
+    jobs.reserve(rows.size());
+    for (const SqlRow& row : rows) {
+      const std::string name = RowName("jobs", row, 1);
+      TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
+      TIDE_ASSIGN(const std::string text, TextAt(row, 1, name));
+      Result<Job> job = DecodeJob(text);
+      if (!job) {
+        return Fail(ErrorCode::kCorrupt, name + ": " + job.error().message);
+      }
+      if (std::cmp_not_equal(job->id.value(), id)) {
+        return Fail(ErrorCode::kCorrupt, name + ": its id disagrees with `data`");
+      }
+      jobs.push_back(std::move(*job));
+    }
+    return jobs;
+  }
+
+  Status AddJobs(Result<std::vector<Job>> jobs) {
+    if (!jobs) {
+      return Broken(database_, jobs.error().message);
+    }
+    for (Job& job : *jobs) {
+      const JobId id = job.id;
+      state_.jobs.emplace_hint(state_.jobs.end(), id, std::move(job));
     }
     return {};
   }

@@ -92,6 +92,22 @@ TEST_CASE("a lease lasts while a large state is loaded", "[store]") {
   CHECK(other.error().code == ErrorCode::kNotLeader);
 }
 
+TEST_CASE("a long queue is loaded whole", "[store]") {
+  const auto test = EachDriver();
+  const auto store = MustOpenStore(test->Open(), "a", kNow);
+  ClusterState state;
+  JobSubmitted submit = Submit(1, 1, 10);
+  submit.spec.count = 5000;
+  for (const EventBody& body : {EventBody(Join(0)), EventBody(submit)}) {
+    REQUIRE(store->Commit(state, StepOne(state, body, kNow), kNow));
+  }
+  REQUIRE(store->Commit(state, StepOne(state, Submit(5001, 1, 10), kNow), kNow));
+  const auto loaded = store->Load();
+  REQUIRE(loaded);
+  CHECK(loaded->jobs.size() == 5001);
+  CHECK(EncodeState(*loaded) == EncodeState(state));
+}
+
 TEST_CASE("after every commit a load gives the same state", "[store]") {
   const uint64_t seed = GENERATE(range(1, 6));
   CAPTURE(seed);
@@ -255,6 +271,43 @@ TEST_CASE("a standby waits for the lease, a deposed leader writes nothing", "[le
   // Once failed, always failed: memory is ahead of the log.
   CHECK(old_leader->Commit(state, {}, later).error().code == ErrorCode::kStaleTerm);
   CHECK(new_leader->Commit(state, step, later));
+}
+
+TEST_CASE("a leader whose lease is taken writes nothing, also right after a commit", "[lease]") {
+  const auto test = EachDriver();
+  int64_t clock_ns = Duration::Seconds(100).nanos();
+  auto opened = Store::Open(test->OpenShared(), "old", kNow, [&] { return clock_ns; });
+  REQUIRE(opened);
+  Store& old_leader = **opened;
+  ClusterState state;
+  REQUIRE(old_leader.Commit(state, StepOne(state, Join(0), kNow), kNow));
+  REQUIRE(old_leader.Commit(state, StepOne(state, Join(1), kNow), kNow));
+  const auto other = test->OpenShared();
+  const StepResult step = StepOne(state, Join(2), kNow);
+  SECTION("by another") {
+    auto new_leader = MustOpenStore(test->OpenShared(), "new", kNow + kLeaseDuration);
+    const Status stale = old_leader.Commit(state, step, kNow);
+    REQUIRE_FALSE(stale);
+    CHECK(stale.error().code == ErrorCode::kStaleTerm);
+    CHECK_THAT(stale.error().message, Contains("new leads with term"));
+    CHECK(Count(*other, "nodes") == 2);
+  }
+  SECTION("by a copy that was restored") {
+    REQUIRE(other->Run("UPDATE leases SET batch = 1", {}));
+    const Status stale = old_leader.Commit(state, step, kNow);
+    REQUIRE_FALSE(stale);
+    CHECK(stale.error().code == ErrorCode::kCorrupt);
+    CHECK_THAT(stale.error().message, Contains("not the one this scheduler wrote (2)"));
+    CHECK(Count(*other, "nodes") == 2);
+  }
+  SECTION("by hand: seen with the next renewal") {
+    REQUIRE(other->Run("DELETE FROM leases", {}));
+    clock_ns += kLeaseRenewal.nanos();
+    const Status stale = old_leader.Commit(state, step, kNow);
+    REQUIRE_FALSE(stale);
+    CHECK(stale.error().code == ErrorCode::kStaleTerm);
+    CHECK(Count(*other, "nodes") == 2);
+  }
 }
 
 TEST_CASE("a lease given up is free at once", "[lease]") {

@@ -324,7 +324,7 @@ std::optional<std::string> CheckArchived(const ClusterState& state) {
 
 }  // namespace
 
-std::optional<std::string> CheckInvariants(const ClusterState& state) {
+std::optional<std::string> CheckStored(const ClusterState& state) {
   for (const auto& [id, job] : state.jobs) {
     if (auto broken = CheckAllocation(job)) {
       return broken;
@@ -335,19 +335,23 @@ std::optional<std::string> CheckInvariants(const ClusterState& state) {
       return "I4: attempt and phase of " + FormatJobName(id.value()) + " disagree";
     }
   }
-  if (auto broken = CheckArchived(state)) {
-    return broken;
+  for (const Node& node : state.nodes) {
+    if (auto broken = CheckUse(state, node.id)) {
+      return broken;
+    }
   }
+  return CheckArchived(state);
+}
+
+std::optional<std::string> CheckInvariants(const ClusterState& state) {
   if (CountDependencies(state) != state.dependencies) {
     return "I5: the dependencies do not mirror the jobs";
   }
   if (CountUses(state) != state.uses) {
     return "I1: uses do not mirror the allocations and claims";
   }
-  for (const Node& node : state.nodes) {
-    if (auto broken = CheckUse(state, node.id)) {
-      return broken;
-    }
+  if (auto broken = CheckStored(state)) {
+    return broken;
   }
   return CheckIndexes(state);
 }

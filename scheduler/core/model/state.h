@@ -150,5 +150,7 @@ void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim);
 
 // Returns the first broken invariant in words, or nothing. Cost: O(jobs + nodes).
 [[nodiscard]] std::optional<std::string> CheckInvariants(const ClusterState& state);
+// Those of them that what is stored can break: the others hold after RebuildDerived.
+[[nodiscard]] std::optional<std::string> CheckStored(const ClusterState& state);
 
 }  // namespace tide
