@@ -2,13 +2,11 @@
 // the scheduler has its end on disk and says so to the agent.
 
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "bench/benches.h"
 #include "bench/daemons/fake_agents.h"
 #include "bench/daemons/scheduler_process.h"
-#include "common/base/check.h"
+#include "bench/daemons/submit_load.h"
 #include "scheduler/core/testing/builders.h"
 
 namespace tide::bench {
@@ -26,18 +24,7 @@ void ChurnOn(Run& run, StoreKind kind) {
   const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = run.quick() ? 8U : 512U, .exit_at_once = true});
   const int64_t start = MonotonicNanos();
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kClients; ++i) {
-    threads.emplace_back([&] {
-      SchedulerClient client(scheduler);
-      for (size_t n = 0; n < each; ++n) {
-        TIDE_CHECK(client.Submit(testing::AJob().Gpus(8).Spec()).has_value(), "a job is accepted");
-      }
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  (void)SubmitFromMany(scheduler, testing::AJob().Gpus(8).Spec(), kClients, each);
   const size_t jobs = kClients * each;
   (void)agents.WaitForForgotten(jobs);
   const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;

@@ -7,13 +7,13 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bench/benches.h"
 #include "bench/daemons/bench_store.h"
 #include "bench/daemons/fake_agents.h"
 #include "bench/daemons/scheduler_process.h"
+#include "bench/daemons/submit_load.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "scheduler/core/testing/builders.h"
@@ -114,27 +114,9 @@ void ManyClients(Run& run, const Names& names, const BenchStore& store) {
   const size_t each = run.quick() ? 2 : 150;
   const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = kAgents});
-  std::vector<Samples> samples(kClients);
-  std::vector<std::thread> threads;
   const int64_t start = MonotonicNanos();
-  for (size_t i = 0; i < kClients; ++i) {
-    threads.emplace_back([&, i] {
-      SchedulerClient client(scheduler);
-      for (size_t n = 0; n < each; ++n) {
-        const int64_t asked = MonotonicNanos();
-        SubmitOne(client);
-        samples[i].Add(MonotonicNanos() - asked);
-      }
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  const Samples all = SubmitFromMany(scheduler, testing::AJob().Gpus(8).Spec(), kClients, each);
   const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
-  Samples all;
-  for (const Samples& part : samples) {
-    all.Append(part);
-  }
   run.AddTimes(names.many_clients, all, {.p50_ms = {}, .p99_ms = 50, .max_ms = {}});
   run.Add(names.many_clients,
           Metric::kPerS,
