@@ -221,11 +221,11 @@ struct FailoverFigures {
 // How many of `jobs` are not there. Waits until the others have ended.
 size_t CountLost(SchedulerClient& client, const std::set<uint64_t>& jobs, uint32_t others) {
   return Await([&]() -> std::optional<size_t> {
-    const auto view = client.Snapshot();
-    TIDE_CHECK(view.has_value(), "the new leader is there");
+    const auto served = client.Jobs();
+    TIDE_CHECK(served.has_value(), "the new leader is there");
     size_t found = 0;
-    for (const tide::v1::Job& job : view->jobs()) {
-      if (jobs.contains(job.id())) {
+    for (const auto& [id, job] : *served) {
+      if (jobs.contains(id)) {
         ++found;
         if (job.state() != tide::v1::JOB_STATE_FINISHED) {
           PauseMs(100);
@@ -234,8 +234,7 @@ size_t CountLost(SchedulerClient& client, const std::set<uint64_t>& jobs, uint32
         TIDE_CHECK(job.outcome() == tide::v1::OUTCOME_SUCCEEDED, "no job fails by a failover");
       }
     }
-    TIDE_CHECK(static_cast<size_t>(view->jobs_size()) <= found + others,
-               "a job that is submitted again is the same job");
+    TIDE_CHECK(served->size() <= found + others, "a job that is submitted again is the same job");
     return jobs.size() - found;
   });
 }

@@ -18,10 +18,10 @@ void RestartOn(Run& run, StoreKind kind) {
     return;
   }
   const BenchStore store(kind);
-  int jobs = 0;
+  size_t jobs = 0;
   {
     const World world = BusyWorld(run.quick() ? 64 : kNodes, run.quick() ? 60 : 10 * kPending);
-    jobs = static_cast<int>(world.state.jobs.size());
+    jobs = world.state.jobs.size();
     store.Fill(world.state, world.now);
   }
   Samples samples;
@@ -31,9 +31,9 @@ void RestartOn(Run& run, StoreKind kind) {
     const SchedulerProcess scheduler(store);
     scheduler.WaitUntilListening();
     SchedulerClient client(scheduler);
-    const auto view = client.Snapshot();
+    const auto served = client.Jobs();
     samples.Add(MonotonicNanos() - start);
-    TIDE_CHECK(view.has_value() && view->jobs_size() == jobs, "every job is served");
+    TIDE_CHECK(served.has_value() && served->size() == jobs, "every job is served");
     resident = std::max(resident, scheduler.ResidentBytes());
   }
   run.AddTimes(what, samples, {.p50_ms = {}, .p99_ms = 2000, .max_ms = {}});

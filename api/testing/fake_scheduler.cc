@@ -295,6 +295,14 @@ grpc::Status FakeScheduler::Service::Watch(grpc::ServerContext* context,
   const uint64_t breaks = breaks_;
   size_t next = log_.size();
   v1::ViewDelta message = SnapshotLocked();
+  // In parts, as a scheduler sends a large one.
+  v1::ViewDelta jobs;
+  jobs.set_reset(true);
+  jobs.set_more(true);
+  jobs.mutable_jobs()->Swap(message.mutable_jobs());
+  if (jobs.jobs_size() > 0 && writer->Write(jobs)) {
+    message.set_reset(false);
+  }
   while (!refuse_ && breaks == breaks_ && !context->IsCancelled()) {
     lock.unlock();
     if (!writer->Write(message)) {

@@ -173,9 +173,17 @@ class Watcher::Impl {
                                                              : rpc::Connect(Address());
     const auto stub = v1::Scheduler::NewStub(channel);
     const auto stream = stub->Watch(&context, request);
-    for (v1::ViewDelta delta; stream->Read(&delta);) {
+    v1::ViewDelta delta;
+    for (v1::ViewDelta part; stream->Read(&part);) {
+      if (part.reset()) {
+        delta.Clear();
+      }
+      delta.MergeFrom(part);
+      if (part.more()) {
+        continue;
+      }
       if (!got_snapshot && !delta.reset()) {
-        continue;  // a delta without its snapshot says nothing
+        return {ErrorCode::kInternal, "the stream did not begin with everything"};
       }
       store_.Apply(delta);
       if (!got_snapshot) {
@@ -184,6 +192,7 @@ class Watcher::Impl {
         store_.MarkConnected();
         log::Info("following the scheduler", {{"address", Address()}, {"rev", delta.rev()}});
       }
+      delta.Clear();
     }
     const grpc::Status status = stream->Finish();
     const std::scoped_lock lock(mutex_);

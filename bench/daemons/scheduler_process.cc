@@ -232,17 +232,23 @@ Status SchedulerClient::Cancel(uint64_t job) {
   return {};
 }
 
-Result<tide::v1::ViewDelta> SchedulerClient::Snapshot() {
+Result<std::unordered_map<uint64_t, tide::v1::Job>> SchedulerClient::Jobs() {
   grpc::ClientContext context;
   impl_->Prepare(context);
   const auto stream = impl_->stub->Watch(&context, tide::v1::WatchRequest());
-  tide::v1::ViewDelta first;
-  if (!stream->Read(&first)) {
-    return std::unexpected(FromStatus(stream->Finish(), context));
-  }
+  std::unordered_map<uint64_t, tide::v1::Job> jobs;
+  tide::v1::ViewDelta part;
+  do {
+    if (!stream->Read(&part)) {
+      return std::unexpected(FromStatus(stream->Finish(), context));
+    }
+    for (tide::v1::Job& job : *part.mutable_jobs()) {
+      jobs[job.id()].Swap(&job);
+    }
+  } while (part.more());
   context.TryCancel();
   (void)stream->Finish();
-  return first;
+  return jobs;
 }
 
 Status SchedulerClient::WaitForState(uint64_t job, tide::v1::JobState state) {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "bench/daemons/bench_store.h"
 #include "common/base/result.h"
@@ -71,8 +72,8 @@ class SchedulerClient {
   //   key: the same key is the same job, however often it is submitted; "" = a new job.
   [[nodiscard]] Result<uint64_t> Submit(const JobSpec& spec, const std::string& key = "");
   [[nodiscard]] Status Cancel(uint64_t job);
-  // The whole view, as a new watcher gets it; waits for the server to come up.
-  [[nodiscard]] Result<tide::v1::ViewDelta> Snapshot();
+  // Of the whole view, as a new watcher gets it, by id; waits for the server to come up.
+  [[nodiscard]] Result<std::unordered_map<uint64_t, tide::v1::Job>> Jobs();
   // Watches until the job is in this state.
   [[nodiscard]] Status WaitForState(uint64_t job, tide::v1::JobState state);
 

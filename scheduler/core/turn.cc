@@ -90,13 +90,14 @@ Result<Instant> RunTurn(ClusterState& state,
       inputs.events.push_back({now, std::move(body)});
     }
   }
-  const StepResult step = Step(state, inputs.events, policy, now);
+  StepResult step = Step(state, inputs.events, policy, now);
   TIDE_TRY(host.Commit(state, step, now));
   const uint64_t rev = host.Publish(state, step);
   Answer(batch, inputs, step, rev);
   for (const Command& command : step.commands) {
     host.Send(command, state, now);
   }
+  host.Explain(std::move(step.explanations));
   return step.wake_at;
 }
 

@@ -75,6 +75,8 @@ class TurnHost {
   [[nodiscard]] virtual uint64_t Publish(const ClusterState& state, const StepResult& step) = 0;
   //   now: the turn's, the clock of every deadline in `command`.
   virtual void Send(const Command& command, const ClusterState& state, Instant now) = 0;
+  // Why each waiting job waits. Last, as nobody waits for it.
+  virtual void Explain(std::vector<Explanation> explanations) = 0;
 };
 
 // Returns when time alone would change the decision, or the error of the commit: then nobody was

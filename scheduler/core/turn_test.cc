@@ -40,6 +40,7 @@ class RecordingHost final : public TurnHost {
     done.emplace_back("send");
     sent_at = now;
   }
+  void Explain(std::vector<Explanation> /*explanations*/) override { done.emplace_back("explain"); }
 };
 
 // On a cluster of one node.
@@ -74,7 +75,7 @@ EventBody ASubmit() {
 TEST_CASE("a turn commits first, then shows, answers and sends, all of one moment") {
   OneTurn turn;
   REQUIRE(turn.Turn(ASubmit()));
-  CHECK(turn.host.done == Words{"notice", "commit", "publish", "answer 7", "send"});
+  CHECK(turn.host.done == Words{"notice", "commit", "publish", "answer 7", "send", "explain"});
   CHECK(turn.host.sent_at == turn.world.now);
 }
 

@@ -175,7 +175,7 @@ TEST_CASE("an archived job is read back from the store") {
            edge.world.Do(JobsArchived{{JobId(id)}, Duration::Minutes(60)}).status;
   };
   REQUIRE(end_and_archive());
-  CHECK(edge.world.view().Since(0).jobs_size() == 0);
+  CHECK(edge.world.View().jobs_size() == 0);
   REQUIRE(archived(id, response) == grpc::StatusCode::OK);
   CHECK(response.job().id() == id);
   CHECK(response.job().user() == "ann");
@@ -207,7 +207,7 @@ TEST_CASE("a plan says what a submission does, and changes nothing") {
   CHECK(starts.plan_hash().size() == 16);
   tide::v1::PlanJobResponse never;
   CHECK(plan(AJob().Nodes(2), never) == ErrorCode::kNeverFits);
-  CHECK(edge.world.view().Since(0).jobs_size() == 0);
+  CHECK(edge.world.View().jobs_size() == 0);
 
   // The first thing the agent hears of is the job that was submitted, not one that was planned.
   CHECK(edge.Submit(AJob()).job_id() == 1);
@@ -250,13 +250,13 @@ TEST_CASE("an agent says hello, gets a command, reports, and is acknowledged aft
   const auto ack = agent.Next();
   REQUIRE(ack.has_ack());
   CHECK(ack.ack().seq() == 41);
-  CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
+  CHECK(edge.world.View().jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
 
   agent.Report(42, start, tide::v1::TASK_STATE_EXITED);
   CHECK(agent.Next().ack().seq() == 42);
   CHECK(agent.Next().command().has_forget());
   CHECK(agent.Finish().ok());
-  CHECK(Eventually([&] { return !edge.world.view().Since(0).nodes(0).connected(); }));
+  CHECK(Eventually([&] { return !edge.world.View().nodes(0).connected(); }));
 }
 
 TEST_CASE("an agent that connects again gets what it is owed; the older stream ends") {
@@ -271,8 +271,8 @@ TEST_CASE("an agent that connects again gets what it is owed; the older stream e
   REQUIRE(second.Next().has_welcome());
   CHECK(second.Next().command().has_start());
   CHECK_FALSE(first.Read());
-  CHECK(edge.world.view().Since(0).nodes(0).connected());
-  CHECK(edge.world.view().Since(0).nodes_size() == 1);
+  CHECK(edge.world.View().nodes(0).connected());
+  CHECK(edge.world.View().nodes_size() == 1);
 }
 
 // Joins as n1 with this Hello; what is then on record of the node.
@@ -375,14 +375,14 @@ TEST_CASE("a task of another job that had the number is not taken for this one's
   *message.mutable_report()->add_tasks() = report;
   second.Write(message);
   CHECK(second.Next().ack().seq() == 3);
-  CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == -1);
-  CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_STARTING);
+  CHECK(edge.world.View().jobs(0).checkpoint().step() == -1);
+  CHECK(edge.world.View().jobs(0).state() == tide::v1::JOB_STATE_STARTING);
 
   report.set_submitted_at(start.submitted_at());
   Stream third(edge.address());
   third.Hello("n1", 0, "l1", "A", {report});
   CHECK(third.Next().welcome().strangers_size() == 0);
-  CHECK(edge.world.view().Since(0).jobs(0).checkpoint().step() == 77);
+  CHECK(edge.world.View().jobs(0).checkpoint().step() == 77);
 }
 
 TEST_CASE("what a lost database left on a node is ended before anything starts there") {
@@ -397,8 +397,8 @@ TEST_CASE("what a lost database left on a node is ended before anything starts t
   REQUIRE(agent.Next().has_welcome());
   CHECK(agent.Next().command().stop().kill());
   REQUIRE(edge.Submit(AJob()).job_id() == 1);  // the same number, another job
-  CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_QUEUED);
-  CHECK_THAT(edge.world.view().Since(0).nodes(0).reason(), Catch::Contains("the end of j-1"));
+  CHECK(edge.world.View().jobs(0).state() == tide::v1::JOB_STATE_QUEUED);
+  CHECK_THAT(edge.world.View().nodes(0).reason(), Catch::Contains("the end of j-1"));
 
   left.set_state(tide::v1::TASK_STATE_EXITED);
   left.mutable_exit()->set_reason(tide::v1::EXIT_REASON_STOPPED);
@@ -461,7 +461,7 @@ TEST_CASE("names that could be paths or markup are refused") {
   Stream leaf(edge.address());
   leaf.Hello("n1", 0, "l\"1");
   CHECK(leaf.Next().has_refused());
-  CHECK(edge.world.view().Since(0).nodes_size() == 0);
+  CHECK(edge.world.View().nodes_size() == 0);
 }
 
 TEST_CASE("the cluster file says where its nodes are, and agents that contradict it stay out") {
@@ -480,7 +480,7 @@ TEST_CASE("the cluster file says where its nodes are, and agents that contradict
   Stream other(edge.address());
   other.Hello("c-n1", 0, "", "");
   CHECK(other.Next().refused().message().find("--admit any") != std::string::npos);
-  const tide::v1::ViewDelta all = edge.world.view().Since(0);
+  const tide::v1::ViewDelta all = edge.world.View();
   REQUIRE(all.nodes_size() == 1);
   CHECK(all.nodes(0).zone() == "B");
   CHECK(all.nodes(0).leaf() == "b-l1");
@@ -501,7 +501,7 @@ TEST_CASE("a job across zones is told its trees, and readers see what crosses") 
         std::string::npos);
   CHECK(topology.find(R"("zones":[["A",1],["B",1]])") != std::string::npos);
   CHECK(topology.find(R"("trees":[[-1,0],[-1,0]])") != std::string::npos);
-  CHECK(edge.world.view().Since(0).jobs(0).attempts(0).cross_zone_pairs().plan() == 1);
+  CHECK(edge.world.View().jobs(0).attempts(0).cross_zone_pairs().plan() == 1);
 }
 
 TEST_CASE("an agent that has seen a newer leader is refused by an older one") {
@@ -568,7 +568,7 @@ TEST_CASE("one part of a report that is not understood does not take the rest wi
   task->set_state(tide::v1::TASK_STATE_RUNNING);
   agent.Write(message);
   CHECK(agent.Next().ack().seq() == 1);
-  CHECK(edge.world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
+  CHECK(edge.world.View().jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
 }
 
 // The exit of task 0 and the kernel's line that explains it.
@@ -597,7 +597,7 @@ TEST_CASE("a fault explains the failure that is reported with it") {
   SECTION("in one report") {
     FailWithXid(start, message.mutable_report());
     agent.Write(message);
-    REQUIRE(Eventually([&] { return edge.world.view().Since(0).incidents_size() == 1; }));
+    REQUIRE(Eventually([&] { return edge.world.View().incidents_size() == 1; }));
   }
   SECTION("in the Hello of a restarted agent") {
     Stream again(edge.address());
@@ -609,7 +609,7 @@ TEST_CASE("a fault explains the failure that is reported with it") {
     again.Write(message);
     CHECK(again.Next().welcome().faults_taken() == 1);
   }
-  const tide::v1::Job job = edge.world.view().Since(0).jobs(0);
+  const tide::v1::Job job = edge.world.View().jobs(0);
   CHECK(job.state() == tide::v1::JOB_STATE_QUEUED);
   CHECK(job.attempts(0).end_reason() == "fault");
   CHECK(job.hardware_restarts() == 1);
@@ -632,7 +632,7 @@ TEST_CASE("heartbeats are answered and show live progress") {
   const auto answer = agent.Next();
   REQUIRE(answer.has_ack());
   CHECK(answer.ack().seq() == 0);
-  CHECK(Eventually([&] { return edge.world.view().Since(0).jobs(0).step() == 12; }));
+  CHECK(Eventually([&] { return edge.world.View().jobs(0).step() == 12; }));
 }
 
 TEST_CASE("without a lease that holds no heartbeat is answered") {
@@ -684,7 +684,7 @@ TEST_CASE("streams that break at any moment leave nothing behind") {
     }
   }  // dropped without a goodbye
   CHECK(Eventually([&] {
-    const tide::v1::ViewDelta all = edge.world.view().Since(0);
+    const tide::v1::ViewDelta all = edge.world.View();
     return std::ranges::none_of(all.nodes(),
                                 [](const tide::v1::Node& node) { return node.connected(); });
   }));

@@ -15,10 +15,21 @@ namespace {
 constexpr size_t kQueueMax = 65536;
 constexpr size_t kBatchMax = 4096;
 
+// A look at when each of thousands of nodes was last heard; a busy loop has a thousand turns a
+// second.
+constexpr Duration kNoticeEvery = Duration::Millis(100);
+
 // Estimates are for people: each second is often enough, and they take at most this part of the
 // loop's time however long the queue is (10,000 waiting jobs: once in about ten seconds).
 constexpr Duration kEstimateEvery = Duration::Seconds(1);
 constexpr int64_t kEstimateShare = 400;
+// A new leader has agents and clients to take on first: 10 s for 100,000 jobs.
+constexpr Duration kFirstEstimatePerJob = Duration::Nanos(100'000);
+
+// Why jobs wait may be shown later where the queue is so long that it takes more than a quarter of
+// the loop's time: some of the jobs at once, so that requests wait for milliseconds only.
+constexpr int64_t kReasonsShare = 4;
+constexpr size_t kReasonsAtOnce = 2000;
 
 // A job id in an event, for the log line of a transition; 0 = none.
 template <typename Body>
@@ -71,6 +82,8 @@ Loop::~Loop() {
 
 void Loop::Start() {
   state_.led_since = Now();
+  estimate_at_ =
+      state_.led_since + kFirstEstimatePerJob * static_cast<int64_t>(state_.waiting.size());
   view_.PublishAll(state_, term_);
   lease_until_ns_ = config_.boot_clock() + kLeaseRenewal.nanos();  // until the first turn proves it
   thread_ = std::thread([this] { Run(); });
@@ -145,7 +158,24 @@ void Loop::Turn(const std::deque<Request>& batch) {
     std::_Exit(StoreExitCode(wake_at.error(), kExitCommitFailed));
   }
   wake_at_ = *wake_at;
+  ShowReasons();
   Estimate();
+}
+
+void Loop::ShowReasons() {
+  const Instant now = Now();
+  if (now >= reasons_at_) {
+    const int64_t began = MonotonicNanos();
+    std::ranges::sort(explanations_, {}, &Explanation::job);
+    if (view_.PublishReasons(state_, explanations_, kReasonsAtOnce)) {
+      explanations_.clear();
+    }
+    const Duration took = Duration::Nanos(MonotonicNanos() - began);
+    reasons_at_ = now + took * kReasonsShare;
+  }
+  if (!explanations_.empty()) {
+    wake_at_ = std::min(wake_at_, reasons_at_);
+  }
 }
 
 // After the callers were answered: nobody waits for it.
@@ -164,7 +194,12 @@ void Loop::Estimate() {
 }
 
 std::vector<EventBody> Loop::Notice(const ClusterState& state) {
-  return liveness_.Check(state, sessions_.LastHeard(), MonotonicNanos());
+  const int64_t now_ns = MonotonicNanos();
+  if (now_ns - noticed_ns_ < kNoticeEvery.nanos()) {
+    return {};
+  }
+  noticed_ns_ = now_ns;
+  return liveness_.Check(state, sessions_.LastHeard(), now_ns);
 }
 
 Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant now) {
@@ -186,6 +221,10 @@ uint64_t Loop::Publish(const ClusterState& state, const StepResult& step) {
 
 void Loop::Send(const Command& command, const ClusterState& state, Instant now) {
   sessions_.Send(command, state, now);
+}
+
+void Loop::Explain(std::vector<Explanation> explanations) {
+  explanations_ = std::move(explanations);
 }
 
 }  // namespace tide

@@ -52,6 +52,8 @@ class Loop : private TurnHost {
   void Run();
   std::deque<Request> TakeBatch();
   void Turn(const std::deque<Request>& batch);
+  // Shows why jobs wait, as far as there is time.
+  void ShowReasons();
   // Start estimates for who waits, when the last ones are old enough.
   void Estimate();
   Instant Now();
@@ -63,6 +65,7 @@ class Loop : private TurnHost {
                               Instant now) override;
   [[nodiscard]] uint64_t Publish(const ClusterState& state, const StepResult& step) override;
   void Send(const Command& command, const ClusterState& state, Instant now) override;
+  void Explain(std::vector<Explanation> explanations) override;
 
   std::unique_ptr<Store> store_;
   ClusterState state_;
@@ -73,6 +76,9 @@ class Loop : private TurnHost {
   const Term term_;
   LoopClock clock_{SystemNow(), config_.boot_clock()};
   Instant wake_at_ = Instant::Never();
+  int64_t noticed_ns_ = 0;                   // of CLOCK_MONOTONIC
+  std::vector<Explanation> explanations_;    // of the last turn, as far as not shown
+  Instant reasons_at_;                       // not before
   Instant estimate_at_;                      // not before
   std::atomic<int64_t> lease_until_ns_ = 0;  // of boot_clock
 

@@ -39,14 +39,14 @@ TEST_CASE("a job is placed, started, run and forgotten; each command follows its
   const Reply submitted = world.Submit(AJob().Spec());
   REQUIRE(submitted.status);
   CHECK(submitted.job == JobId(1));
-  CHECK(world.view().Since(0).rev() >= submitted.rev);
+  CHECK(world.View().rev() >= submitted.rev);
   REQUIRE(Eventually([&] { return session->kinds() == std::vector{CommandKind::kStartTask}; }));
   const Command start = session->commands().front();
   REQUIRE(world.Do(EventBody(Running(start))).status);
-  CHECK(world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
+  CHECK(world.View().jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
   REQUIRE(world.Do(EventBody(Running(start, TaskState::kExited))).status);
   REQUIRE(Eventually([&] { return session->kinds().back() == CommandKind::kForgetTask; }));
-  CHECK(world.view().Since(0).jobs(0).state() == tide::v1::JOB_STATE_FINISHED);
+  CHECK(world.View().jobs(0).state() == tide::v1::JOB_STATE_FINISHED);
 }
 
 TEST_CASE("an agent that connects again gets what is outstanding, also from the next scheduler") {
@@ -164,7 +164,7 @@ TEST_CASE("many threads submit; every job is made once and answered once") {
     client.join();
   }
   REQUIRE(Eventually([&] { return fine == kThreads * kEach; }));
-  CHECK(world.view().Since(0).jobs_size() == kThreads * kEach);
+  CHECK(world.View().jobs_size() == kThreads * kEach);
 }
 
 TEST_CASE("who waits is told when it will start, or why nobody knows") {
@@ -173,7 +173,7 @@ TEST_CASE("who waits is told when it will start, or why nobody knows") {
   REQUIRE(world.Submit(AJob().MaxRuntime(Duration::Minutes(60)).Spec()).status);
   REQUIRE(world.Submit(AJob().Spec()).status);
   const auto estimate = [&] {
-    const tide::v1::ViewDelta all = world.view().Since(0);
+    const tide::v1::ViewDelta all = world.View();
     for (const tide::v1::Job& job : all.jobs()) {
       if (job.id() == 2) {
         return job.estimate();

@@ -19,8 +19,9 @@ namespace {
 constexpr uint64_t kNoticeMsMax = 86'400'000;  // policy caps it further; this keeps it a number
 
 // One reader of the view. Deltas merge by themselves while a write is under way or the minimum
-// interval has not passed. Owned by itself until gRPC is done with it; the view's listener only
-// holds a weak reference, because it may still be called a moment later.
+// interval has not passed, and are made by gRPC's threads: the loop only tells that there is news.
+// Owned by itself until gRPC is done with it; the view's listener only holds a weak reference,
+// because it may still be called a moment later.
 class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
                           public std::enable_shared_from_this<WatchStream> {
  public:
@@ -31,31 +32,24 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
     self_ = shared_from_this();
     listener_ = view_.Subscribe([weak = weak_from_this()] {
       if (const auto stream = weak.lock()) {
-        stream->Continue();
+        stream->Wake(false);
       }
     });
-    Continue();
+    Wake(false);
   }
 
   void OnWriteDone(bool ok) override {
     if (!ok) {
       OnCancel();
     }
-    if (ok && min_interval_ms_ > 0) {
-      alarm_.Set(std::chrono::system_clock::now() + std::chrono::milliseconds(min_interval_ms_),
-                 [this](bool /*fired*/) { AllowNext(); });
+    if (ok && min_interval_ms_ > 0 && !delta_.more()) {
+      ContinueIn(min_interval_ms_);
     } else {
-      AllowNext();
+      Continue();
     }
   }
 
-  void OnCancel() override {
-    {
-      const MutexLock lock(mutex_);
-      cancelled_ = true;
-    }
-    Continue();
-  }
+  void OnCancel() override { Wake(true); }
 
   void OnDone() override {
     view_.Unsubscribe(listener_);
@@ -63,38 +57,49 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
   }
 
  private:
-  void AllowNext() {
-    {
-      const MutexLock lock(mutex_);
-      busy_ = false;
-    }
-    Continue();
-  }
+  // Objects in a message: one of a few megabytes.
+  static constexpr size_t kObjectsMax = 2000;
 
-  // Starts the next operation, if one is due. `busy_` is set first, so that only one thread does.
-  void Continue() {
-    bool finish = false;
+  void Wake(bool cancel) {
     {
       const MutexLock lock(mutex_);
+      news_ = true;
+      cancelled_ = cancelled_ || cancel;
       if (busy_) {
         return;
       }
-      if (cancelled_) {
-        finish = true;
-      } else {
-        delta_ = view_.Since(rev_);
-        if (delta_.rev() == rev_ && rev_ != 0) {
-          return;
-        }
-        rev_ = delta_.rev();
-      }
       busy_ = true;
     }
-    if (finish) {
-      Finish(grpc::Status::CANCELLED);
-    } else {
-      StartWrite(&delta_);
+    ContinueIn(0);
+  }
+
+  void ContinueIn(uint32_t ms) {
+    alarm_.Set(std::chrono::system_clock::now() + std::chrono::milliseconds(ms),
+               [this](bool /*fired*/) { Continue(); });
+  }
+
+  // Starts the next operation, if one is due. For the one thread that has set `busy_`.
+  void Continue() {
+    while (true) {
+      {
+        const MutexLock lock(mutex_);
+        if (cancelled_) {
+          break;
+        }
+        if (!news_ && !delta_.more()) {
+          busy_ = false;
+          return;
+        }
+        news_ = false;
+      }
+      const uint64_t before = reader_.rev;
+      delta_ = view_.Next(reader_, kObjectsMax);
+      if (before == 0 || reader_.rev != before) {
+        StartWrite(&delta_);
+        return;
+      }
     }
+    Finish(grpc::Status::CANCELLED);
   }
 
   ViewHub& view_;
@@ -105,8 +110,10 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
   Mutex mutex_;
   bool busy_ TIDE_GUARDED_BY(mutex_) = false;  // a write, a pause or the end is under way
   bool cancelled_ TIDE_GUARDED_BY(mutex_) = false;
-  uint64_t rev_ TIDE_GUARDED_BY(mutex_) = 0;
-  tide::v1::ViewDelta delta_;  // touched only by the thread that set busy_
+  bool news_ TIDE_GUARDED_BY(mutex_) = false;
+  // Touched only by the thread that set `busy_`.
+  ViewHub::Reader reader_;
+  tide::v1::ViewDelta delta_;
 };
 
 class SchedulerService final : public tide::v1::Scheduler::CallbackService {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "proto/wire/plan.h"
@@ -45,6 +46,19 @@ bool Moved(const StartEstimate& shown, const StartEstimate& next, Instant now) {
          Moved(shown.likely, next.likely, now) || Moved(shown.latest, next.latest, now);
 }
 
+// Why the jobs wait that the step changed, of those that do.
+std::map<JobId, const ReasonList*> ReasonsOfChanged(const StepResult& step) {
+  std::map<JobId, const ReasonList*> reasons;
+  if (!step.changed.jobs.empty()) {
+    for (const Explanation& each : step.explanations) {
+      if (step.changed.jobs.contains(each.job)) {
+        reasons.emplace(each.job, &each.reasons);
+      }
+    }
+  }
+  return reasons;
+}
+
 }  // namespace
 
 void ViewHub::Put(const Key& key, Entry entry) {
@@ -70,6 +84,7 @@ void ViewHub::RemoveJob(JobId job) {
   by_rev_.erase(entry->second.rev);
   entries_.erase(entry);
   progress_.erase(job);
+  reasons_.erase(job);
   estimates_.erase(job);
   removed_.emplace_hint(removed_.end(), ++rev_, job);
   if (removed_.size() > kRemovedMax) {
@@ -107,15 +122,17 @@ void ViewHub::FillLive(tide::v1::Job& job) {
   }
 }
 
-void ViewHub::PutJob(const ClusterState& state, const Job& job) {
+void ViewHub::PutJob(const ClusterState& state, const Job& job, const ReasonList* reasons) {
   auto message = std::make_shared<tide::v1::Job>(wire::ToProto(state, job));
   FillLive(*message);
   if (StateOf(job) == JobState::kFinished) {
     progress_.erase(job.id);
   }
-  const auto waits = std::ranges::lower_bound(reasons_, job.id, {}, &Explanation::job);
-  if (waits != reasons_.end() && waits->job == job.id) {
-    FillReasons(job, waits->reasons, *message);
+  if (reasons != nullptr) {
+    FillReasons(job, *reasons, *message);
+    reasons_.insert_or_assign(job.id, *reasons);
+  } else {
+    reasons_.erase(job.id);
   }
   if (const auto estimate = estimates_.find(job.id); estimate != estimates_.end()) {
     if (StateOf(job) == JobState::kQueued || StateOf(job) == JobState::kHeld) {
@@ -140,32 +157,15 @@ void ViewHub::PutReasonsOf(const Job& job, const ReasonList& reasons) {
   }
 }
 
-void ViewHub::PutReasons(const ClusterState& state, std::vector<Explanation> explanations) {
-  std::ranges::sort(explanations, {}, &Explanation::job);
-  const std::vector<Explanation> before = std::exchange(reasons_, std::move(explanations));
-  auto old = before.begin();
-  for (const auto& [job, reasons] : reasons_) {
-    for (; old != before.end() && old->job < job; ++old) {
-      PutReasonsOf(state.jobs.at(old->job), {});  // waits no more
-    }
-    const bool waited = old != before.end() && old->job == job;
-    if (!waited || old->reasons != reasons) {
-      PutReasonsOf(state.jobs.at(job), reasons);
-    }
-    old += waited ? 1 : 0;
-  }
-  for (; old != before.end(); ++old) {
-    PutReasonsOf(state.jobs.at(old->job), {});
-  }
-}
-
 uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Term term) {
+  const std::map<JobId, const ReasonList*> reasons = ReasonsOfChanged(step);
   uint64_t rev = 0;
   {
     const MutexLock lock(mutex_);
     term_ = term.value();
     for (const JobId id : step.changed.jobs) {
-      PutJob(state, state.jobs.at(id));
+      const auto waits = reasons.find(id);
+      PutJob(state, state.jobs.at(id), waits == reasons.end() ? nullptr : waits->second);
     }
     for (const JobId id : step.changed.archived) {
       RemoveJob(id);
@@ -180,11 +180,48 @@ uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Ter
            nullptr,
            std::make_shared<tide::v1::Incident>(wire::ToProto(state, state.incidents.at(id)))});
     }
-    PutReasons(state, step.explanations);
     rev = rev_;
   }
   Notify();
   return rev;
+}
+
+bool ViewHub::PublishReasons(const ClusterState& state,
+                             const std::vector<Explanation>& by_job,
+                             size_t most) {
+  size_t put = 0;
+  bool all = true;
+  {
+    const MutexLock lock(mutex_);
+    const auto first = std::ranges::lower_bound(by_job, reasons_left_from_, {}, &Explanation::job);
+    reasons_left_from_ = JobId();
+    auto shown = reasons_.begin();
+    for (size_t i = 0; i < by_job.size() && all; ++i) {
+      const size_t at = (static_cast<size_t>(first - by_job.begin()) + i) % by_job.size();
+      const auto& [job, reasons] = by_job[at];
+      if (i == 0 || at == 0) {
+        shown = reasons_.lower_bound(job);
+      }
+      while (shown != reasons_.end() && shown->first < job) {
+        ++shown;
+      }
+      if (shown != reasons_.end() && shown->first == job && shown->second == reasons) {
+        continue;
+      }
+      if (put == most) {
+        reasons_left_from_ = job;
+        all = false;
+      } else {
+        shown = reasons_.insert_or_assign(shown, job, reasons);
+        PutReasonsOf(state.jobs.at(job), reasons);
+        ++put;
+      }
+    }
+  }
+  if (put > 0) {
+    Notify();
+  }
+  return all;
 }
 
 uint64_t ViewHub::PublishAll(const ClusterState& state, Term term) {
@@ -272,24 +309,31 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
   Notify();
 }
 
-tide::v1::ViewDelta ViewHub::Since(uint64_t rev) {
+tide::v1::ViewDelta ViewHub::Next(Reader& reader, size_t most) {
   std::vector<Entry> changed;
   tide::v1::ViewDelta delta;
   {
     const MutexLock lock(mutex_);
-    delta.set_rev(rev_);
-    delta.set_term(term_);
-    if (rev < removed_known_since_) {
-      rev = 0;
+    if (reader.removals_rev < removed_known_since_) {
+      reader.rev = 0;
     }
-    for (auto it = removed_.upper_bound(rev); rev > 0 && it != removed_.end(); ++it) {
+    if (reader.rev == 0) {
+      delta.set_reset(true);
+      reader.removals_rev = rev_;  // of what is gone it was never told
+    }
+    for (auto it = removed_.upper_bound(reader.removals_rev); it != removed_.end(); ++it) {
       delta.add_removed_jobs(it->second.value());
     }
-    for (auto it = by_rev_.upper_bound(rev); it != by_rev_.end(); ++it) {
+    reader.removals_rev = rev_;
+    auto it = by_rev_.upper_bound(reader.rev);
+    for (; it != by_rev_.end() && changed.size() < most; ++it) {
       changed.push_back(entries_[it->second]);
     }
+    delta.set_more(it != by_rev_.end());
+    reader.rev = delta.more() ? changed.back().rev : rev_;
+    delta.set_rev(reader.rev);
+    delta.set_term(term_);
   }
-  delta.set_reset(rev == 0);
   for (const Entry& entry : changed) {
     if (entry.job) {
       *delta.add_jobs() = *entry.job;

@@ -28,7 +28,8 @@ class ViewHub {
  public:
   using Listener = std::function<void()>;  // called without the lock; must not block
 
-  // Loop thread only. Returns the revision that shows the step.
+  // Loop thread only. Shows what the step changed, those jobs with why they wait. Returns the
+  // revision that shows it.
   uint64_t Publish(const ClusterState& state, const StepResult& step, Term term);
   // Everything at once, after a load.
   uint64_t PublishAll(const ClusterState& state, Term term);
@@ -42,9 +43,22 @@ class ViewHub {
   //   now: loop time. Loop thread only.
   void PublishEstimates(const std::vector<StartEstimate>& estimates, Instant now);
 
-  // What changed after `rev`, and which jobs are gone since. rev = 0 gives everything with
-  // reset = true; so does one from so long ago that nobody knows what is gone.
-  [[nodiscard]] tide::v1::ViewDelta Since(uint64_t rev);
+  // Why jobs wait, of all that do. A long queue changes as a whole with each start: jobs after
+  // `most` that have something new are left for the next call, which begins with them.
+  //   by_job: in order of their jobs. Loop thread only. False: some are left.
+  [[nodiscard]] bool PublishReasons(const ClusterState& state,
+                                    const std::vector<Explanation>& by_job,
+                                    size_t most);
+
+  // How far a reader is; a new one gets everything.
+  struct Reader {
+    uint64_t rev = 0;
+    uint64_t removals_rev = 0;  // jobs gone since then are unknown to it
+  };
+  // What changed since, and which jobs are gone: at most that many objects, the longest unchanged
+  // first; `more` if others follow. With reset = true for a new reader, and for one so far behind
+  // that nobody knows what is gone.
+  [[nodiscard]] tide::v1::ViewDelta Next(Reader& reader, size_t most);
 
   uint64_t Subscribe(Listener listener);
   void Unsubscribe(uint64_t id);
@@ -74,11 +88,10 @@ class ViewHub {
   void Renew(Entries::iterator entry) TIDE_REQUIRES(mutex_);
   // It is archived.
   void RemoveJob(JobId job) TIDE_REQUIRES(mutex_);
-  void PutJob(const ClusterState& state, const Job& job) TIDE_REQUIRES(mutex_);
+  void PutJob(const ClusterState& state, const Job& job, const ReasonList* reasons)
+      TIDE_REQUIRES(mutex_);
   void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
   void PutReasonsOf(const Job& job, const ReasonList& reasons) TIDE_REQUIRES(mutex_);
-  void PutReasons(const ClusterState& state, std::vector<Explanation> explanations)
-      TIDE_REQUIRES(mutex_);
   void FillLive(tide::v1::Job& job) TIDE_REQUIRES(mutex_);
   void Notify();
 
@@ -98,8 +111,9 @@ class ViewHub {
     uint64_t epoch = 0;
     std::map<uint32_t, TaskProgress> tasks;
   };
-  std::map<JobId, JobProgress> progress_ TIDE_GUARDED_BY(mutex_);  // of live jobs
-  std::vector<Explanation> reasons_ TIDE_GUARDED_BY(mutex_);
+  std::map<JobId, JobProgress> progress_ TIDE_GUARDED_BY(mutex_);     // of live jobs
+  std::map<JobId, ReasonList> reasons_ TIDE_GUARDED_BY(mutex_);       // as shown
+  JobId reasons_left_from_ TIDE_GUARDED_BY(mutex_);                   // of the jobs left
   std::map<JobId, StartEstimate> estimates_ TIDE_GUARDED_BY(mutex_);  // as shown
   std::map<uint64_t, Listener> listeners_ TIDE_GUARDED_BY(mutex_);
   uint64_t next_listener_ TIDE_GUARDED_BY(mutex_) = 1;

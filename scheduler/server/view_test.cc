@@ -1,8 +1,10 @@
 #include "scheduler/server/view.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <set>
 #include <thread>
 
 #include "scheduler/core/testing/world.h"
@@ -16,6 +18,11 @@ using testing::World;
 
 constexpr Term kTerm(3);
 
+tide::v1::ViewDelta Since(ViewHub& view, uint64_t rev) {
+  ViewHub::Reader reader{rev, rev};
+  return view.Next(reader, SIZE_MAX);
+}
+
 // A world whose every turn is published.
 struct Published {
   World world;
@@ -23,9 +30,17 @@ struct Published {
   explicit Published(const Cluster& cluster) : world(cluster) {
     view.PublishAll(world.state, kTerm);
   }
-  uint64_t Publish() { return view.Publish(world.state, world.last, kTerm); }
+  uint64_t Publish() {
+    PublishSome(SIZE_MAX);
+    return Since(view, 0).rev();
+  }
+  bool PublishSome(size_t reasons) {
+    view.Publish(world.state, world.last, kTerm);
+    std::ranges::sort(world.last.explanations, {}, &Explanation::job);
+    return view.PublishReasons(world.state, world.last.explanations, reasons);
+  }
   tide::v1::Job JobNow(JobId id) {
-    const tide::v1::ViewDelta all = view.Since(0);
+    const tide::v1::ViewDelta all = Since(view, 0);
     for (const tide::v1::Job& job : all.jobs()) {
       if (job.id() == id.value()) {
         return job;
@@ -39,30 +54,30 @@ TEST_CASE("a reader of an empty cluster gets one reset and then nothing") {
   ViewHub view;
   ClusterState state;
   view.PublishAll(state, kTerm);
-  const tide::v1::ViewDelta first = view.Since(0);
+  const tide::v1::ViewDelta first = Since(view, 0);
   CHECK(first.reset());
   CHECK(first.rev() > 0);
-  const tide::v1::ViewDelta next = view.Since(first.rev());
+  const tide::v1::ViewDelta next = Since(view, first.rev());
   CHECK(next.rev() == first.rev());
   CHECK_FALSE(next.reset());
 }
 
 TEST_CASE("a delta holds what changed since, each object once") {
   Published p(Cluster().Zone("A").Leaf(2));
-  const tide::v1::ViewDelta all = p.view.Since(0);
+  const tide::v1::ViewDelta all = Since(p.view, 0);
   CHECK(all.reset());
   CHECK(all.nodes_size() == 2);
   CHECK(all.term() == 3);
   const JobId job = p.world.Submit(AJob());
   p.view.PublishAll(p.world.state, kTerm);
   p.view.PublishAll(p.world.state, kTerm);
-  const tide::v1::ViewDelta delta = p.view.Since(all.rev());
+  const tide::v1::ViewDelta delta = Since(p.view, all.rev());
   CHECK_FALSE(delta.reset());
   REQUIRE(delta.jobs_size() == 1);
   CHECK(delta.jobs(0).id() == job.value());
   CHECK(delta.jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
   CHECK(delta.nodes_size() == 2);
-  CHECK(p.view.Since(delta.rev()).jobs_size() == 0);
+  CHECK(Since(p.view, delta.rev()).jobs_size() == 0);
 }
 
 TEST_CASE("an archived job is gone from the view, and readers are told so") {
@@ -70,24 +85,24 @@ TEST_CASE("an archived job is gone from the view, and readers are told so") {
   const JobId job = p.world.Submit(AJob());
   p.world.Finish(job);
   p.view.PublishAll(p.world.state, kTerm);
-  const uint64_t seen = p.view.Since(0).rev();
+  const uint64_t seen = Since(p.view, 0).rev();
   p.world.Turn({JobsArchived{{job}, Duration::Minutes(60)}});
   REQUIRE(p.world.state.jobs.empty());
   CHECK(p.Publish() > seen);
-  const tide::v1::ViewDelta delta = p.view.Since(seen);
+  const tide::v1::ViewDelta delta = Since(p.view, seen);
   CHECK_FALSE(delta.reset());
   CHECK(delta.jobs_size() == 0);
   REQUIRE(delta.removed_jobs_size() == 1);
   CHECK(delta.removed_jobs(0) == job.value());
-  CHECK(p.view.Since(delta.rev()).removed_jobs_size() == 0);
-  const tide::v1::ViewDelta all = p.view.Since(0);
+  CHECK(Since(p.view, delta.rev()).removed_jobs_size() == 0);
+  const tide::v1::ViewDelta all = Since(p.view, 0);
   CHECK(all.jobs_size() == 0);
   CHECK(all.removed_jobs_size() == 0);
 }
 
 TEST_CASE("a reader that is far behind gets everything anew") {
   Published p(Cluster().Zone("A").Leaf(1));
-  const uint64_t long_ago = p.view.Since(0).rev();
+  const uint64_t long_ago = Since(p.view, 0).rev();
   uint64_t later = 0;
   for (int part = 0; part < 11; ++part) {
     const JobId first = p.world.Submit(AJob().Count(1000));
@@ -103,12 +118,12 @@ TEST_CASE("a reader that is far behind gets everything anew") {
     p.Publish();
     p.world.Turn({archived});
     p.Publish();
-    later = part == 5 ? p.view.Since(0).rev() : later;
+    later = part == 5 ? Since(p.view, 0).rev() : later;
   }
-  CHECK(p.view.Since(long_ago).reset());
-  CHECK(p.view.Since(long_ago).removed_jobs_size() == 0);
-  CHECK_FALSE(p.view.Since(later).reset());
-  CHECK(p.view.Since(later).removed_jobs_size() == 5000);
+  CHECK(Since(p.view, long_ago).reset());
+  CHECK(Since(p.view, long_ago).removed_jobs_size() == 0);
+  CHECK_FALSE(Since(p.view, later).reset());
+  CHECK(Since(p.view, later).removed_jobs_size() == 5000);
 }
 
 TEST_CASE("reasons appear while a job waits and go when it starts") {
@@ -118,10 +133,10 @@ TEST_CASE("reasons appear while a job waits and go when it starts") {
   const JobId second = p.world.Submit(AJob());
   p.view.PublishAll(p.world.state, kTerm);
   p.world.Turn({});
-  const uint64_t rev = p.view.Since(0).rev();
+  const uint64_t rev = Since(p.view, 0).rev();
   p.Publish();
   REQUIRE(p.JobNow(second).reasons_size() == 1);
-  CHECK(p.view.Since(rev).jobs_size() == 1);  // only the one whose reasons changed
+  CHECK(Since(p.view, rev).jobs_size() == 1);  // only the one whose reasons changed
   CHECK(p.JobNow(first).reasons_size() == 0);
   const uint64_t same = p.Publish();
   CHECK(p.Publish() == same);  // the same reasons are no news
@@ -129,6 +144,73 @@ TEST_CASE("reasons appear while a job waits and go when it starts") {
   p.view.PublishAll(p.world.state, kTerm);
   CHECK(p.JobNow(second).state() == tide::v1::JOB_STATE_RUNNING);
   CHECK(p.JobNow(second).reasons_size() == 0);
+}
+
+TEST_CASE("a job that has just come is shown with why it waits") {
+  Published p(Cluster().Zone("A").Leaf(1));
+  p.world.Submit(AJob());
+  const JobId second = p.world.Submit(AJob());
+  p.view.Publish(p.world.state, p.world.last, kTerm);
+  CHECK(p.JobNow(second).reasons_size() == 1);
+}
+
+TEST_CASE("reasons of a long queue are shown in parts, and each job has its turn") {
+  Published p(Cluster().Zone("A").Leaf(1));
+  p.world.Submit(AJob());
+  std::vector<JobId> queue;
+  for (int i = 0; i < 5; ++i) {
+    queue.push_back(p.world.Submit(AJob()));
+  }
+  p.view.PublishAll(p.world.state, kTerm);
+  p.world.Turn({});
+  CHECK_FALSE(p.PublishSome(2));
+  const auto explained = [&] {
+    return std::ranges::count_if(queue, [&](JobId id) { return p.JobNow(id).reasons_size() > 0; });
+  };
+  CHECK(explained() == 2);
+  p.world.Submit(AJob().Priority(40));  // everybody is one place further back
+  CHECK_FALSE(p.PublishSome(2));
+  CHECK(explained() == 4);
+  while (!p.PublishSome(2)) {
+  }
+  CHECK(explained() == 5);
+  CHECK(p.view.PublishReasons(p.world.state, p.world.last.explanations, 0));
+}
+
+TEST_CASE("a large view comes in parts, whole at the end whatever changes meanwhile") {
+  Published p(Cluster().Zone("A").Leaf(3));
+  std::vector<JobId> jobs;
+  for (int i = 0; i < 4; ++i) {
+    jobs.push_back(p.world.Submit(AJob()));
+  }
+  p.world.Finish(jobs[0]);
+  p.world.Finish(jobs[1]);
+  p.view.PublishAll(p.world.state, kTerm);
+  ViewHub::Reader reader;
+  tide::v1::ViewDelta whole = p.view.Next(reader, 2);
+  CHECK(whole.reset());
+  CHECK(whole.more());
+  CHECK(whole.jobs_size() + whole.nodes_size() == 2);
+  p.world.Turn({JobsArchived{{jobs[0], jobs[1]}, Duration::Minutes(60)}});
+  p.view.Publish(p.world.state, p.world.last, kTerm);
+  while (whole.more()) {
+    whole.set_more(false);
+    const tide::v1::ViewDelta part = p.view.Next(reader, 2);
+    CHECK_FALSE(part.reset());
+    CHECK(part.jobs_size() + part.nodes_size() <= 2);
+    whole.MergeFrom(part);
+  }
+  std::set<uint64_t> seen;
+  for (const tide::v1::Job& job : whole.jobs()) {
+    seen.insert(job.id());
+  }
+  for (const uint64_t id : whole.removed_jobs()) {
+    seen.erase(id);
+  }
+  CHECK(seen == std::set<uint64_t>{jobs[2].value(), jobs[3].value()});
+  CHECK(whole.nodes_size() == 3);
+  CHECK(whole.rev() == Since(p.view, 0).rev());
+  CHECK_FALSE(p.view.Next(reader, 2).more());
 }
 
 TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
@@ -141,9 +223,9 @@ TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
   CHECK(p.JobNow(job).step() == 38);  // of the slowest task
   CHECK(p.JobNow(job).total_steps() == 100);
   CHECK(p.JobNow(job).loss() == 0.5);
-  const uint64_t rev = p.view.Since(0).rev();
+  const uint64_t rev = Since(p.view, 0).rev();
   p.view.SetProgress(job, Epoch(1), 1, {38, 100, 0.7});
-  CHECK(p.view.Since(0).rev() == rev);
+  CHECK(Since(p.view, 0).rev() == rev);
   p.view.SetProgress(job, Epoch(2), 0, {99, 100, 0.1});  // of no attempt there is
   CHECK(p.JobNow(job).step() == 38);
 
@@ -158,14 +240,14 @@ TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
   p.view.PublishAll(p.world.state, kTerm);
   p.view.SetProgress(job, Epoch(2), 0, {saved + 1, 100, NAN});
   CHECK(p.JobNow(job).step() == saved + 1);
-  const uint64_t with_nan = p.view.Since(0).rev();
+  const uint64_t with_nan = Since(p.view, 0).rev();
   p.view.SetProgress(job, Epoch(2), 0, {saved + 1, 100, NAN});
-  CHECK(p.view.Since(0).rev() == with_nan);
+  CHECK(Since(p.view, 0).rev() == with_nan);
 }
 
 TEST_CASE("the end of an older stream does not disconnect a node") {
   Published p(Cluster().Zone("A").Leaf(1));
-  const auto connected = [&] { return p.view.Since(0).nodes(0).connected(); };
+  const auto connected = [&] { return Since(p.view, 0).nodes(0).connected(); };
   CHECK_FALSE(connected());
   p.view.SetConnected(NodeId(0), 1, true);
   CHECK(connected());
@@ -207,7 +289,7 @@ TEST_CASE("readers follow while the loop and heartbeats write") {
   std::thread reader([&] {
     uint64_t rev = 0;
     while (!done) {
-      const tide::v1::ViewDelta delta = p.view.Since(rev);
+      const tide::v1::ViewDelta delta = Since(p.view, rev);
       rising = rising && delta.rev() >= rev;
       rev = delta.rev();
     }
@@ -236,13 +318,13 @@ TEST_CASE("an estimate is shown, and again only when it has moved; it goes when 
   p.view.PublishEstimates({estimate}, now);
   CHECK(p.JobNow(next).estimate().likely() == estimate.likely.unix_nanos());
   CHECK(p.JobNow(next).estimate().basis() == "from 1 max_runtime");
-  const uint64_t rev = p.view.Since(0).rev();
+  const uint64_t rev = Since(p.view, 0).rev();
   estimate.latest = now + Duration::Minutes(62);
   p.view.PublishEstimates({estimate}, now);
-  CHECK(p.view.Since(0).rev() == rev);
+  CHECK(Since(p.view, 0).rev() == rev);
   estimate.latest = now + Duration::Minutes(90);
   p.view.PublishEstimates({estimate}, now);
-  CHECK(p.view.Since(rev).jobs_size() == 1);
+  CHECK(Since(p.view, rev).jobs_size() == 1);
   p.world.Finish(first);
   p.view.PublishAll(p.world.state, kTerm);
   CHECK_FALSE(p.JobNow(next).has_estimate());

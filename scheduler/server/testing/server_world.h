@@ -149,6 +149,11 @@ class ServerWorld {
 
   Loop& loop() { return *loop_; }
   ViewHub& view() { return *view_; }
+  // All of it.
+  tide::v1::ViewDelta View() {
+    ViewHub::Reader reader;
+    return view_->Next(reader, SIZE_MAX);
+  }
   SessionRegistry& sessions() { return sessions_; }
 
  private:
