@@ -358,7 +358,11 @@ class Planner {
       DropClaim(job.id);  // its quota ended while its victims left
     }
     std::vector<Reason> reasons = quotas_.ReasonsFor(job);
-    if (const Refusal* same = FindRefusal(job, part, Standing::kOverLimit).same) {
+    // What it would lack with a quota, as if it had just come: the same for all jobs of its shape.
+    Wish wish = WishOf(job, part, Standing::kOverLimit);
+    wish.since = now_;
+    wish.patient = IsPatient(now_);
+    if (const Refusal* same = refusals_.Find(job.spec.group, wish, UserOf(owner_)).same) {
       reasons.insert(reasons.end(), same->reasons.begin(), same->reasons.end());
     }
     Explain(job, std::move(reasons));

@@ -104,6 +104,21 @@ TEST_CASE("a job over quota says what is used, what is short and what would do")
   CHECK(world.Why(both) == Codes{"quota.project", "quota.user"});
 }
 
+TEST_CASE("jobs over quota hear the same, however long they wait") {
+  QuotaWorld world(Cluster().Leaf(4), {ARow("vision", 2), ARow("llm", 9)});
+  (void)world.Submit(AJob().Project("vision").Nodes(2), "bob");
+  (void)world.Submit(AJob().Project("llm").Nodes(2), "eve");
+  world.Pass(Duration::Seconds(10));
+  const JobId longest = world.Submit(AJob().Project("vision").Nodes(3), "bob");
+  world.Pass(Duration::Seconds(10));
+  (void)world.Submit(AJob().Project("llm").Nodes(3), "bob");
+  world.Pass(Duration::Seconds(10));
+  const JobId newest = world.Submit(AJob().Project("vision").Nodes(3), "bob");
+  CHECK(world.Why(newest) ==
+        Codes{"quota.project", "placement.zone_capacity", "preempt.protected"});
+  CHECK(world.Why(longest) == world.Why(newest));
+}
+
 TEST_CASE("jobs of one turn share what is left") {
   QuotaWorld world(Cluster().Leaf(4), {ARow("default", 2)});
   std::vector<EventBody> both;
