@@ -185,10 +185,12 @@ class Watcher::Impl {
       if (!got_snapshot && !delta.reset()) {
         return {ErrorCode::kInternal, "the stream did not begin with everything"};
       }
+      if (!got_snapshot) {  // first: who sees its view may ask it at once
+        schedulers_.SetLeader({Address(), channel});
+      }
       store_.Apply(delta);
       if (!got_snapshot) {
         got_snapshot = true;
-        schedulers_.SetLeader({Address(), channel});
         store_.MarkConnected();
         log::Info("following the scheduler", {{"address", Address()}, {"rev", delta.rev()}});
       }
