@@ -21,9 +21,9 @@ constexpr std::chrono::seconds kSubmitPatience(120);
 class Submitter {
  public:
   Submitter(const std::string& address,
-         const tide::v1::SubmitJobRequest& request,
-         size_t jobs,
-         std::atomic<size_t>& busy)
+            const tide::v1::SubmitJobRequest& request,
+            size_t jobs,
+            std::atomic<size_t>& busy)
       : stub_(tide::v1::Scheduler::NewStub(rpc::Connect(address))),
         request_(request),
         left_(jobs),
