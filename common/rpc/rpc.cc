@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <ranges>
 
 #include "common/base/file.h"
@@ -21,8 +22,10 @@ constexpr int kConnectMs = 2'000;
 constexpr int kPingMs = 10'000;
 constexpr int kPingTimeoutMs = 5'000;
 
-// Counters that nobody here reads, and compression of single messages: gRPC does them for all.
-constexpr std::array kUnused = {GRPC_ARG_ENABLE_CHANNELZ,
+// Counters that nobody here reads, compression of single messages, and a ping behind what was read
+// to measure the way: gRPC does them for all.
+constexpr std::array kUnused = {GRPC_ARG_HTTP2_BDP_PROBE,
+                                GRPC_ARG_ENABLE_CHANNELZ,
                                 GRPC_ARG_ENABLE_CENSUS,
                                 GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION,
                                 GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION};
@@ -176,6 +179,8 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   for (const char* unused : kUnused) {
     arguments.SetInt(unused, 0);
   }
+  // What a peer may send before it has heard that it was read, as nobody measures the way.
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
   // A part of the view: two thousand jobs, each with the tasks of all its attempts.
   arguments.SetMaxReceiveMessageSize(1 << 30);
   // Two channels to one address must not share a broken connection's back-off.
@@ -188,6 +193,11 @@ void AcceptPings(grpc::ServerBuilder& builder) {
   for (const char* unused : kUnused) {
     builder.AddChannelArgument(unused, 0);
   }
+  // Its own pings, every two hours: their timer is set anew with each message. Clients ping, and
+  // agents that are silent are noticed by their heartbeats.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
+  // A heartbeat has a hundred bytes; ten thousand agents send one each second. Bytes read at once.
+  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, 1024);
   // gRPC would end connections with more than one in five minutes.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMs / 2);
 }
