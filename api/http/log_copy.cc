@@ -74,6 +74,7 @@ struct LogCopy::Rank {
   int64_t retry_at = 0;                 // monotonic ns
   int64_t quiet_since = 0;              // since the task was seen to be over, monotonic ns
   bool exited_before = false;           // the task was over before `reader` began
+  bool ended = false;                   // nothing came since the agent said that it is all
   bool done = false;
 };
 
@@ -267,9 +268,11 @@ bool LogCopy::CopyRank(Rank& rank, BodySink& sink, milliseconds wait, bool& busy
     case LogEvent::kData:
       busy = true;
       rank.quiet_since = 0;
+      rank.ended = false;
       rank.next_offset = piece.offset + piece.data.size();
       return Emit(rank, piece.data, sink);
     case LogEvent::kEnd:
+      rank.ended = true;
       // To an agent, a task that it is about to start or to adopt is one that writes no more.
       if (query_.follow && !rank.exited_before) {
         rank.reader.reset();
@@ -304,6 +307,9 @@ bool LogCopy::HandleError(Rank& rank, const Error& error, BodySink& sink) {
     return true;
   }
   rank.done = true;
+  if (rank.ended && rank.next_offset) {  // its agent is gone now, but all of it was read
+    return rank.line.empty() || Emit(rank, "\n", sink);
+  }
   return Line("--- cannot read rank " + std::to_string(rank.rank) + " of attempt " +
                   std::to_string(rank.epoch) + ": " + error.message + " ---",
               sink);

@@ -194,6 +194,18 @@ TEST_CASE("a log that ends before its task is asked for again", "[api][logs]") {
   CHECK(log->WaitForEnd() == "step 1\nstep 2\n");
 }
 
+TEST_CASE("a log that was read whole ends well, though its node leaves just then", "[api][logs]") {
+  LogCase run({"n1"});
+  auto& agent = run.api.upstream.agent;
+  agent.Append({1, 1, 0, 0}, "all of it\n");
+  agent.Close({1, 1, 0, 0});
+  const auto log = run.api.Open("/v1/jobs/a/logs?follow=true&attempt=1");
+  REQUIRE(agent.WaitReads(2));
+  run.job.mutable_attempts(0)->mutable_tasks(0)->set_state(v1::TASK_STATE_EXITED);
+  run.api.Show({run.job}, {ReadyNode("n1", "")});
+  CHECK(log->WaitForEnd() == "all of it\n");
+}
+
 TEST_CASE("a reader whose client is gone gives its slot back", "[api][logs]") {
   LogCase run({"n1"});
   run.api.upstream.agent.Append({1, 1, 0, 0}, "quiet from here\n");
