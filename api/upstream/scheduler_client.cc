@@ -182,8 +182,10 @@ class Watcher::Impl {
       if (part.more()) {
         continue;
       }
+      delta.clear_more();
       if (!got_snapshot && !delta.reset()) {
-        return {ErrorCode::kInternal, "the stream did not begin with everything"};
+        delta.Clear();
+        continue;  // a delta without its snapshot says nothing
       }
       if (!got_snapshot) {  // first: who sees its view may ask it at once
         schedulers_.SetLeader({Address(), channel});

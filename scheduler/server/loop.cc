@@ -152,25 +152,26 @@ void Loop::Run() {
 }
 
 void Loop::Turn(const std::deque<Request>& batch) {
+  const int64_t began = MonotonicNanos();
   const Result<Instant> wake_at = RunTurn(state_, config_.policy, Now(), batch, *this);
   if (!wake_at) {
     log::Failure("Commit failed, stopping", {{"Error", wake_at.error().message}});
     std::_Exit(StoreExitCode(wake_at.error(), kExitCommitFailed));
   }
   wake_at_ = *wake_at;
-  ShowReasons();
+  ShowReasons(began);
   Estimate();
 }
 
-void Loop::ShowReasons() {
+void Loop::ShowReasons(int64_t turn_began) {
   const Instant now = Now();
   if (now >= reasons_at_) {
-    const int64_t began = MonotonicNanos();
     std::ranges::sort(explanations_, {}, &Explanation::job);
     if (view_.PublishReasons(state_, explanations_, kReasonsAtOnce)) {
       explanations_.clear();
     }
-    const Duration took = Duration::Nanos(MonotonicNanos() - began);
+    // With the turn, as one more is needed for those that are left.
+    const Duration took = Duration::Nanos(MonotonicNanos() - turn_began);
     reasons_at_ = now + took * kReasonsShare;
   }
   if (!explanations_.empty()) {

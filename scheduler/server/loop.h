@@ -53,7 +53,7 @@ class Loop : private TurnHost {
   std::deque<Request> TakeBatch();
   void Turn(const std::deque<Request>& batch);
   // Shows why jobs wait, as far as there is time.
-  void ShowReasons();
+  void ShowReasons(int64_t turn_began);
   // Start estimates for who waits, when the last ones are old enough.
   void Estimate();
   Instant Now();

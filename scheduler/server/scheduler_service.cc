@@ -57,7 +57,7 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
   }
 
  private:
-  // Objects in a message: one of a few megabytes.
+  // Objects in a message.
   static constexpr size_t kObjectsMax = 2000;
 
   void Wake(bool cancel) {
@@ -94,7 +94,7 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
       }
       const uint64_t before = reader_.rev;
       delta_ = view_.Next(reader_, kObjectsMax);
-      if (before == 0 || reader_.rev != before) {
+      if (delta_.reset() || reader_.rev != before) {
         StartWrite(&delta_);
         return;
       }

@@ -320,17 +320,20 @@ tide::v1::ViewDelta ViewHub::Next(Reader& reader, size_t most) {
     if (reader.rev == 0) {
       delta.set_reset(true);
       reader.removals_rev = rev_;  // of what is gone it was never told
+      reader.sent = 0;
     }
     for (auto it = removed_.upper_bound(reader.removals_rev); it != removed_.end(); ++it) {
       delta.add_removed_jobs(it->second.value());
     }
     reader.removals_rev = rev_;
+    const size_t limit = reader.sent < entries_.size() ? most : entries_.size();
     auto it = by_rev_.upper_bound(reader.rev);
-    for (; it != by_rev_.end() && changed.size() < most; ++it) {
+    for (; it != by_rev_.end() && changed.size() < limit; ++it) {
       changed.push_back(entries_[it->second]);
     }
     delta.set_more(it != by_rev_.end());
     reader.rev = delta.more() ? changed.back().rev : rev_;
+    reader.sent = delta.more() ? reader.sent + changed.size() : 0;
     delta.set_rev(reader.rev);
     delta.set_term(term_);
   }

@@ -54,10 +54,12 @@ class ViewHub {
   struct Reader {
     uint64_t rev = 0;
     uint64_t removals_rev = 0;  // jobs gone since then are unknown to it
+    size_t sent = 0;            // objects of this round of parts
   };
   // What changed since, and which jobs are gone: at most that many objects, the longest unchanged
-  // first; `more` if others follow. With reset = true for a new reader, and for one so far behind
-  // that nobody knows what is gone.
+  // first; `more` if others follow. A round ends, however much changes meanwhile: once a reader was
+  // sent as many objects as there are, it gets the rest at once. With reset = true for a new
+  // reader, and for one so far behind that nobody knows what is gone.
   [[nodiscard]] tide::v1::ViewDelta Next(Reader& reader, size_t most);
 
   uint64_t Subscribe(Listener listener);

@@ -213,6 +213,21 @@ TEST_CASE("a large view comes in parts, whole at the end whatever changes meanwh
   CHECK_FALSE(p.view.Next(reader, 2).more());
 }
 
+TEST_CASE("a reader becomes whole while everything changes") {
+  Published p(Cluster().Zone("A").Leaf(3));
+  const JobId job = p.world.Submit(AJob());
+  p.view.PublishAll(p.world.state, kTerm);
+  ViewHub::Reader reader;
+  int parts = 1;
+  for (; p.view.Next(reader, 1).more(); ++parts) {
+    REQUIRE(parts <= 8);  // twice the objects
+    p.view.PublishAll(p.world.state, kTerm);
+  }
+  CHECK(parts > 4);
+  CHECK(reader.rev == Since(p.view, 0).rev());
+  CHECK(p.JobNow(job).id() == job.value());
+}
+
 TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
   Published p(Cluster().Zone("A").Leaf(2));
   const JobId job = p.world.Submit(AJob().Nodes(2));
