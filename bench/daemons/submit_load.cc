@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -23,16 +24,17 @@ class Submitter {
   Submitter(const std::string& address,
             const tide::v1::SubmitJobRequest& request,
             size_t jobs,
-            std::atomic<size_t>& busy)
+            std::shared_ptr<std::atomic<size_t>> busy)
       : stub_(tide::v1::Scheduler::NewStub(rpc::Connect(address))),
         request_(request),
         left_(jobs),
-        busy_(busy) {}
+        busy_(std::move(busy)) {}
 
   void Submit() {
     if (left_ == 0) {
-      if (--busy_ == 0) {
-        busy_.notify_all();
+      const auto busy = busy_;  // this may be gone when the last one has ended
+      if (--*busy == 0) {
+        busy->notify_all();
       }
       return;
     }
@@ -56,7 +58,7 @@ class Submitter {
   const std::unique_ptr<tide::v1::Scheduler::Stub> stub_;
   const tide::v1::SubmitJobRequest request_;
   size_t left_;
-  std::atomic<size_t>& busy_;
+  const std::shared_ptr<std::atomic<size_t>> busy_;
   std::unique_ptr<grpc::ClientContext> context_;
   tide::v1::SubmitJobResponse response_;
   int64_t asked_ = 0;
@@ -72,14 +74,14 @@ Samples SubmitFromMany(const SchedulerProcess& scheduler,
   tide::v1::SubmitJobRequest request;
   *request.mutable_spec() = wire::ToProto(spec);
   request.set_user("ada");
-  std::atomic<size_t> busy = clients;
+  const auto busy = std::make_shared<std::atomic<size_t>>(clients);
   std::vector<std::unique_ptr<Submitter>> all;
   for (size_t i = 0; i < clients; ++i) {
     all.push_back(std::make_unique<Submitter>(scheduler.address(), request, each, busy));
     all.back()->Submit();
   }
-  for (size_t left = busy; left > 0; left = busy) {
-    busy.wait(left);
+  for (size_t left = *busy; left > 0; left = *busy) {
+    busy->wait(left);
   }
   Samples samples;
   for (const auto& client : all) {

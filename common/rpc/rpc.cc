@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <climits>
 #include <ranges>
 
 #include "common/base/file.h"
@@ -180,7 +179,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
     arguments.SetInt(unused, 0);
   }
   // What a peer may send before it has heard that it was read, as nobody measures the way.
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 256 << 10);
   // A part of the view: two thousand jobs, each with the tasks of all its attempts.
   arguments.SetMaxReceiveMessageSize(1 << 30);
   // Two channels to one address must not share a broken connection's back-off.
@@ -193,9 +192,6 @@ void AcceptPings(grpc::ServerBuilder& builder) {
   for (const char* unused : kUnused) {
     builder.AddChannelArgument(unused, 0);
   }
-  // Its own pings, every two hours: their timer is set anew with each message. Clients ping, and
-  // agents that are silent are noticed by their heartbeats.
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
   // A heartbeat has a hundred bytes; ten thousand agents send one each second. Bytes read at once.
   builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, 1024);
   // gRPC would end connections with more than one in five minutes.

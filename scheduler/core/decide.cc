@@ -358,7 +358,8 @@ class Planner {
       DropClaim(job.id);  // its quota ended while its victims left
     }
     std::vector<Reason> reasons = quotas_.ReasonsFor(job);
-    // What it would lack with a quota, as if it had just come: the same for all jobs of its shape.
+    // What it would lack with a quota, as if it had just come: the same for its owner's other jobs
+    // of its shape.
     Wish wish = WishOf(job, part, Standing::kOverLimit);
     wish.since = now_;
     wish.patient = IsPatient(now_);

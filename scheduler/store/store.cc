@@ -43,7 +43,7 @@ Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
   }
   TIDE_TRY(Migrate(db, BuiltInMigrations(), now, [&] { return KeepLeaseFree(db, candidate); }));
   store->opened_ = now;
-  store->opened_ns_ = store->proved_ns_ = store->boot_clock_();
+  store->opened_ns_ = store->proved_ns_ = store->looked_ns_ = store->boot_clock_();
   TIDE_ASSIGN(store->term_, AcquireLease(db, candidate));
   // A newer program may have migrated between the first look and the lease; now none can.
   if (const auto still = ReadSchemaVersion(db, BuiltInMigrations()); !still) {
