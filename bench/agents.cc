@@ -1,11 +1,16 @@
 // agents: what connected agents cost the scheduler when nothing happens but heartbeats.
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/benches.h"
 #include "bench/daemons/fake_agents.h"
 #include "bench/daemons/scheduler_process.h"
 #include "common/base/check.h"
+#include "scheduler/core/apply.h"
+#include "scheduler/core/testing/builders.h"
 
 namespace tide::bench {
 namespace {
@@ -19,17 +24,71 @@ void LetTimePass(int64_t nanos) {
   ::nanosleep(&span, nullptr);
 }
 
+struct AgentsCase {
+  uint32_t agents = 0;
+  uint32_t jobs = 0;
+};
+
+// The agents' nodes, and jobs of one to 64 of them: as soon as the agents are there the nodes are
+// full, and the rest waits.
+ClusterState Queue(const AgentsCase& sizes, Instant now) {
+  constexpr uint32_t kQueueUsers = 200;
+  constexpr uint32_t kMostNodes = 64;
+  ClusterState state;
+  const auto apply = [&](EventBody body) {
+    TIDE_CHECK(Apply(state, {now, std::move(body)}).has_value(), "nodes join and jobs come");
+  };
+  testing::Cluster cluster;
+  cluster.Zone("A");
+  for (uint32_t nodes = 0; nodes < sizes.agents; nodes += kMostNodes) {
+    cluster.Leaf(std::min(kMostNodes, sizes.agents - nodes));
+  }
+  for (NodeJoined join : cluster.Joins()) {
+    join.identity.name = FakeAgents::NameOf(join.node.value());
+    apply(std::move(join));
+  }
+  for (uint32_t i = 0; i < sizes.jobs; ++i) {
+    const uint32_t nodes = 1 + i % std::min(kMostNodes, sizes.agents / 2);
+    apply(JobSubmitted{JobId(state.next_job_id),
+                       testing::AJob().Nodes(nodes).Gpus(8).Spec(),
+                       "user" + std::to_string(i % kQueueUsers),
+                       ""});
+  }
+  return state;
+}
+
+// Until those that can start have, and why the others wait is shown.
+void WaitUntilAtRest(const SchedulerProcess& scheduler) {
+  constexpr double kIdle = 0.5;
+  for (double used = kIdle; used >= kIdle;) {
+    const double before = scheduler.CpuSeconds();
+    LetTimePass(1'000'000'000);
+    used = scheduler.CpuSeconds() - before;
+  }
+}
+
 void AgentsOn(Run& run, StoreKind kind) {
-  const std::vector<uint32_t> counts =
-      run.quick() ? std::vector<uint32_t>{10} : std::vector<uint32_t>{100, 1000, 10'000};
-  for (const uint32_t count : counts) {
-    const std::string what = CaseOn(kind, std::to_string(count) + " agents");
+  const std::vector<AgentsCase> cases =
+      run.quick() ? std::vector<AgentsCase>{{10, 0}, {10, 20}}
+                  : std::vector<AgentsCase>{{100, 0}, {1000, 0}, {10'000, 0}, {10'000, 100'000}};
+  for (const AgentsCase& each : cases) {
+    const auto& [count, jobs] = each;
+    const std::string what = CaseOn(kind,
+                                    std::to_string(count) + " agents" +
+                                        (jobs > 0 ? ", " + std::to_string(jobs) + " jobs" : ""));
     if (!run.Wants(what)) {
       continue;
     }
     const BenchStore store(kind);
+    if (jobs > 0) {
+      const Instant now = SystemNow();
+      store.Fill(Queue(each, now), now);
+    }
     const SchedulerProcess scheduler(store);
     const FakeAgents agents(scheduler, {.count = count});
+    if (jobs > 0) {
+      WaitUntilAtRest(scheduler);
+    }
     const uint64_t beats_before = agents.counts().beats;
     const double cpu_before = scheduler.CpuSeconds();
     const int64_t start = MonotonicNanos();

@@ -235,6 +235,20 @@ Result<rpc::ClusterToken> ReadToken(const Options& options) {
   return rpc::ClusterToken();
 }
 
+// Null where agents are to beat on their streams: on a unix socket, and where UDP cannot be had.
+std::unique_ptr<BeatPort> OpenBeatPort(const std::string& listen) {
+  if (listen.starts_with("unix:")) {
+    return nullptr;
+  }
+  auto port = BeatPort::Open(listen);
+  if (!port) {
+    log::Warning("No UDP port for heartbeats, agents use their streams",
+                 {{"Address", listen}, {"Error", port.error().message}});
+    return nullptr;
+  }
+  return *std::move(port);
+}
+
 // Takes agents and the API on until it is told to end.
 int Listen(const Options& options,
            const rpc::ClusterToken& token,
@@ -257,8 +271,13 @@ int Listen(const Options& options,
         TIDE_ASSIGN(const std::string address, StoreAddress(options.store, options.store_file));
         return OpenDatabaseToRead(address);
       });
-  const auto agent_service =
-      MakeAgentLinkService(loop, view, sessions, token, liveness.heartbeat, settings.admission);
+  const auto agent_service = MakeAgentLinkService(loop,
+                                                  view,
+                                                  sessions,
+                                                  token,
+                                                  liveness.heartbeat,
+                                                  settings.admission,
+                                                  OpenBeatPort(options.listen));
 
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());

@@ -54,6 +54,16 @@ void Link::Stop() {
 }
 
 void Link::Send(uint64_t stream, tide::v1::AgentMessage message) {
+  if (message.has_heartbeat()) {
+    std::shared_ptr<BeatChannel> beats;
+    {
+      const MutexLock lock(mutex_);
+      beats = stream == stream_ ? beats_ : nullptr;
+    }
+    if (beats && beats->Send(message.heartbeat())) {
+      return;
+    }
+  }
   {
     const MutexLock lock(mutex_);
     if (stream != stream_) {
@@ -120,16 +130,35 @@ void Link::Hold(Stream& stream) {
   tide::v1::SchedulerMessage message;
   while (stream.wire->Read(&message)) {
     stream.refused = message.has_refused();
+    if (message.has_welcome() && message.welcome().has_beat_port()) {
+      OpenBeatChannel(stream, message.welcome().beat_port());
+    }
     callbacks_.on_message(stream.id, std::move(message));
     message.Clear();
   }
+  std::shared_ptr<BeatChannel> beats;
   {
     const MutexLock lock(mutex_);
     stream_ = 0;  // ends the writer
+    beats.swap(beats_);
   }
   changed_.NotifyAll();
   stream.context.TryCancel();
   writer.join();
+}
+
+void Link::OpenBeatChannel(const Stream& stream, const tide::v1::BeatPort& port) {
+  auto channel = BeatChannel::Open(
+      stream.context.peer(), port, [this, id = stream.id](tide::v1::SchedulerMessage answer) {
+        callbacks_.on_message(id, std::move(answer));
+      });
+  if (!channel) {
+    log::Info("Heartbeats go on the stream", {{"Reason", channel.error().message}});
+    return;
+  }
+  std::shared_ptr<BeatChannel> opened = *std::move(channel);
+  const MutexLock lock(mutex_);
+  beats_.swap(opened);
 }
 
 void Link::Write(Stream& stream) {

@@ -1,6 +1,7 @@
 #pragma once
 // The agent's one stream to the scheduler (jobs.md section 4): dials out, reconnects for ever. Of
 // several schedulers one leads; the others do not listen, or refuse: they are tried in turn.
+// Heartbeats leave it for datagrams where those get through (beat_channel.h).
 //
 // Threads: callbacks run on the link's own threads; Send may be called from any.
 
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/server/beat_channel.h"
 #include "common/base/mutex.h"
 #include "common/rpc/rpc.h"
 #include "tide/v1/agent.pb.h"
@@ -48,6 +50,7 @@ class Link {
   struct Stream;
   void Run();
   void Hold(Stream& stream);
+  void OpenBeatChannel(const Stream& stream, const tide::v1::BeatPort& port);
   void Write(Stream& stream);
   void PauseBeforeRetry(int64_t pause_ns);
 
@@ -62,6 +65,8 @@ class Link {
   uint64_t stream_ TIDE_GUARDED_BY(mutex_) = 0;  // 0 = none
   std::deque<tide::v1::AgentMessage> outgoing_ TIDE_GUARDED_BY(mutex_);
   grpc::ClientContext* context_ TIDE_GUARDED_BY(mutex_) = nullptr;
+  // Of the present stream; heartbeats go there once it is known to work.
+  std::shared_ptr<BeatChannel> beats_ TIDE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tide::agent

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/daemons/beat_socket.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
@@ -49,6 +51,10 @@ struct Progress {
 
 struct FakeAgents::Shared {
   FakeAgentOptions options;
+  Mutex sockets_mutex;
+  // To each scheduler's UDP port.
+  std::map<std::pair<std::string, uint32_t>, std::shared_ptr<BeatSocket>> sockets
+      TIDE_GUARDED_BY(sockets_mutex);
   mutable Mutex mutex;
   mutable Condition changed;
   Progress progress TIDE_GUARDED_BY(mutex);
@@ -71,6 +77,14 @@ struct FakeAgents::Shared {
     const MutexLock lock(mutex);
     change(progress);
     changed.NotifyAll();
+  }
+  std::shared_ptr<BeatSocket> SocketTo(const std::string& peer, uint32_t port) {
+    const MutexLock lock(sockets_mutex);
+    auto& socket = sockets[{peer, port}];
+    if (!socket) {
+      socket = std::make_shared<BeatSocket>(peer, port);
+    }
+    return socket;
   }
   bool WaitUntil(int64_t due);
   void Beat();
@@ -102,6 +116,28 @@ class FakeAgents::Stream final
     Continue();
   }
 
+  // As real agents: as a datagram once one was answered, and on the stream as well until then, and
+  // when the one before was not answered.
+  void Beat() {
+    tide::v1::AgentMessage message;
+    message.mutable_heartbeat()->set_sent_at(SystemNow().unix_nanos());
+    const uint64_t number = ++beats_;
+    message.mutable_heartbeat()->set_number(number);
+    std::shared_ptr<BeatSocket> socket;
+    uint64_t session = 0;
+    {
+      const MutexLock lock(mutex_);
+      socket = socket_;
+      session = session_;
+    }
+    if (socket) {
+      socket->Send(session, message.heartbeat());
+    }
+    if (number - answered_ > 1 || answered_ == 0) {
+      Send(std::move(message));
+    }
+  }
+
   void Cancel() { context_.TryCancel(); }
 
   void OnReadDone(bool ok) override;
@@ -125,6 +161,20 @@ class FakeAgents::Stream final
   }
 
  private:
+  void OpenBeats(const tide::v1::BeatPort& offer);
+  void CloseBeats() {
+    std::shared_ptr<BeatSocket> socket;
+    uint64_t session = 0;
+    {
+      const MutexLock lock(mutex_);
+      socket = std::move(socket_);
+      session = session_;
+    }
+    if (socket) {
+      socket->Leave(session);
+    }
+  }
+
   // Starts the next write, outside of the lock: gRPC may call back before StartWrite returns.
   void Continue() {
     const tide::v1::AgentMessage* message = nullptr;
@@ -143,8 +193,12 @@ class FakeAgents::Stream final
   std::unique_ptr<tide::v1::AgentLink::Stub> stub_;
   grpc::ClientContext context_;
   tide::v1::SchedulerMessage incoming_;
-  bool welcomed_ = false;  // reads come one after the other
+  bool welcomed_ = false;               // reads come one after the other
+  uint64_t beats_ = 0;                  // of the thread that beats
+  std::atomic<uint64_t> answered_ = 0;  // number of a beat that came as a datagram
   Mutex mutex_;
+  std::shared_ptr<BeatSocket> socket_ TIDE_GUARDED_BY(mutex_);
+  uint64_t session_ TIDE_GUARDED_BY(mutex_) = 0;
   std::deque<tide::v1::AgentMessage> queue_ TIDE_GUARDED_BY(mutex_);  // front = in flight
   bool writing_ TIDE_GUARDED_BY(mutex_) = false;
   bool broken_ TIDE_GUARDED_BY(mutex_) = false;  // no write is started any more
@@ -176,9 +230,7 @@ class FakeAgents::Agent {
       const MutexLock lock(mutex_);
       stream = stream_;
     }
-    tide::v1::AgentMessage message;
-    message.mutable_heartbeat()->set_sent_at(SystemNow().unix_nanos());
-    stream->Send(std::move(message));
+    stream->Beat();
   }
 
   void Stop() {
@@ -200,13 +252,19 @@ class FakeAgents::Agent {
   void OnBroken() {
     shared_.Count([](Progress& progress) { --progress.connected; });
   }
+  void OnBeatAnswered() {
+    const MutexLock lock(shared_.mutex);
+    ++shared_.progress.counts.beats;
+  }
+  std::shared_ptr<BeatSocket> SocketTo(const std::string& peer, uint32_t port) {
+    return shared_.SocketTo(peer, port);
+  }
   void OnMessage(const tide::v1::SchedulerMessage& message) {
     highest_term_ = std::max(highest_term_, message.term());
     if (message.has_command()) {
       Obey(message.command());
     } else if (message.has_ack() && message.ack().seq() == 0) {  // not of a report
-      const MutexLock lock(shared_.mutex);
-      ++shared_.progress.counts.beats;
+      OnBeatAnswered();
     }
   }
   // gRPC is done with it.
@@ -340,12 +398,16 @@ void FakeAgents::Stream::OnReadDone(bool ok) {
   if (ok) {
     if (incoming_.has_welcome()) {
       welcomed_ = true;
+      if (incoming_.welcome().has_beat_port()) {
+        OpenBeats(incoming_.welcome().beat_port());
+      }
       agent_.OnWelcome();
     }
     agent_.OnMessage(incoming_);
     StartRead(&incoming_);
     return;
   }
+  CloseBeats();
   if (welcomed_) {
     agent_.OnBroken();
   }
@@ -358,6 +420,17 @@ void FakeAgents::Stream::OnReadDone(bool ok) {
   if (idle) {
     RemoveHold();
   }
+}
+
+void FakeAgents::Stream::OpenBeats(const tide::v1::BeatPort& offer) {
+  auto socket = agent_.SocketTo(context_.peer(), offer.port());
+  socket->Join(offer, [this](uint64_t number) {
+    answered_ = number;
+    agent_.OnBeatAnswered();
+  });
+  const MutexLock lock(mutex_);
+  socket_ = std::move(socket);
+  session_ = offer.session();
 }
 
 void FakeAgents::Stream::OnDone(const grpc::Status& /*status*/) {

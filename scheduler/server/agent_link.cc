@@ -26,10 +26,32 @@ struct LinkContext {
   rpc::ClusterToken token;
   Duration heartbeat;
   const Admission& admission;
+  BeatPort* beats = nullptr;       // null = heartbeats come on the stream alone
   uint64_t streams_joined = 0;     // loop thread only
   HelloOrder hellos;               // loop thread only
   wire::TopologyCache topologies;  // loop thread only
 };
+
+// By either way. Returns the answer, without a body where there is none: an answer to each, so the
+// agent knows that it is not cut off, but none from a scheduler that may have been replaced, as its
+// successor gives the tasks of agents that it does not hear up.
+tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
+                                         NodeId node,
+                                         const tide::v1::Heartbeat& heartbeat) {
+  link.sessions.Touch(node, MonotonicNanos());
+  for (const tide::v1::Progress& each : heartbeat.progress()) {
+    link.view.SetProgress(JobId(each.job_id()),
+                          Epoch(each.epoch()),
+                          each.task(),
+                          {each.step(), each.total_steps(), each.loss()});
+  }
+  tide::v1::SchedulerMessage answer;
+  if (link.loop.LeaseHolds()) {
+    answer.set_term(link.loop.term().value());
+    answer.mutable_ack()->set_heartbeat(heartbeat.number());
+  }
+  return answer;
+}
 
 using Reactor = grpc::ServerBidiReactor<tide::v1::AgentMessage, tide::v1::SchedulerMessage>;
 
@@ -126,6 +148,7 @@ class Session final : public AgentSession {
         static_cast<uint64_t>(WitnessTimeoutOf(0, link_.loop.policy()).millis()));
     welcome->mutable_strangers()->Assign(strangers.begin(), strangers.end());
     welcome->set_faults_taken(faults_taken);
+    OfferBeatPort(node, *welcome);
     Push(std::move(message));
     link_.view.SetConnected(node, link_.streams_joined, true);
     link_.sessions.Attach(node, self, MonotonicNanos());
@@ -147,13 +170,34 @@ class Session final : public AgentSession {
   }
 
  private:
+  void OfferBeatPort(NodeId node, tide::v1::Welcome& welcome) {
+    if (link_.beats == nullptr) {
+      return;
+    }
+    auto port = link_.beats->Admit(node);
+    if (!port) {
+      log::Warning("Heartbeats come on the stream", {{"Error", port.error().message}});
+      return;
+    }
+    {
+      const MutexLock lock(mutex_);
+      beat_session_ = port->session();
+    }
+    *welcome.mutable_beat_port() = *std::move(port);
+  }
+
   void Leave() {
     NodeId left;
     uint64_t stream = 0;
+    std::optional<uint64_t> beat_session;
     {
       const MutexLock lock(mutex_);
       left = node_;
       stream = stream_;
+      beat_session = beat_session_;
+    }
+    if (beat_session) {
+      link_.beats->Dismiss(*beat_session);
     }
     if (stream != 0 && link_.sessions.Detach(left, this)) {
       link_.view.SetConnected(left, stream, false);
@@ -192,7 +236,8 @@ class Session final : public AgentSession {
   Mutex mutex_;
   Reactor* reactor_ TIDE_GUARDED_BY(mutex_);
   NodeId node_ TIDE_GUARDED_BY(mutex_);
-  uint64_t stream_ TIDE_GUARDED_BY(mutex_) = 0;                           // 0 = has not joined
+  uint64_t stream_ TIDE_GUARDED_BY(mutex_) = 0;  // 0 = has not joined
+  std::optional<uint64_t> beat_session_ TIDE_GUARDED_BY(mutex_);
   std::deque<tide::v1::SchedulerMessage> queue_ TIDE_GUARDED_BY(mutex_);  // front = in flight
   bool writing_ TIDE_GUARDED_BY(mutex_) = false;
   bool finish_wanted_ TIDE_GUARDED_BY(mutex_) = false;
@@ -397,19 +442,8 @@ class AgentStream final : public Reactor {
     if (!node) {
       return;
     }
-    link_.sessions.Touch(*node, MonotonicNanos());
-    // An answer to each: the agent knows that it is not cut off. None from a scheduler that may
-    // have been replaced: its successor gives the tasks of agents that it does not hear up.
-    if (link_.loop.LeaseHolds()) {
-      tide::v1::SchedulerMessage answer;
-      answer.mutable_ack()->set_heartbeat(heartbeat.number());
+    if (auto answer = TakeHeartbeat(link_, *node, heartbeat); answer.has_ack()) {
       session_->Push(std::move(answer));
-    }
-    for (const tide::v1::Progress& each : heartbeat.progress()) {
-      link_.view.SetProgress(JobId(each.job_id()),
-                             Epoch(each.epoch()),
-                             each.task(),
-                             {each.step(), each.total_steps(), each.loss()});
     }
   }
 
@@ -421,7 +455,15 @@ class AgentStream final : public Reactor {
 
 class AgentLinkService final : public tide::v1::AgentLink::CallbackService {
  public:
-  explicit AgentLinkService(LinkContext link) : link_(std::move(link)) {}
+  AgentLinkService(LinkContext link, std::unique_ptr<BeatPort> beats)
+      : link_(std::move(link)), beats_(std::move(beats)) {
+    if (beats_) {
+      link_.beats = beats_.get();
+      beats_->Start([this](NodeId node, const tide::v1::Heartbeat& heartbeat) {
+        return TakeHeartbeat(link_, node, heartbeat);
+      });
+    }
+  }
 
   Reactor* Connect(grpc::CallbackServerContext* context) override {
     if (!link_.token.Matches(*context)) {
@@ -437,6 +479,7 @@ class AgentLinkService final : public tide::v1::AgentLink::CallbackService {
 
  private:
   LinkContext link_;
+  const std::unique_ptr<BeatPort> beats_;  // gone before what its thread uses
 };
 
 }  // namespace
@@ -446,9 +489,11 @@ std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
                                                     SessionRegistry& sessions,
                                                     const rpc::ClusterToken& token,
                                                     Duration heartbeat,
-                                                    const Admission& admission) {
+                                                    const Admission& admission,
+                                                    std::unique_ptr<BeatPort> beats) {
   return std::make_unique<AgentLinkService>(
-      LinkContext{loop, view, sessions, token, heartbeat, admission, 0, {}, {}});
+      LinkContext{loop, view, sessions, token, heartbeat, admission, nullptr, 0, {}, {}},
+      std::move(beats));
 }
 
 }  // namespace tide

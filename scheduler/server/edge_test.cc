@@ -1,7 +1,11 @@
 // The gRPC edge in one process: real services over a unix socket, agents made by hand.
 
 #include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <optional>
 
@@ -100,10 +104,15 @@ class Stream {
 
 class Edge {
  public:
-  explicit Edge(Admission admission = {})
+  explicit Edge(Admission admission = {}, std::unique_ptr<BeatPort> beats = nullptr)
       : address_("unix:" + folder_.File("s.sock")), admission_(std::move(admission)) {
-    agents_ = MakeAgentLinkService(
-        world.loop(), world.view(), world.sessions(), Token(), Duration::Seconds(1), admission_);
+    agents_ = MakeAgentLinkService(world.loop(),
+                                   world.view(),
+                                   world.sessions(),
+                                   Token(),
+                                   Duration::Seconds(1),
+                                   admission_,
+                                   std::move(beats));
     scheduler_ = MakeSchedulerService(
         world.loop(), world.view(), Token(), [this] { return world.OpenReader(); });
     grpc::ServerBuilder builder;
@@ -650,6 +659,108 @@ TEST_CASE("without a lease that holds no heartbeat is answered") {
   agent.Hello("n1");                  // its refusal comes at once, and in order
   CHECK(agent.Next().has_refused());  // nothing before it
   gate.Open();
+}
+
+// An agent's heartbeats beside its stream.
+class BeatSender {
+ public:
+  explicit BeatSender(const tide::v1::BeatPort& offer)
+      : session_{offer.session(), offer.key()},
+        socket_(*rpc::ConnectDatagrams("ipv4:127.0.0.1:1", static_cast<uint16_t>(offer.port()))) {}
+
+  void Send(const tide::v1::Heartbeat& heartbeat) {
+    const std::string datagram = sealer_.Seal(
+        session_, rpc::Direction::kToServer, heartbeat.number(), heartbeat.SerializeAsString());
+    REQUIRE(::send(socket_.get(), datagram.data(), datagram.size(), 0) > 0);
+  }
+  void Send(uint64_t number) {
+    tide::v1::Heartbeat heartbeat;
+    heartbeat.set_number(number);
+    Send(heartbeat);
+  }
+  tide::v1::SchedulerMessage Answer() {
+    pollfd ready{socket_.get(), POLLIN, 0};
+    REQUIRE(::poll(&ready, 1, 10'000) == 1);
+    std::array<char, 2'000> bytes{};
+    const ssize_t n = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+    REQUIRE(n > 0);
+    const auto opened =
+        sealer_.Open(session_, rpc::Direction::kToClient, {bytes.data(), static_cast<size_t>(n)});
+    REQUIRE(opened);
+    tide::v1::SchedulerMessage answer;
+    REQUIRE(answer.ParseFromString(opened->body));
+    return answer;
+  }
+
+ private:
+  const rpc::DatagramSession session_;
+  const Fd socket_;
+  rpc::DatagramSealer sealer_;
+};
+
+TEST_CASE("heartbeats as datagrams are as good as on the stream, as long as that lasts") {
+  Edge edge({}, *BeatPort::Open("127.0.0.1:0"));
+  auto agent = std::make_unique<Stream>(edge.address());
+  agent->Hello("n1");
+  const tide::v1::SchedulerMessage welcome = agent->Next();
+  REQUIRE(welcome.welcome().has_beat_port());
+  const NodeId node(welcome.welcome().node_id());
+  edge.Submit(AJob());
+  const tide::v1::StartTask start = agent->Next().command().start();
+
+  BeatSender beats(welcome.welcome().beat_port());
+  const int64_t joined_ns = edge.world.sessions().LastHeard().at(node);
+  tide::v1::Heartbeat heartbeat;
+  heartbeat.set_number(4);
+  tide::v1::Progress* progress = heartbeat.add_progress();
+  progress->set_job_id(start.job_id());
+  progress->set_epoch(start.epoch());
+  progress->set_step(12);
+  beats.Send(heartbeat);
+  const tide::v1::SchedulerMessage answer = beats.Answer();
+  CHECK(answer.ack().seq() == 0);
+  CHECK(answer.ack().heartbeat() == 4);
+  CHECK(answer.term() == edge.world.loop().term().value());
+  CHECK(edge.world.sessions().LastHeard().at(node) > joined_ns);
+  CHECK(Eventually([&] { return edge.world.View().jobs(0).step() == 12; }));
+
+  agent->Finish();
+  agent.reset();
+  REQUIRE(Eventually([&] { return !edge.world.View().nodes(0).connected(); }));
+  const int64_t last_ns = edge.world.sessions().LastHeard().at(node);
+  beats.Send(5);
+  Stream again(edge.address());
+  again.Hello("n2");
+  const tide::v1::SchedulerMessage second = again.Next();
+  REQUIRE(second.has_welcome());
+  BeatSender others(second.welcome().beat_port());
+  others.Send(1);
+  CHECK(others.Answer().ack().heartbeat() == 1);  // came after the one of the stream that is over
+  CHECK(edge.world.sessions().LastHeard().at(node) == last_ns);
+}
+
+TEST_CASE("without a lease that holds no heartbeat is answered as a datagram") {
+  Gate gate;
+  Edge edge({}, *BeatPort::Open("127.0.0.1:0"));
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  const tide::v1::SchedulerMessage welcome = agent.Next();
+  BeatSender beats(welcome.welcome().beat_port());
+  const NodeId node(welcome.welcome().node_id());
+  const int64_t joined_ns = edge.world.sessions().LastHeard().at(node);
+  REQUIRE(edge.world.loop().Enqueue(gate.AsRequest()));
+  REQUIRE(gate.WaitEntered());
+  edge.world.Sleep(kLeaseDuration);
+  beats.Send(1);
+  REQUIRE(Eventually([&] { return edge.world.sessions().LastHeard().at(node) > joined_ns; }));
+  gate.Open();
+  uint64_t number = 1;
+  REQUIRE(Eventually([&] {
+    beats.Send(++number);
+    return edge.world.loop().LeaseHolds();
+  }));
+  beats.Send(++number);
+  CHECK(beats.Answer().ack().heartbeat() > 1);
 }
 
 TEST_CASE("a watcher of an empty cluster gets one reset, then what changes") {

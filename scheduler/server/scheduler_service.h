@@ -6,6 +6,7 @@
 #include "common/rpc/rpc.h"
 #include "scheduler/server/admission.h"
 #include "scheduler/server/archive_reader.h"
+#include "scheduler/server/beat_port.h"
 #include "scheduler/server/loop.h"
 
 namespace grpc {
@@ -22,11 +23,13 @@ namespace tide {
                                                                   ArchiveReader::Open open_archive);
 
 // The gRPC edge for agents: one stream each. `admission` must outlive it, too.
+//   beats: where their heartbeats may come as datagrams; null = on the stream alone.
 [[nodiscard]] std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
                                                                   ViewHub& view,
                                                                   SessionRegistry& sessions,
                                                                   const rpc::ClusterToken& token,
                                                                   Duration heartbeat,
-                                                                  const Admission& admission);
+                                                                  const Admission& admission,
+                                                                  std::unique_ptr<BeatPort> beats);
 
 }  // namespace tide

@@ -1,0 +1,182 @@
+#include "scheduler/server/beat_port.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace tide {
+namespace {
+
+struct Beat {
+  NodeId node;
+  uint64_t number = 0;
+};
+
+// A port that answers all heartbeats but those that are to be left without.
+struct Server {
+  std::unique_ptr<BeatPort> port;
+  Mutex mutex;
+  std::vector<Beat> beats TIDE_GUARDED_BY(mutex);
+
+  static constexpr uint64_t kNotAnswered = 666;
+
+  explicit Server(const std::string& listen = "127.0.0.1:0") {
+    auto opened = BeatPort::Open(listen);
+    REQUIRE(opened);
+    port = *std::move(opened);
+    port->Start([this](NodeId node, const tide::v1::Heartbeat& heartbeat) {
+      const MutexLock lock(mutex);
+      beats.push_back({node, heartbeat.number()});
+      tide::v1::SchedulerMessage answer;
+      if (heartbeat.number() != kNotAnswered) {
+        answer.mutable_ack()->set_heartbeat(heartbeat.number());
+      }
+      return answer;
+    });
+  }
+  std::vector<uint64_t> NumbersOf(NodeId node) {
+    const MutexLock lock(mutex);
+    std::vector<uint64_t> numbers;
+    for (const Beat& beat : beats) {
+      if (beat.node == node) {
+        numbers.push_back(beat.number);
+      }
+    }
+    return numbers;
+  }
+};
+
+// An agent's end.
+struct Client {
+  Server& server;
+  tide::v1::BeatPort offer;
+  rpc::DatagramSession session;
+  rpc::DatagramSealer sealer;
+  Fd socket;
+
+  explicit Client(Server& at, NodeId node, const std::string& host = "127.0.0.1") : server(at) {
+    const auto admitted = server.port->Admit(node);
+    REQUIRE(admitted);
+    offer = *admitted;
+    session = {offer.session(), offer.key()};
+    auto connected =
+        rpc::ConnectDatagrams("ipv4:" + host + ":1", static_cast<uint16_t>(offer.port()));
+    REQUIRE(connected);
+    socket = *std::move(connected);
+  }
+
+  [[nodiscard]] std::string Sealed(uint64_t number) {
+    tide::v1::Heartbeat heartbeat;
+    heartbeat.set_number(number);
+    return sealer.Seal(
+        session, rpc::Direction::kToServer, number, heartbeat.SerializeAsString());
+  }
+  void Say(const std::string& datagram) const {
+    REQUIRE(::send(socket.get(), datagram.data(), datagram.size(), 0) >= 0);
+  }
+  // Number of the heartbeat that the next datagram answers.
+  [[nodiscard]] uint64_t Answer() {
+    pollfd ready{socket.get(), POLLIN, 0};
+    REQUIRE(::poll(&ready, 1, 10'000) == 1);
+    std::array<char, 2'000> bytes{};
+    const ssize_t n = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
+    REQUIRE(n > 0);
+    const auto opened = sealer.Open(
+        session, rpc::Direction::kToClient, {bytes.data(), static_cast<size_t>(n)});
+    REQUIRE(opened);
+    tide::v1::SchedulerMessage answer;
+    REQUIRE(answer.ParseFromString(opened->body));
+    CHECK(answer.ack().heartbeat() == opened->number);
+    return opened->number;
+  }
+};
+
+TEST_CASE("a heartbeat is its node's, and is answered by its number") {
+  Server server;
+  Client first(server, NodeId(1));
+  Client second(server, NodeId(2));
+  first.Say(first.Sealed(1));
+  CHECK(first.Answer() == 1);
+  second.Say(second.Sealed(7));
+  CHECK(second.Answer() == 7);
+  first.Say(first.Sealed(2));
+  CHECK(first.Answer() == 2);
+  CHECK(server.NumbersOf(NodeId(1)) == std::vector<uint64_t>{1, 2});
+  CHECK(server.NumbersOf(NodeId(2)) == std::vector<uint64_t>{7});
+}
+
+TEST_CASE("what is forged, repeated or too late is nobody's heartbeat") {
+  Server server;
+  Client client(server, NodeId(1));
+  client.Say(client.Sealed(5));
+  CHECK(client.Answer() == 5);
+
+  client.Say("");
+  client.Say("no datagram");
+  client.Say(std::string(rpc::kDatagramBytesMost + 100, 'x'));
+  client.Say(client.Sealed(5));  // again
+  client.Say(client.Sealed(4));  // later than the one after it
+  std::string changed = client.Sealed(6);
+  changed.back() = static_cast<char>(changed.back() ^ 1);
+  client.Say(changed);
+  client.Say(client.sealer.Seal(client.session, rpc::Direction::kToServer, 7, "not understood \xff"));
+  rpc::DatagramSession stranger = *rpc::DatagramSession::Make();
+  client.Say(client.sealer.Seal(stranger, rpc::Direction::kToServer, 8, ""));
+  stranger.id = client.session.id;
+  client.Say(client.sealer.Seal(stranger, rpc::Direction::kToServer, 9, ""));
+
+  client.Say(client.Sealed(10));
+  CHECK(client.Answer() == 10);
+  CHECK(server.NumbersOf(NodeId(1)) == std::vector<uint64_t>{5, 10});
+}
+
+TEST_CASE("a heartbeat that is to have no answer gets none") {
+  Server server;
+  Client client(server, NodeId(1));
+  client.Say(client.Sealed(Server::kNotAnswered));
+  client.Say(client.Sealed(Server::kNotAnswered + 1));
+  CHECK(client.Answer() == Server::kNotAnswered + 1);
+  CHECK(server.NumbersOf(NodeId(1)).size() == 2);
+}
+
+TEST_CASE("a session that is over counts no more, others do") {
+  Server server;
+  Client gone(server, NodeId(1));
+  Client stays(server, NodeId(1));
+  gone.Say(gone.Sealed(1));
+  CHECK(gone.Answer() == 1);
+  server.port->Dismiss(gone.offer.session());
+  server.port->Dismiss(gone.offer.session());
+  gone.Say(gone.Sealed(2));
+  stays.Say(stays.Sealed(3));
+  CHECK(stays.Answer() == 3);
+  CHECK(server.NumbersOf(NodeId(1)) == std::vector<uint64_t>{1, 3});
+}
+
+TEST_CASE("more than one look takes are all answered") {
+  Server server;
+  std::vector<std::unique_ptr<Client>> clients;
+  for (uint32_t i = 0; i < 200; ++i) {
+    clients.push_back(std::make_unique<Client>(server, NodeId(i)));
+    clients.back()->Say(clients.back()->Sealed(i + 1));
+  }
+  for (uint32_t i = 0; i < 200; ++i) {
+    CHECK(clients[i]->Answer() == i + 1);
+  }
+}
+
+TEST_CASE("an answer comes from the address that was asked") {
+  Server server("0.0.0.0:0");
+  // Its socket takes nothing from 127.0.0.1, from where the system would answer.
+  Client client(server, NodeId(1), "127.0.0.2");
+  client.Say(client.Sealed(1));
+  CHECK(client.Answer() == 1);
+}
+
+}  // namespace
+}  // namespace tide
