@@ -191,8 +191,7 @@ std::string BeatPort::Take(std::string_view datagram) {
     if (session == sessions_.end()) {
       return {};
     }
-    const auto opened =
-        sealer_.Open(session->second.seal, rpc::Direction::kToServer, datagram);
+    const auto opened = sealer_.Open(session->second.seal, rpc::Direction::kToServer, datagram);
     if (!opened || opened->number <= session->second.newest) {
       return {};
     }

@@ -1,13 +1,9 @@
 #include "scheduler/server/beat_port.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
-#include <array>
 #include <catch2/catch.hpp>
-#include <map>
-#include <optional>
 #include <vector>
+
+#include "scheduler/server/testing/beat_sender.h"
 
 namespace tide {
 namespace {
@@ -51,49 +47,18 @@ struct Server {
   }
 };
 
-// An agent's end.
-struct Client {
-  Server& server;
+struct Client : testing::BeatSender {
   tide::v1::BeatPort offer;
-  rpc::DatagramSession session;
-  rpc::DatagramSealer sealer;
-  Fd socket;
 
-  explicit Client(Server& at, NodeId node, const std::string& host = "127.0.0.1") : server(at) {
-    const auto admitted = server.port->Admit(node);
-    REQUIRE(admitted);
-    offer = *admitted;
-    session = {offer.session(), offer.key()};
-    auto connected =
-        rpc::ConnectDatagrams("ipv4:" + host + ":1", static_cast<uint16_t>(offer.port()));
-    REQUIRE(connected);
-    socket = *std::move(connected);
-  }
+  Client(Server& server, NodeId node, const std::string& host = "127.0.0.1")
+      : Client(*server.port->Admit(node), host) {}
 
-  [[nodiscard]] std::string Sealed(uint64_t number) {
-    tide::v1::Heartbeat heartbeat;
-    heartbeat.set_number(number);
-    return sealer.Seal(
-        session, rpc::Direction::kToServer, number, heartbeat.SerializeAsString());
-  }
-  void Say(const std::string& datagram) const {
-    REQUIRE(::send(socket.get(), datagram.data(), datagram.size(), 0) >= 0);
-  }
   // Number of the heartbeat that the next datagram answers.
-  [[nodiscard]] uint64_t Answer() {
-    pollfd ready{socket.get(), POLLIN, 0};
-    REQUIRE(::poll(&ready, 1, 10'000) == 1);
-    std::array<char, 2'000> bytes{};
-    const ssize_t n = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
-    REQUIRE(n > 0);
-    const auto opened = sealer.Open(
-        session, rpc::Direction::kToClient, {bytes.data(), static_cast<size_t>(n)});
-    REQUIRE(opened);
-    tide::v1::SchedulerMessage answer;
-    REQUIRE(answer.ParseFromString(opened->body));
-    CHECK(answer.ack().heartbeat() == opened->number);
-    return opened->number;
-  }
+  [[nodiscard]] uint64_t Answered() { return Answer().ack().heartbeat(); }
+
+ private:
+  Client(const tide::v1::BeatPort& admitted, const std::string& host)
+      : BeatSender(admitted, host), offer(admitted) {}
 };
 
 TEST_CASE("a heartbeat is its node's, and is answered by its number") {
@@ -101,11 +66,11 @@ TEST_CASE("a heartbeat is its node's, and is answered by its number") {
   Client first(server, NodeId(1));
   Client second(server, NodeId(2));
   first.Say(first.Sealed(1));
-  CHECK(first.Answer() == 1);
+  CHECK(first.Answered() == 1);
   second.Say(second.Sealed(7));
-  CHECK(second.Answer() == 7);
+  CHECK(second.Answered() == 7);
   first.Say(first.Sealed(2));
-  CHECK(first.Answer() == 2);
+  CHECK(first.Answered() == 2);
   CHECK(server.NumbersOf(NodeId(1)) == std::vector<uint64_t>{1, 2});
   CHECK(server.NumbersOf(NodeId(2)) == std::vector<uint64_t>{7});
 }
@@ -114,7 +79,7 @@ TEST_CASE("what is forged, repeated or too late is nobody's heartbeat") {
   Server server;
   Client client(server, NodeId(1));
   client.Say(client.Sealed(5));
-  CHECK(client.Answer() == 5);
+  CHECK(client.Answered() == 5);
 
   client.Say("");
   client.Say("no datagram");
@@ -124,14 +89,15 @@ TEST_CASE("what is forged, repeated or too late is nobody's heartbeat") {
   std::string changed = client.Sealed(6);
   changed.back() = static_cast<char>(changed.back() ^ 1);
   client.Say(changed);
-  client.Say(client.sealer.Seal(client.session, rpc::Direction::kToServer, 7, "not understood \xff"));
+  client.Say(
+      client.sealer.Seal(client.session, rpc::Direction::kToServer, 7, "not understood \xff"));
   rpc::DatagramSession stranger = *rpc::DatagramSession::Make();
   client.Say(client.sealer.Seal(stranger, rpc::Direction::kToServer, 8, ""));
   stranger.id = client.session.id;
   client.Say(client.sealer.Seal(stranger, rpc::Direction::kToServer, 9, ""));
 
   client.Say(client.Sealed(10));
-  CHECK(client.Answer() == 10);
+  CHECK(client.Answered() == 10);
   CHECK(server.NumbersOf(NodeId(1)) == std::vector<uint64_t>{5, 10});
 }
 
@@ -140,7 +106,7 @@ TEST_CASE("a heartbeat that is to have no answer gets none") {
   Client client(server, NodeId(1));
   client.Say(client.Sealed(Server::kNotAnswered));
   client.Say(client.Sealed(Server::kNotAnswered + 1));
-  CHECK(client.Answer() == Server::kNotAnswered + 1);
+  CHECK(client.Answered() == Server::kNotAnswered + 1);
   CHECK(server.NumbersOf(NodeId(1)).size() == 2);
 }
 
@@ -149,12 +115,12 @@ TEST_CASE("a session that is over counts no more, others do") {
   Client gone(server, NodeId(1));
   Client stays(server, NodeId(1));
   gone.Say(gone.Sealed(1));
-  CHECK(gone.Answer() == 1);
+  CHECK(gone.Answered() == 1);
   server.port->Dismiss(gone.offer.session());
   server.port->Dismiss(gone.offer.session());
   gone.Say(gone.Sealed(2));
   stays.Say(stays.Sealed(3));
-  CHECK(stays.Answer() == 3);
+  CHECK(stays.Answered() == 3);
   CHECK(server.NumbersOf(NodeId(1)) == std::vector<uint64_t>{1, 3});
 }
 
@@ -166,7 +132,7 @@ TEST_CASE("more than one look takes are all answered") {
     clients.back()->Say(clients.back()->Sealed(i + 1));
   }
   for (uint32_t i = 0; i < 200; ++i) {
-    CHECK(clients[i]->Answer() == i + 1);
+    CHECK(clients[i]->Answered() == i + 1);
   }
 }
 
@@ -175,7 +141,7 @@ TEST_CASE("an answer comes from the address that was asked") {
   // Its socket takes nothing from 127.0.0.1, from where the system would answer.
   Client client(server, NodeId(1), "127.0.0.2");
   client.Say(client.Sealed(1));
-  CHECK(client.Answer() == 1);
+  CHECK(client.Answered() == 1);
 }
 
 }  // namespace

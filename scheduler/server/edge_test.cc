@@ -1,17 +1,14 @@
 // The gRPC edge in one process: real services over a unix socket, agents made by hand.
 
 #include <grpcpp/grpcpp.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
 
-#include <array>
 #include <catch2/catch.hpp>
 #include <optional>
 
 #include "proto/wire/convert.h"
 #include "scheduler/core/lease.h"
 #include "scheduler/server/scheduler_service.h"
+#include "scheduler/server/testing/beat_sender.h"
 #include "scheduler/server/testing/server_world.h"
 #include "tide/v1/agent.grpc.pb.h"
 #include "tide/v1/scheduler.grpc.pb.h"
@@ -20,6 +17,7 @@ namespace tide {
 namespace {
 
 using testing::AJob;
+using testing::BeatSender;
 using testing::Eventually;
 using testing::Gate;
 using testing::ServerWorld;
@@ -661,43 +659,6 @@ TEST_CASE("without a lease that holds no heartbeat is answered") {
   gate.Open();
 }
 
-// An agent's heartbeats beside its stream.
-class BeatSender {
- public:
-  explicit BeatSender(const tide::v1::BeatPort& offer)
-      : session_{offer.session(), offer.key()},
-        socket_(*rpc::ConnectDatagrams("ipv4:127.0.0.1:1", static_cast<uint16_t>(offer.port()))) {}
-
-  void Send(const tide::v1::Heartbeat& heartbeat) {
-    const std::string datagram = sealer_.Seal(
-        session_, rpc::Direction::kToServer, heartbeat.number(), heartbeat.SerializeAsString());
-    REQUIRE(::send(socket_.get(), datagram.data(), datagram.size(), 0) > 0);
-  }
-  void Send(uint64_t number) {
-    tide::v1::Heartbeat heartbeat;
-    heartbeat.set_number(number);
-    Send(heartbeat);
-  }
-  tide::v1::SchedulerMessage Answer() {
-    pollfd ready{socket_.get(), POLLIN, 0};
-    REQUIRE(::poll(&ready, 1, 10'000) == 1);
-    std::array<char, 2'000> bytes{};
-    const ssize_t n = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
-    REQUIRE(n > 0);
-    const auto opened =
-        sealer_.Open(session_, rpc::Direction::kToClient, {bytes.data(), static_cast<size_t>(n)});
-    REQUIRE(opened);
-    tide::v1::SchedulerMessage answer;
-    REQUIRE(answer.ParseFromString(opened->body));
-    return answer;
-  }
-
- private:
-  const rpc::DatagramSession session_;
-  const Fd socket_;
-  rpc::DatagramSealer sealer_;
-};
-
 TEST_CASE("heartbeats as datagrams are as good as on the stream, as long as that lasts") {
   Edge edge({}, *BeatPort::Open("127.0.0.1:0"));
   auto agent = std::make_unique<Stream>(edge.address());
@@ -716,7 +677,7 @@ TEST_CASE("heartbeats as datagrams are as good as on the stream, as long as that
   progress->set_job_id(start.job_id());
   progress->set_epoch(start.epoch());
   progress->set_step(12);
-  beats.Send(heartbeat);
+  beats.Say(beats.Sealed(heartbeat));
   const tide::v1::SchedulerMessage answer = beats.Answer();
   CHECK(answer.ack().seq() == 0);
   CHECK(answer.ack().heartbeat() == 4);
@@ -728,13 +689,13 @@ TEST_CASE("heartbeats as datagrams are as good as on the stream, as long as that
   agent.reset();
   REQUIRE(Eventually([&] { return !edge.world.View().nodes(0).connected(); }));
   const int64_t last_ns = edge.world.sessions().LastHeard().at(node);
-  beats.Send(5);
+  beats.Say(beats.Sealed(5));
   Stream again(edge.address());
   again.Hello("n2");
   const tide::v1::SchedulerMessage second = again.Next();
   REQUIRE(second.has_welcome());
   BeatSender others(second.welcome().beat_port());
-  others.Send(1);
+  others.Say(others.Sealed(1));
   CHECK(others.Answer().ack().heartbeat() == 1);  // came after the one of the stream that is over
   CHECK(edge.world.sessions().LastHeard().at(node) == last_ns);
 }
@@ -751,15 +712,15 @@ TEST_CASE("without a lease that holds no heartbeat is answered as a datagram") {
   REQUIRE(edge.world.loop().Enqueue(gate.AsRequest()));
   REQUIRE(gate.WaitEntered());
   edge.world.Sleep(kLeaseDuration);
-  beats.Send(1);
+  beats.Say(beats.Sealed(1));
   REQUIRE(Eventually([&] { return edge.world.sessions().LastHeard().at(node) > joined_ns; }));
   gate.Open();
   uint64_t number = 1;
   REQUIRE(Eventually([&] {
-    beats.Send(++number);
+    beats.Say(beats.Sealed(++number));
     return edge.world.loop().LeaseHolds();
   }));
-  beats.Send(++number);
+  beats.Say(beats.Sealed(++number));
   CHECK(beats.Answer().ack().heartbeat() > 1);
 }
 
