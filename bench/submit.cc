@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "bench/benches.h"
@@ -30,15 +32,18 @@ void SubmitOne(SchedulerClient& client) {
   TIDE_CHECK(job.has_value(), "the scheduler accepts the job");
 }
 
-// The physical limit: a page that survives a power cut, on the same disk.
+// The physical limit: a page for each job, which survive a power cut together, on the same disk.
 class Disk {
  public:
   explicit Disk(const BenchFolder& folder)
       : file_(::open(folder.File("disk").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {}
-  void Write() {
+  void Write(size_t jobs = 1) {
     TIDE_CHECK(file_.valid(), "a file beside the store can be made");
-    TIDE_CHECK(WriteAll(file_.get(), page_).has_value() && ::fdatasync(file_.get()) == 0,
-               "the disk takes a page");
+    bool written = true;
+    for (size_t i = 0; i < jobs; ++i) {
+      written = written && WriteAll(file_.get(), page_).has_value();
+    }
+    TIDE_CHECK(written && ::fdatasync(file_.get()) == 0, "the disk takes pages");
   }
 
  private:
@@ -46,7 +51,7 @@ class Disk {
   const std::string page_ = std::string(4096, 'x');
 };
 
-// The limit of a server: one row in a transaction of its own, by the same driver.
+// The limit of a server: a row for each job in one transaction, by the same driver.
 class CommitAlone {
  public:
   explicit CommitAlone(const BenchStore& store) {
@@ -56,9 +61,9 @@ class CommitAlone {
     TIDE_CHECK(database_->RunScript("CREATE TABLE alone (page TEXT)").has_value(),
                "the private server makes a table");
   }
-  void Write() {
+  void Write(size_t jobs = 1) {
     Status done = database_->Begin(Duration::Minutes(1));
-    if (done) {
+    for (size_t i = 0; i < jobs && done; ++i) {
       done = database_->Queue("INSERT INTO alone VALUES ($1)", page_);
     }
     if (done) {
@@ -109,20 +114,62 @@ void OneClient(Run& run, const Names& names, const BenchStore& store, Limit& lim
           jobs.size());
 }
 
-void ManyClients(Run& run, const Names& names, const BenchStore& store) {
+// Transactions of the scheduler so far.
+int64_t CommitsIn(const BenchStore& store) {
+  const auto database = OpenDatabaseToRead(store.address());
+  TIDE_CHECK(database.has_value(), "the store can be read");
+  const auto found = (*database)->Run("SELECT batch FROM leases", {});
+  TIDE_CHECK(found && found->rows.size() == 1, "the store has a lease");
+  return std::get<int64_t>(found->rows[0].at(0));
+}
+
+// Jobs that the limit alone takes in a second, so many in each commit.
+template <typename Limit>
+double LimitPerSecond(Run& run, Limit& limit, size_t jobs_per_commit) {
+  Samples commits;
+  const int rounds = run.quick() ? 3 : 300;
+  for (int i = 0; i < rounds; ++i) {
+    const int64_t start = MonotonicNanos();
+    limit.Write(jobs_per_commit);
+    commits.Add(MonotonicNanos() - start);
+  }
+  return static_cast<double>(jobs_per_commit) * 1e3 / commits.PercentileMs(50);
+}
+
+template <typename Limit>
+void ManyClients(Run& run, const Names& names, const BenchStore& store, Limit& limit) {
   constexpr size_t kClients = 64;
   const size_t each = run.quick() ? 2 : 150;
   const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = kAgents});
+  const int64_t commits_before = CommitsIn(store);
   const int64_t start = MonotonicNanos();
   const Samples all = SubmitFromMany(scheduler, testing::AJob().Gpus(8).Spec(), kClients, each);
   const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
+  const double commits = std::max(1.0, static_cast<double>(CommitsIn(store) - commits_before));
+  const double per_second = static_cast<double>(all.size()) / seconds;
   run.AddTimes(names.many_clients, all, {.p50_ms = {}, .p99_ms = 50, .max_ms = {}});
-  run.Add(names.many_clients,
-          Metric::kPerS,
-          static_cast<double>(all.size()) / seconds,
+  run.Add(names.many_clients, Metric::kPerS, per_second, all.size(), AtLeast(5000));
+  const double jobs_per_commit = static_cast<double>(all.size()) / commits;
+  run.Add(names.many_clients + ", jobs a commit", Metric::kCount, jobs_per_commit, 1);
+  const double limit_per_second =
+      LimitPerSecond(run, limit, static_cast<size_t>(jobs_per_commit + 0.5));
+  run.Add(names.limit + ", as many a commit", Metric::kPerS, limit_per_second, 300);
+  run.Add(names.many_clients + " / " + names.limit,
+          Metric::kRatio,
+          per_second / limit_per_second,
           all.size(),
-          AtLeast(5000));
+          AtLeast(0.8));
+}
+
+void WithLimit(const BenchStore& store, StoreKind kind, const auto& measure) {
+  if (kind == StoreKind::kSqlite) {
+    Disk disk(store.folder());
+    measure(disk);
+  } else {
+    CommitAlone alone{BenchStore(kind)};
+    measure(alone);
+  }
 }
 
 void SubmitOn(Run& run, StoreKind kind) {
@@ -133,16 +180,11 @@ void SubmitOn(Run& run, StoreKind kind) {
   };
   if (run.Wants(names.one_client) || run.Wants(names.limit)) {
     const BenchStore store(kind);
-    if (kind == StoreKind::kSqlite) {
-      Disk disk(store.folder());
-      OneClient(run, names, store, disk);
-    } else {
-      CommitAlone alone{BenchStore(kind)};
-      OneClient(run, names, store, alone);
-    }
+    WithLimit(store, kind, [&](auto& limit) { OneClient(run, names, store, limit); });
   }
   if (run.Wants(names.many_clients)) {
-    ManyClients(run, names, BenchStore(kind));
+    const BenchStore store(kind);
+    WithLimit(store, kind, [&](auto& limit) { ManyClients(run, names, store, limit); });
   }
 }
 

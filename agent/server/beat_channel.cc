@@ -26,8 +26,7 @@ constexpr uint64_t kPatience = 4;
 Result<std::unique_ptr<BeatChannel>> BeatChannel::Open(const std::string& peer,
                                                        const tide::v1::BeatPort& port,
                                                        OnAnswer on_answer) {
-  if (port.port() == 0 || port.port() > UINT16_MAX ||
-      port.key().size() != rpc::kDatagramKeyBytes) {
+  if (port.port() == 0 || port.port() > UINT16_MAX || port.key().size() != rpc::kDatagramKeyBytes) {
     return Fail(ErrorCode::kInvalidArgument, "the scheduler's port for heartbeats is none");
   }
   TIDE_ASSIGN(Fd socket, rpc::ConnectDatagrams(peer, static_cast<uint16_t>(port.port())));
@@ -35,11 +34,12 @@ Result<std::unique_ptr<BeatChannel>> BeatChannel::Open(const std::string& peer,
   if (!stop.valid()) {
     return FailErrno("cannot make an eventfd", errno);
   }
-  return std::unique_ptr<BeatChannel>(new BeatChannel(peer + ", UDP port " + std::to_string(port.port()),
-                                                      std::move(socket),
-                                                      std::move(stop),
-                                                      {port.session(), port.key()},
-                                                      std::move(on_answer)));
+  return std::unique_ptr<BeatChannel>(
+      new BeatChannel(peer + ", UDP port " + std::to_string(port.port()),
+                      std::move(socket),
+                      std::move(stop),
+                      {port.session(), port.key()},
+                      std::move(on_answer)));
 }
 
 BeatChannel::BeatChannel(
@@ -61,7 +61,8 @@ bool BeatChannel::Send(const tide::v1::Heartbeat& heartbeat) {
   const MutexLock lock(mutex_);
   const std::string body = heartbeat.SerializeAsString();
   // A number seals once.
-  if (heartbeat.number() <= sent_ || body.size() > rpc::kDatagramBytesMost - rpc::kDatagramOverhead) {
+  if (heartbeat.number() <= sent_ ||
+      body.size() > rpc::kDatagramBytesMost - rpc::kDatagramOverhead) {
     return false;
   }
   sent_ = heartbeat.number();

@@ -19,7 +19,8 @@ class BeatChannel {
   using OnAnswer = std::function<void(tide::v1::SchedulerMessage answer)>;
 
   //   peer: gRPC's name of the scheduler's end of the stream.
-  // Errors: kInvalidArgument where the stream goes over no IP network, or the port is none; kSystem.
+  // Errors: kInvalidArgument where the stream goes over no IP network, or the port is none;
+  // kSystem.
   [[nodiscard]] static Result<std::unique_ptr<BeatChannel>> Open(const std::string& peer,
                                                                  const tide::v1::BeatPort& port,
                                                                  OnAnswer on_answer);

@@ -53,8 +53,7 @@ struct Port {
                                  static_cast<sockaddr*>(any),
                                  &from_length);
     REQUIRE(n > 0);
-    return sealer.Open(
-        session, rpc::Direction::kToServer, {bytes.data(), static_cast<size_t>(n)});
+    return sealer.Open(session, rpc::Direction::kToServer, {bytes.data(), static_cast<size_t>(n)});
   }
 
   void Say(const std::string& datagram) {

@@ -22,9 +22,9 @@ Fd Connect(const std::string& peer, uint32_t port) {
 }  // namespace
 
 BeatSocket::BeatSocket(const std::string& peer, uint32_t port)
-    : socket_(Connect(peer, port)), stop_(::eventfd(0, EFD_CLOEXEC)), thread_([this] {
-        Receive();
-      }) {}
+    : socket_(Connect(peer, port)),
+      stop_(::eventfd(0, EFD_CLOEXEC)),
+      thread_([this] { Receive(); }) {}
 
 BeatSocket::~BeatSocket() {
   const uint64_t one = 1;

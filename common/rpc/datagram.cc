@@ -99,14 +99,11 @@ std::string DatagramSealer::Seal(const DatagramSession& session,
   EVP_CIPHER_CTX* context = cipher_->context.get();
   int length = 0;
   const bool sealed =
-      EVP_EncryptInit_ex2(
-          context, cipher_->aes.get(), Bytes(session.key), nonce.data(), nullptr) == 1 &&
+      EVP_EncryptInit_ex2(context, cipher_->aes.get(), Bytes(session.key), nonce.data(), nullptr) ==
+          1 &&
       EVP_EncryptUpdate(context, nullptr, &length, out, kHeaderBytes) == 1 &&
-      EVP_EncryptUpdate(context,
-                        out + kHeaderBytes,
-                        &length,
-                        Bytes(body),
-                        static_cast<int>(body.size())) == 1 &&
+      EVP_EncryptUpdate(
+          context, out + kHeaderBytes, &length, Bytes(body), static_cast<int>(body.size())) == 1 &&
       EVP_EncryptFinal_ex(context, tag, &length) == 1 &&
       EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kTagBytes, tag) == 1;
   TIDE_CHECK(sealed, "what has a key can be sealed");
@@ -131,8 +128,8 @@ std::optional<DatagramSealer::Opened> DatagramSealer::Open(const DatagramSession
   int length = 0;
   unsigned char rest = 0;  // the mode has no last block, but a place for it is asked for
   const bool authentic =
-      EVP_DecryptInit_ex2(
-          context, cipher_->aes.get(), Bytes(session.key), nonce.data(), nullptr) == 1 &&
+      EVP_DecryptInit_ex2(context, cipher_->aes.get(), Bytes(session.key), nonce.data(), nullptr) ==
+          1 &&
       EVP_DecryptUpdate(context, nullptr, &length, Bytes(datagram), kHeaderBytes) == 1 &&
       EVP_DecryptUpdate(context,
                         Bytes(opened.body.data()),

@@ -128,8 +128,7 @@ Result<Fd> ConnectDatagrams(const std::string& peer, uint16_t port) {
       TIDE_ASSIGN(const HostPort parts, Split(rest));
       TIDE_ASSIGN(const Addresses found, Find(parts.host, port, AI_NUMERICHOST));
       Fd socket = NewSocket(found->ai_family);
-      if (!socket.valid() ||
-          ::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0) {
+      if (!socket.valid() || ::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0) {
         return FailErrno("cannot reach UDP port " + std::to_string(port) + " of " + parts.host,
                          errno);
       }

@@ -83,7 +83,8 @@ std::string Receive(const Fd& socket) {
 }
 
 TEST_CASE("the port is where gRPC's is, and is found by gRPC's name of the peer") {
-  for (const std::string_view listen_text : {"127.0.0.1:0", "localhost:0", "0.0.0.0:0", "[::]:0", ":0"}) {
+  for (const std::string_view listen_text :
+       {"127.0.0.1:0", "localhost:0", "0.0.0.0:0", "[::]:0", ":0"}) {
     const std::string listen(listen_text);
     CAPTURE(listen);
     const auto port = BindDatagrams(listen);
@@ -116,7 +117,8 @@ TEST_CASE("IPv6 as gRPC writes it") {
 }
 
 TEST_CASE("what is no address is refused by name") {
-  for (const std::string_view listen_text : {"unix", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70707"}) {
+  for (const std::string_view listen_text :
+       {"unix", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70707"}) {
     const std::string listen(listen_text);
     CAPTURE(listen);
     const auto port = BindDatagrams(listen);
