@@ -22,7 +22,7 @@ constexpr uint64_t kNoticeMsMax = 86'400'000;  // policy caps it further; this k
 // interval has not passed, and are made by gRPC's threads: the loop only tells that there is news.
 // Owned by itself until gRPC is done with it; the view's listener only holds a weak reference,
 // because it may still be called a moment later.
-class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
+class WatchStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                           public std::enable_shared_from_this<WatchStream> {
  public:
   WatchStream(ViewHub& view, uint32_t min_interval_ms)
@@ -42,7 +42,7 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
     if (!ok) {
       OnCancel();
     }
-    if (ok && min_interval_ms_ > 0 && !delta_.more()) {
+    if (ok && min_interval_ms_ > 0 && !part_.more) {
       ContinueIn(min_interval_ms_);
     } else {
       Continue();
@@ -57,8 +57,9 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
   }
 
  private:
-  // Objects in a message.
-  static constexpr size_t kObjectsMax = 2000;
+  // In a message.
+  static constexpr size_t kObjectsMost = 2000;
+  static constexpr size_t kBytesMost = 4 << 20;
 
   void Wake(bool cancel) {
     {
@@ -86,16 +87,19 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
         if (cancelled_) {
           break;
         }
-        if (!news_ && !delta_.more()) {
+        if (!news_ && !part_.more) {
           busy_ = false;
           return;
         }
         news_ = false;
       }
       const uint64_t before = reader_.rev;
-      delta_ = view_.Next(reader_, kObjectsMax);
-      if (delta_.reset() || reader_.rev != before) {
-        StartWrite(&delta_);
+      part_ = view_.Next(reader_, kObjectsMost, kBytesMost);
+      if (part_.reset || reader_.rev != before) {
+        const grpc::Slice bytes(part_.delta);
+        part_.delta = {};
+        message_ = grpc::ByteBuffer(&bytes, 1);
+        StartWrite(&message_);
         return;
       }
     }
@@ -113,10 +117,15 @@ class WatchStream final : public grpc::ServerWriteReactor<tide::v1::ViewDelta>,
   bool news_ TIDE_GUARDED_BY(mutex_) = false;
   // Touched only by the thread that set `busy_`.
   ViewHub::Reader reader_;
-  tide::v1::ViewDelta delta_;
+  ViewHub::Part part_;
+  grpc::ByteBuffer message_;  // a tide::v1::ViewDelta
 };
 
-class SchedulerService final : public tide::v1::Scheduler::CallbackService {
+// Watch sends bytes that are ready.
+using Service =
+    tide::v1::Scheduler::WithRawCallbackMethod_Watch<tide::v1::Scheduler::CallbackService>;
+
+class SchedulerService final : public Service {
  public:
   SchedulerService(Loop& loop,
                    ViewHub& view,
@@ -247,17 +256,23 @@ class SchedulerService final : public tide::v1::Scheduler::CallbackService {
     return reactor;
   }
 
-  grpc::ServerWriteReactor<tide::v1::ViewDelta>* Watch(
-      grpc::CallbackServerContext* context, const tide::v1::WatchRequest* request) override {
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request) override {
+    class Refused final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+     public:
+      explicit Refused(const grpc::Status& status) { Finish(status); }
+      void OnDone() override { delete this; }
+    };
+    // gRPC reactors own themselves until OnDone.
     if (!token_.Matches(*context)) {
-      class Refused final : public grpc::ServerWriteReactor<tide::v1::ViewDelta> {
-       public:
-        Refused() { Finish(rpc::Unauthenticated()); }
-        void OnDone() override { delete this; }
-      };
-      return new Refused();  // gRPC reactors own themselves until OnDone
+      return new Refused(rpc::Unauthenticated());
     }
-    const auto stream = std::make_shared<WatchStream>(view_, request->min_interval_ms());
+    tide::v1::WatchRequest asked;
+    grpc::ByteBuffer bytes(*request);
+    if (!grpc::SerializationTraits<tide::v1::WatchRequest>::Deserialize(&bytes, &asked).ok()) {
+      return new Refused({grpc::StatusCode::INVALID_ARGUMENT, "not a WatchRequest"});
+    }
+    const auto stream = std::make_shared<WatchStream>(view_, asked.min_interval_ms());
     stream->Begin();
     return stream.get();
   }

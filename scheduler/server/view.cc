@@ -1,14 +1,14 @@
 #include "scheduler/server/view.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 
-#include "proto/wire/plan.h"
 #include "proto/wire/state.h"
-#include "scheduler/core/policy/estimate_text.h"
-#include "scheduler/core/policy/reasons.h"
+#include "tide/v1/scheduler.pb.h"
 
 namespace tide {
 namespace {
@@ -16,21 +16,10 @@ namespace {
 // A reader that is further behind gets everything anew.
 constexpr size_t kRemovedMax = 10'000;
 
-void FillReasons(const Job& job, const ReasonList& reasons, tide::v1::Job& message) {
-  message.clear_reasons();
-  for (const Reason& reason : reasons) {
-    const ReasonText text = DescribeReason(job, reason);
-    tide::v1::Reason* added = message.add_reasons();
-    added->set_code(text.code);
-    added->set_message(text.message);
-    added->set_remedy(text.remedy);
-  }
-}
-
 // Only then does its newest attempt make progress.
-bool HoldsNodes(tide::v1::JobState state) {
-  return state == tide::v1::JOB_STATE_STARTING || state == tide::v1::JOB_STATE_RUNNING ||
-         state == tide::v1::JOB_STATE_SAVING || state == tide::v1::JOB_STATE_STOPPING;
+bool HoldsNodes(JobState state) {
+  return state == JobState::kStarting || state == JobState::kRunning ||
+         state == JobState::kSaving || state == JobState::kStopping;
 }
 
 // Worth showing anew: by a tenth of what is left to wait, or by half a minute.
@@ -93,67 +82,75 @@ void ViewHub::RemoveJob(JobId job) {
   }
 }
 
-tide::v1::Job& ViewHub::Change(Entries::iterator job) {
-  Renew(job);
-  std::shared_ptr<tide::v1::Job>& message = job->second.job;
-  if (message.use_count() > 1) {  // readers come and go under the lock only
-    message = std::make_shared<tide::v1::Job>(*message);
+// The newest attempt's progress; before it has any, and after its end, the checkpoint's step.
+// Nothing where no task has said anything yet.
+std::string ViewHub::Encode(const JobProgress& progress) {
+  if (progress.tasks.empty()) {
+    return {};
   }
-  return *message;
+  const TaskProgress& first = progress.tasks.begin()->second;
+  int64_t step = progress.saved_step;
+  if (progress.epoch == progress.newest && progress.holds_nodes) {
+    int64_t lowest = first.step;
+    for (const auto& [task, each] : progress.tasks) {
+      lowest = std::min(lowest, each.step);
+    }
+    step = std::max(lowest, step);
+  }
+  return EncodeProgress(step, first.total_steps, first.loss);
 }
 
-// The newest attempt's progress; before it has any, and after its end, the checkpoint's step.
-void ViewHub::FillLive(tide::v1::Job& job) {
-  const auto live = progress_.find(JobId(job.id()));
-  const uint64_t epoch = job.attempts_size() == 0 ? 0 : job.attempts().rbegin()->epoch();
-  job.set_step(job.checkpoint().step());
-  if (live == progress_.end() || live->second.tasks.empty()) {
-    return;
+std::string ViewHub::ProgressOf(const Job& job) {
+  const JobState state = StateOf(job);
+  auto known = progress_.find(job.id);
+  if (HoldsNodes(state) && known == progress_.end()) {
+    known = progress_.try_emplace(job.id).first;
   }
-  const auto& tasks = live->second.tasks;
-  job.set_total_steps(tasks.begin()->second.total_steps);
-  job.set_loss(tasks.begin()->second.loss);
-  if (live->second.epoch == epoch && HoldsNodes(job.state())) {
-    int64_t lowest = tasks.begin()->second.step;
-    for (const auto& [task, progress] : tasks) {
-      lowest = std::min(lowest, progress.step);
-    }
-    job.set_step(std::max(lowest, job.checkpoint().step()));
+  if (known == progress_.end()) {
+    return {};
   }
+  JobProgress& progress = known->second;
+  progress.newest = job.attempts.empty() ? Epoch() : job.attempts.back().epoch;
+  progress.holds_nodes = HoldsNodes(state);
+  progress.saved_step = job.checkpoint.step;
+  std::string live = Encode(progress);
+  if (state == JobState::kFinished) {
+    progress_.erase(known);
+  }
+  return live;
 }
 
 void ViewHub::PutJob(const ClusterState& state, const Job& job, const ReasonList* reasons) {
-  auto message = std::make_shared<tide::v1::Job>(wire::ToProto(state, job));
-  FillLive(*message);
-  if (StateOf(job) == JobState::kFinished) {
-    progress_.erase(job.id);
-  }
+  tide::v1::Job message = wire::ToProto(state, job);
+  message.set_step(job.checkpoint.step);
+  Entry entry{.whole = message.SerializeAsString(), .live = ProgressOf(job)};
   if (reasons != nullptr) {
-    FillReasons(job, *reasons, *message);
+    entry.reasons = texts_.Share(EncodeReasons(job, *reasons));
     reasons_.insert_or_assign(job.id, *reasons);
   } else {
     reasons_.erase(job.id);
   }
   if (const auto estimate = estimates_.find(job.id); estimate != estimates_.end()) {
     if (StateOf(job) == JobState::kQueued || StateOf(job) == JobState::kHeld) {
-      *message->mutable_estimate() = wire::ToProto(DescribeEstimate(estimate->second));
+      entry.estimate = EncodeEstimate(estimate->second);
     } else {
       estimates_.erase(estimate);
     }
   }
-  Put({Kind::kJob, job.id.value()}, {0, std::move(message), nullptr, nullptr});
+  Put({Kind::kJob, job.id.value()}, std::move(entry));
 }
 
 void ViewHub::PutNode(const ClusterState& state, const Node& node) {
-  auto message = std::make_shared<tide::v1::Node>(wire::ToProto(state, node));
-  message->set_connected(connected_[node.id].up);
-  Put({Kind::kNode, node.id.value()}, {0, nullptr, std::move(message), nullptr});
+  Put({Kind::kNode, node.id.value()},
+      {.whole = wire::ToProto(state, node).SerializeAsString(),
+       .live = EncodeConnected(connected_[node.id].up)});
 }
 
 void ViewHub::PutReasonsOf(const Job& job, const ReasonList& reasons) {
   const auto it = entries_.find({Kind::kJob, job.id.value()});
   if (it != entries_.end()) {
-    FillReasons(job, reasons, Change(it));
+    it->second.reasons = texts_.Share(EncodeReasons(job, reasons));
+    Renew(it);
   }
 }
 
@@ -175,10 +172,7 @@ uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Ter
     }
     for (const IncidentId id : step.changed.incidents) {
       Put({Kind::kIncident, id.value()},
-          {0,
-           nullptr,
-           nullptr,
-           std::make_shared<tide::v1::Incident>(wire::ToProto(state, state.incidents.at(id)))});
+          {.whole = wire::ToProto(state, state.incidents.at(id)).SerializeAsString()});
     }
     rev = rev_;
   }
@@ -254,7 +248,8 @@ void ViewHub::PublishEstimates(const std::vector<StartEstimate>& estimates, Inst
       shown->second = estimate;
       const auto entry = entries_.find({Kind::kJob, estimate.job.value()});
       if (entry != entries_.end()) {
-        *Change(entry).mutable_estimate() = wire::ToProto(DescribeEstimate(estimate));
+        entry->second.estimate = EncodeEstimate(estimate);
+        Renew(entry);
         news = true;
       }
     }
@@ -273,12 +268,12 @@ void ViewHub::SetConnected(NodeId node, uint64_t stream, bool connected) {
     }
     known = {stream, connected};
     const auto it = entries_.find({Kind::kNode, node.value()});
-    if (it == entries_.end() || it->second.node->connected() == connected) {
+    std::string live = EncodeConnected(connected);
+    if (it == entries_.end() || it->second.live == live) {
       return;
     }
-    auto message = std::make_shared<tide::v1::Node>(*it->second.node);
-    message->set_connected(connected);
-    Put(it->first, {0, nullptr, std::move(message), nullptr});
+    it->second.live = std::move(live);
+    Renew(it);
   }
   Notify();
 }
@@ -286,15 +281,13 @@ void ViewHub::SetConnected(NodeId node, uint64_t stream, bool connected) {
 void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress) {
   {
     const MutexLock lock(mutex_);
-    const auto it = entries_.find({Kind::kJob, job.value()});
-    if (it == entries_.end() || it->second.job->attempts_size() == 0 ||
-        it->second.job->attempts().rbegin()->epoch() != epoch.value() ||
-        !HoldsNodes(it->second.job->state())) {
+    const auto it = progress_.find(job);
+    if (it == progress_.end() || !it->second.holds_nodes || it->second.newest != epoch) {
       return;
     }
-    JobProgress& live = progress_[job];
-    if (live.epoch != epoch.value()) {
-      live.epoch = epoch.value();
+    JobProgress& live = it->second;
+    if (live.epoch != epoch) {
+      live.epoch = epoch;
       live.tasks.clear();
     }
     TaskProgress& known = live.tasks[task];
@@ -304,51 +297,58 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
       return;
     }
     known = progress;
-    FillLive(Change(it));
+    const auto entry = entries_.find({Kind::kJob, job.value()});
+    entry->second.live = Encode(live);
+    Renew(entry);
   }
   Notify();
 }
 
-tide::v1::ViewDelta ViewHub::Next(Reader& reader, size_t most) {
-  std::vector<Entry> changed;
-  tide::v1::ViewDelta delta;
-  {
-    const MutexLock lock(mutex_);
-    if (reader.removals_rev < removed_known_since_) {
-      reader.rev = 0;
-    }
-    if (reader.rev == 0) {
-      delta.set_reset(true);
-      reader.removals_rev = rev_;  // of what is gone it was never told
-      reader.sent = 0;
-    }
-    for (auto it = removed_.upper_bound(reader.removals_rev); it != removed_.end(); ++it) {
-      delta.add_removed_jobs(it->second.value());
-    }
-    reader.removals_rev = rev_;
-    const size_t limit = reader.sent < entries_.size() ? most : entries_.size();
-    auto it = by_rev_.upper_bound(reader.rev);
-    for (; it != by_rev_.end() && changed.size() < limit; ++it) {
-      changed.push_back(entries_[it->second]);
-    }
-    delta.set_more(it != by_rev_.end());
-    reader.rev = delta.more() ? changed.back().rev : rev_;
-    reader.sent = delta.more() ? reader.sent + changed.size() : 0;
-    delta.set_rev(reader.rev);
-    delta.set_term(term_);
-  }
-  for (const Entry& entry : changed) {
-    if (entry.job) {
-      *delta.add_jobs() = *entry.job;
-    } else if (entry.node) {
-      *delta.add_nodes() = *entry.node;
-    } else {
-      *delta.add_incidents() = *entry.incident;
-    }
-  }
+ViewHub::Part ViewHub::Next(Reader& reader, size_t most, size_t most_bytes) {
+  constexpr std::array kFields = {tide::v1::ViewDelta::kJobsFieldNumber,
+                                  tide::v1::ViewDelta::kNodesFieldNumber,
+                                  tide::v1::ViewDelta::kIncidentsFieldNumber};
+  Part part;
+  tide::v1::ViewDelta head;
   const MutexLock lock(mutex_);
-  changed.clear();  // from here on they may be written to
-  return delta;
+  if (reader.removals_rev < removed_known_since_) {
+    reader.rev = 0;
+  }
+  if (reader.rev == 0) {
+    part.reset = true;
+    reader.removals_rev = rev_;  // of what is gone it was never told
+    reader.sent = 0;
+  }
+  for (auto it = removed_.upper_bound(reader.removals_rev); it != removed_.end(); ++it) {
+    head.add_removed_jobs(it->second.value());
+  }
+  reader.removals_rev = rev_;
+  if (reader.sent >= entries_.size()) {
+    most = most_bytes = SIZE_MAX;
+  }
+  auto it = by_rev_.upper_bound(reader.rev);
+  size_t count = 0;
+  for (; it != by_rev_.end() && count < most && part.delta.size() < most_bytes; ++it, ++count) {
+    const Entry& entry = entries_.at(it->second);
+    AppendObject(part.delta,
+                 kFields.at(static_cast<size_t>(it->second.kind)),
+                 {entry.whole,
+                  entry.reasons ? std::string_view(*entry.reasons) : std::string_view(),
+                  entry.estimate,
+                  entry.live});
+    reader.rev = it->first;
+  }
+  part.more = it != by_rev_.end();
+  reader.sent = part.more ? reader.sent + count : 0;
+  if (!part.more) {
+    reader.rev = rev_;
+  }
+  head.set_rev(reader.rev);
+  head.set_reset(part.reset);
+  head.set_more(part.more);
+  head.set_term(term_);
+  head.AppendToString(&part.delta);
+  return part;
 }
 
 uint64_t ViewHub::Subscribe(Listener listener) {

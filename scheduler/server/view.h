@@ -1,18 +1,17 @@
 #pragma once
 // What readers see: whole objects by revision. The loop thread publishes, watchers take what
-// changed since their revision. An object that a reader holds does not change: readers hold the
-// lock only to copy pointers, and the loop copies only what somebody reads at that moment.
+// changed since their revision, as bytes (view_bytes.h).
 
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "scheduler/core/model/start_estimate.h"
 #include "scheduler/core/step.h"
-#include "tide/v1/scheduler.pb.h"
+#include "scheduler/server/view_bytes.h"
 
 namespace tide {
 
@@ -56,11 +55,17 @@ class ViewHub {
     uint64_t removals_rev = 0;  // jobs gone since then are unknown to it
     size_t sent = 0;            // objects of this round of parts
   };
+  struct Part {
+    std::string delta;  // bytes of a tide::v1::ViewDelta
+    bool reset = false;
+    bool more = false;
+  };
   // What changed since, and which jobs are gone: at most that many objects, the longest unchanged
-  // first; `more` if others follow. A round ends, however much changes meanwhile: once a reader was
-  // sent as many objects as there are, it gets the rest at once. With reset = true for a new
-  // reader, and for one so far behind that nobody knows what is gone.
-  [[nodiscard]] tide::v1::ViewDelta Next(Reader& reader, size_t most);
+  // first, and not many more bytes than `most_bytes`; `more` if others follow. A round ends, however
+  // much changes meanwhile: once a reader was sent as many objects as there are, it gets the rest at
+  // once. With reset = true for a new reader, and for one so far behind that nobody knows what is
+  // gone.
+  [[nodiscard]] Part Next(Reader& reader, size_t most, size_t most_bytes);
 
   uint64_t Subscribe(Listener listener);
   void Unsubscribe(uint64_t id);
@@ -76,17 +81,17 @@ class ViewHub {
     uint64_t id;
     auto operator<=>(const Key&) const = default;
   };
+  // An object, in parts: each replaces what the parts before it say of its fields.
   struct Entry {
     uint64_t rev = 0;
-    std::shared_ptr<tide::v1::Job> job;
-    std::shared_ptr<tide::v1::Node> node;
-    std::shared_ptr<tide::v1::Incident> incident;
+    std::string whole;  // but for what follows
+    SharedText reasons = {};
+    std::string estimate = {};
+    std::string live = {};  // progress of a job; whether a node is connected
   };
   using Entries = std::map<Key, Entry>;
 
   void Put(const Key& key, Entry entry) TIDE_REQUIRES(mutex_);
-  // Of an object that is shown already, for writing: it has changed.
-  tide::v1::Job& Change(Entries::iterator job) TIDE_REQUIRES(mutex_);
   void Renew(Entries::iterator entry) TIDE_REQUIRES(mutex_);
   // It is archived.
   void RemoveJob(JobId job) TIDE_REQUIRES(mutex_);
@@ -94,7 +99,7 @@ class ViewHub {
       TIDE_REQUIRES(mutex_);
   void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
   void PutReasonsOf(const Job& job, const ReasonList& reasons) TIDE_REQUIRES(mutex_);
-  void FillLive(tide::v1::Job& job) TIDE_REQUIRES(mutex_);
+  std::string ProgressOf(const Job& job) TIDE_REQUIRES(mutex_);
   void Notify();
 
   Mutex mutex_;
@@ -110,13 +115,18 @@ class ViewHub {
   };
   std::map<NodeId, Connection> connected_ TIDE_GUARDED_BY(mutex_);
   struct JobProgress {
-    uint64_t epoch = 0;
+    Epoch epoch;  // of the tasks
     std::map<uint32_t, TaskProgress> tasks;
+    Epoch newest;  // of the job's attempts
+    bool holds_nodes = false;
+    int64_t saved_step = -1;
   };
-  std::map<JobId, JobProgress> progress_ TIDE_GUARDED_BY(mutex_);     // of live jobs
+  static std::string Encode(const JobProgress& progress);
+  std::map<JobId, JobProgress> progress_ TIDE_GUARDED_BY(mutex_);     // that hold nodes, or did
   std::map<JobId, ReasonList> reasons_ TIDE_GUARDED_BY(mutex_);       // as shown
   JobId reasons_left_from_ TIDE_GUARDED_BY(mutex_);                   // of the jobs left
   std::map<JobId, StartEstimate> estimates_ TIDE_GUARDED_BY(mutex_);  // as shown
+  SharedTexts texts_ TIDE_GUARDED_BY(mutex_);
   std::map<uint64_t, Listener> listeners_ TIDE_GUARDED_BY(mutex_);
   uint64_t next_listener_ TIDE_GUARDED_BY(mutex_) = 1;
 };

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "scheduler/core/testing/world.h"
+#include "tide/v1/scheduler.pb.h"
 
 namespace tide {
 namespace {
@@ -18,9 +19,21 @@ using testing::World;
 
 constexpr Term kTerm(3);
 
+tide::v1::ViewDelta Next(ViewHub& view,
+                         ViewHub::Reader& reader,
+                         size_t most,
+                         size_t most_bytes = SIZE_MAX) {
+  const ViewHub::Part part = view.Next(reader, most, most_bytes);
+  tide::v1::ViewDelta delta;
+  REQUIRE(delta.ParseFromString(part.delta));
+  CHECK(delta.more() == part.more);
+  CHECK(delta.reset() == part.reset);
+  return delta;
+}
+
 tide::v1::ViewDelta Since(ViewHub& view, uint64_t rev) {
   ViewHub::Reader reader{rev, rev};
-  return view.Next(reader, SIZE_MAX);
+  return Next(view, reader, SIZE_MAX);
 }
 
 // A world whose every turn is published.
@@ -187,7 +200,7 @@ TEST_CASE("a large view comes in parts, whole at the end whatever changes meanwh
   p.world.Finish(jobs[1]);
   p.view.PublishAll(p.world.state, kTerm);
   ViewHub::Reader reader;
-  tide::v1::ViewDelta whole = p.view.Next(reader, 2);
+  tide::v1::ViewDelta whole = Next(p.view, reader, 2);
   CHECK(whole.reset());
   CHECK(whole.more());
   CHECK(whole.jobs_size() + whole.nodes_size() == 2);
@@ -195,7 +208,7 @@ TEST_CASE("a large view comes in parts, whole at the end whatever changes meanwh
   p.view.Publish(p.world.state, p.world.last, kTerm);
   while (whole.more()) {
     whole.set_more(false);
-    const tide::v1::ViewDelta part = p.view.Next(reader, 2);
+    const tide::v1::ViewDelta part = Next(p.view, reader, 2);
     CHECK_FALSE(part.reset());
     CHECK(part.jobs_size() + part.nodes_size() <= 2);
     whole.MergeFrom(part);
@@ -210,7 +223,7 @@ TEST_CASE("a large view comes in parts, whole at the end whatever changes meanwh
   CHECK(seen == std::set<uint64_t>{jobs[2].value(), jobs[3].value()});
   CHECK(whole.nodes_size() == 3);
   CHECK(whole.rev() == Since(p.view, 0).rev());
-  CHECK_FALSE(p.view.Next(reader, 2).more());
+  CHECK_FALSE(Next(p.view, reader, 2).more());
 }
 
 TEST_CASE("a reader becomes whole while everything changes") {
@@ -219,13 +232,26 @@ TEST_CASE("a reader becomes whole while everything changes") {
   p.view.PublishAll(p.world.state, kTerm);
   ViewHub::Reader reader;
   int parts = 1;
-  for (; p.view.Next(reader, 1).more(); ++parts) {
+  for (; Next(p.view, reader, 1).more(); ++parts) {
     REQUIRE(parts <= 8);  // twice the objects
     p.view.PublishAll(p.world.state, kTerm);
   }
   CHECK(parts > 4);
   CHECK(reader.rev == Since(p.view, 0).rev());
   CHECK(p.JobNow(job).id() == job.value());
+}
+
+TEST_CASE("a part is over when it is long") {
+  Published p(Cluster().Zone("A").Leaf(3));
+  ViewHub::Reader reader;
+  for (int objects = 1; objects <= 3; ++objects) {
+    const tide::v1::ViewDelta part = Next(p.view, reader, SIZE_MAX, 1);
+    CHECK(part.nodes_size() == 1);
+    CHECK(part.more() == (objects < 3));
+  }
+  p.world.Submit(AJob());
+  p.view.PublishAll(p.world.state, kTerm);
+  CHECK(Next(p.view, reader, SIZE_MAX, 1'000'000).nodes_size() == 3);
 }
 
 TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
@@ -238,6 +264,13 @@ TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
   CHECK(p.JobNow(job).step() == 38);  // of the slowest task
   CHECK(p.JobNow(job).total_steps() == 100);
   CHECK(p.JobNow(job).loss() == 0.5);
+  p.view.SetProgress(job, Epoch(1), 1, {0, 0, 0});  // zeros are said, too
+  CHECK(p.JobNow(job).step() == 0);
+  p.view.SetProgress(job, Epoch(1), 0, {40, 0, 0});
+  CHECK(p.JobNow(job).total_steps() == 0);
+  CHECK(p.JobNow(job).loss() == 0);
+  p.view.SetProgress(job, Epoch(1), 0, {40, 100, 0.5});
+  p.view.SetProgress(job, Epoch(1), 1, {38, 100, 0.7});
   const uint64_t rev = Since(p.view, 0).rev();
   p.view.SetProgress(job, Epoch(1), 1, {38, 100, 0.7});
   CHECK(Since(p.view, 0).rev() == rev);

@@ -17,6 +17,7 @@
 #include "scheduler/server/loop.h"
 #include "scheduler/store/sqlite_database.h"
 #include "scheduler/store/testing/temp_dir.h"
+#include "tide/v1/scheduler.pb.h"
 
 namespace tide::testing {
 
@@ -152,7 +153,9 @@ class ServerWorld {
   // All of it.
   tide::v1::ViewDelta View() {
     ViewHub::Reader reader;
-    return view_->Next(reader, SIZE_MAX);
+    tide::v1::ViewDelta all;
+    REQUIRE(all.ParseFromString(view_->Next(reader, SIZE_MAX, SIZE_MAX).delta));
+    return all;
   }
   SessionRegistry& sessions() { return sessions_; }
 
