@@ -380,6 +380,7 @@ int main(int argc, char** argv) {
       "scheduler",
       options.log_format == "json" ? tide::log::Format::kJson : tide::log::Format::kText,
       tide::log::Level::kInfo);
+  tide::rpc::ReadInSmallPieces();
   const sigset_t signals = tide::StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return tide::Serve(options);

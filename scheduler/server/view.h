@@ -61,10 +61,10 @@ class ViewHub {
     bool more = false;
   };
   // What changed since, and which jobs are gone: at most that many objects, the longest unchanged
-  // first, and not many more bytes than `most_bytes`; `more` if others follow. A round ends, however
-  // much changes meanwhile: once a reader was sent as many objects as there are, it gets the rest at
-  // once. With reset = true for a new reader, and for one so far behind that nobody knows what is
-  // gone.
+  // first, and not many more bytes than `most_bytes`; `more` if others follow. A round ends,
+  // however much changes meanwhile: once a reader was sent as many objects as there are, it gets
+  // the rest at once. With reset = true for a new reader, and for one so far behind that nobody
+  // knows what is gone.
   [[nodiscard]] Part Next(Reader& reader, size_t most, size_t most_bytes);
 
   uint64_t Subscribe(Listener listener);
