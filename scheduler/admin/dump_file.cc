@@ -25,9 +25,13 @@ std::unexpected<Error> Damaged(const std::string& place, const std::string& what
               place + ": " + what + "; the dump is damaged: fetch it again, or take another one");
 }
 
-Status SyncFolderOf(const std::string& path) {
+std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+Status SyncFolderOf(const std::string& path) {
+  const std::string folder = FolderOf(path);
   const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid() || ::fsync(fd.get()) != 0) {
     return FailErrno("cannot sync folder " + folder, errno);
@@ -49,7 +53,13 @@ Result<std::unique_ptr<DumpWriter>> DumpWriter::Create(const std::string& path) 
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return Fail(ErrorCode::kInvalidArgument, path + " is no file: name one, or - for a pipe");
   }
-  std::string temporary = path + ".tmpXXXXXX";
+  // Without a name until it is whole: whatever ends this program leaves nothing behind.
+  writer->fd_ = Fd(::open(FolderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  if (writer->fd_.valid()) {
+    writer->nameless_ = true;
+    return writer;
+  }
+  std::string temporary = path + ".tmpXXXXXX";  // not every file system has such files
   writer->fd_ = Fd(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
   if (!writer->fd_.valid()) {
     return CannotWrite(path);
@@ -87,14 +97,33 @@ Status DumpWriter::Flush() {
 Status DumpWriter::Finish(const RowCounts& rows) {
   TIDE_TRY(Append(EncodeLine(DumpFooter{rows, crc_.Hex()}) + "\n"));
   TIDE_TRY(Flush());
-  if (temporary_.empty()) {
+  if (temporary_.empty() && !nameless_) {
     return {};
   }
-  if (::fsync(fd_.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+  if (::fsync(fd_.get()) != 0) {
+    return CannotWrite(path_);
+  }
+  if (nameless_) {
+    TIDE_TRY(GiveName());
+  }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     return CannotWrite(path_);
   }
   temporary_.clear();
   return SyncFolderOf(path_);
+}
+
+// A link replaces no file, so the name is one of its own first.
+Status DumpWriter::GiveName() {
+  const std::string name = path_ + ".tmp" + std::to_string(::getpid());
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
+  ::unlink(name.c_str());  // of a program that had this number before
+  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return CannotWrite(path_);
+  }
+  temporary_ = name;
+  nameless_ = false;
+  return {};
 }
 
 Result<std::unique_ptr<DumpReader>> DumpReader::Open(const std::string& path) {

@@ -33,9 +33,11 @@ class DumpWriter {
   explicit DumpWriter(std::string path) : path_(std::move(path)) {}
   Status Append(const std::string& line);
   Status Flush();
+  Status GiveName();
 
-  std::string path_;       // for messages where it is a pipe
-  std::string temporary_;  // "" = there is none
+  std::string path_;  // for messages where it is a pipe
+  bool nameless_ = false;
+  std::string temporary_;  // name until it is whole; "" = it has none
   Fd fd_;
   std::string buffer_;
   Crc32 crc_;

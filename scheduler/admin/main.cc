@@ -4,7 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "common/base/exit_codes.h"
 #include "scheduler/admin/backup.h"
@@ -92,15 +96,49 @@ int Dump(const Options& options, DumpKind kind) {
   return kExitOk;
 }
 
+// A SQLite file that is not there, of which the address says where it will be; "" = of no other.
+std::string NewSqliteFile(const std::string& address) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  const std::string path = address.starts_with(kSqlite) ? address.substr(kSqlite.size()) : "";
+  return std::filesystem::exists(path) ? "" : path;
+}
+
+// Takes a database file away again, unless it was filled. Its lock must be held: nobody else has it
+// open. The lock's own file stays, as others may be looking at it.
+class FreshFile {
+ public:
+  explicit FreshFile(std::string path) : path_(std::move(path)) {}
+  ~FreshFile() {
+    if (!path_.empty()) {
+      for (const char* part : {"", "-wal", "-shm"}) {
+        std::error_code ignored;
+        std::filesystem::remove(path_ + part, ignored);
+      }
+    }
+  }
+  FreshFile(const FreshFile&) = delete;
+  FreshFile& operator=(const FreshFile&) = delete;
+  void Keep() { path_.clear(); }
+
+ private:
+  std::string path_;
+};
+
 int DoRestore(const Options& options) {
   auto dump = DumpReader::Open(options.file);
   if (!dump) {
     return Report(dump.error());
   }
+  const auto address = StoreAddress(options.store, options.store_file);
+  if (!address) {
+    return ReportOpening(address.error());
+  }
+  std::string made = NewSqliteFile(*address);
   auto database = Open(options, Access::kAsScheduler);
   if (!database) {
     return ReportOpening(database.error());
   }
+  FreshFile fresh(std::move(made));
   const auto restored =
       Restore(**database,
               **dump,
@@ -108,6 +146,7 @@ int DoRestore(const Options& options) {
   if (!restored) {
     return Report(restored.error());
   }
+  fresh.Keep();
   std::fprintf(stderr,
                "restored %s: the backup of %s of %s (schema %d, now %d), %s; the next job is "
                "j-%llu, the next term above %lld\n",

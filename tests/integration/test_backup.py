@@ -8,7 +8,7 @@ import unittest
 from harness import Cluster, Refused, describe, program, until
 from postgres import Postgres
 
-OK, IN_USE, NOT_EMPTY = 0, 75, 5
+OK, IN_USE, NOT_EMPTY, DAMAGED = 0, 75, 5, 77
 
 
 class Backup(unittest.TestCase):
@@ -41,6 +41,11 @@ class Backup(unittest.TestCase):
         self.assertIn("holds jobs", self.admin(NOT_EMPTY, "restore", self.dump))
         for path in glob.glob(self.database + "*"):
             os.remove(path)
+        damaged = self.dump + "-damaged"
+        with open(self.dump, "rb") as whole, open(damaged, "wb") as part:
+            part.write(whole.read()[:-10])
+        self.assertIn("damaged", self.admin(DAMAGED, "restore", damaged))
+        self.assertEqual(glob.glob(self.database + "*"), [self.database + ".lock"], "a refused restore makes no store")
         self.admin(OK, "restore", self.dump)
 
         cluster.start()  # which waits until every agent follows the new leader
