@@ -202,6 +202,12 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--leaf", config.leaf, "leaf switch");
   app.add_option("--gpus", config.gpus, "GPUs of this node");
   app.add_option("--gpu-model", config.gpu_model, "their model");
+  app.add_option("--cdi-dir",
+                 config.cdi_dirs,
+                 "folder of CDI files; may be repeated, the last goes before the others")
+      ->default_str("/etc/cdi /var/run/cdi");
+  app.add_option("--cdi-kind", config.cdi_kind, "how CDI files call the GPUs")
+      ->default_str("nvidia.com/gpu");
   app.add_option("--ports", options.ports, "ports kept for MASTER_PORT")
       ->default_val("20000-20999");
   app.add_option("--run-root", config.run_root, "tmpfs folder for pages and rank sockets");

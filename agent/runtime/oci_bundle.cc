@@ -170,7 +170,7 @@ Json Capabilities(const TaskConfig& config) {
 
 Json Process(const TaskConfig& config) {
   return {{"terminal", false},
-          {"user", {{"uid", config.uid}, {"gid", config.gid}}},
+          {"user", {{"uid", config.uid}, {"gid", config.gid}, {"additionalGids", config.groups}}},
           {"args", {kInitInContainer, "run"}},
           {"env",
            {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -202,35 +202,36 @@ Json Resources(const TaskConfig& config, Json device_rules) {
   return resources;
 }
 
-Status AddDevice(const TaskConfig& config, const std::string& path, Json& devices, Json& rules) {
+Status AddDevice(const TaskConfig& config, const DeviceNode& node, Json& devices, Json& rules) {
   struct stat info{};
-  if (::stat(path.c_str(), &info) != 0 || (!S_ISCHR(info.st_mode) && !S_ISBLK(info.st_mode))) {
+  if (::stat(node.host_path.c_str(), &info) != 0 ||
+      (!S_ISCHR(info.st_mode) && !S_ISBLK(info.st_mode))) {
     return Fail(ErrorCode::kInvalidArgument,
-                "task " + config.key + ": " + path + " is not a device of this node");
+                "task " + config.key + ": " + node.host_path + " is not a device of this node");
   }
   const char* type = S_ISCHR(info.st_mode) ? "c" : "b";
   const unsigned major_number = major(info.st_rdev);
   const unsigned minor_number = minor(info.st_rdev);
-  devices.push_back({{"path", path},
+  devices.push_back({{"path", node.path},
                      {"type", type},
                      {"major", major_number},
                      {"minor", minor_number},
-                     {"fileMode", info.st_mode & 0777U},
+                     {"fileMode", node.mode != 0 ? node.mode : info.st_mode & 0777U},
                      {"uid", config.uid},
                      {"gid", config.gid}});
   rules.push_back({{"allow", true},
                    {"type", type},
                    {"major", major_number},
                    {"minor", minor_number},
-                   {"access", "rw"}});
+                   {"access", node.access}});
   return {};
 }
 
 Result<Json> Linux(const TaskConfig& config) {
   Json devices = Json::array();
   Json rules = Json::array({{{"allow", false}, {"access", "rwm"}}});
-  for (const std::string& path : config.devices) {
-    TIDE_TRY(AddDevice(config, path, devices, rules));
+  for (const DeviceNode& node : config.devices) {
+    TIDE_TRY(AddDevice(config, node, devices, rules));
   }
   Json namespaces = Json::array();
   for (const char* type : {"pid", "ipc", "uts", "mount"}) {

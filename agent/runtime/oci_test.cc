@@ -73,11 +73,22 @@ TEST_CASE("oci: only the basic devices and those asked for are there") {
     expected += device + "\n";
   }
   CHECK(task.Log(8) == expected + "shm ok\n");
+  config.key = "7.3.0";
+  config.devices = {{"/dev/null", "/dev/vendor/gpu0", "rw", 0640}};
+  config.groups = {4711};
+  config.ranks[0].argv.back() =
+      "find /dev/vendor -type c; stat -c %a /dev/vendor/gpu0; echo x >/dev/vendor/gpu0 && echo "
+      "written; id -G; mknod /tmp/disk b 1 0 2>/dev/null || echo no others";
+  const TaskStatus end = task.Run(config);
+  INFO(end.error);
+  CHECK(task.Log(8, "7.3.0") == "/dev/vendor/gpu0\n640\nwritten\n65534 4711\nno others\n");
   if (::access("/dev/fuse", F_OK) != 0) {
     return;
   }
+  config = task.Task(RuntimeKind::kOci,
+                     {"find /dev -type b -o -type c | sort; echo x >/dev/shm/x && echo shm ok"});
   config.key = "7.2.0";
-  config.devices = {"/dev/fuse"};
+  config.devices = {{"/dev/fuse", "/dev/fuse", "rw"}};
   task.Run(config);
   CHECK(task.Log(8, "7.2.0").starts_with("/dev/full\n/dev/fuse\n"));
 }

@@ -60,6 +60,22 @@ MountConfig MountFromJson(const Json& json) {
   return mount;
 }
 
+Json ToJson(const DeviceNode& device) {
+  return {{"host_path", device.host_path},
+          {"path", device.path},
+          {"access", device.access},
+          {"mode", device.mode}};
+}
+
+DeviceNode DeviceFromJson(const Json& json) {
+  DeviceNode device;
+  json.at("host_path").get_to(device.host_path);
+  json.at("path").get_to(device.path);
+  json.at("access").get_to(device.access);
+  json.at("mode").get_to(device.mode);
+  return device;
+}
+
 TaskConfig FromJson(const Json& json) {
   TaskConfig config;
   json.at("key").get_to(config.key);
@@ -76,9 +92,12 @@ TaskConfig FromJson(const Json& json) {
   for (const Json& mount : json.at("mounts")) {
     config.mounts.push_back(MountFromJson(mount));
   }
-  json.at("devices").get_to(config.devices);
+  for (const Json& device : json.at("devices")) {
+    config.devices.push_back(DeviceFromJson(device));
+  }
   json.at("run_dir").get_to(config.run_dir);
   config.contact = json.value("contact", "");  // these are younger than the format
+  config.groups = json.value("groups", std::vector<uint32_t>());
   config.masks = json.value("masks", std::vector<std::string>());
   json.at("scratch").get_to(config.scratch);
   json.at("memory_bytes").get_to(config.memory_bytes);
@@ -142,6 +161,12 @@ Status Validate(const TaskConfig& config) {
       return Invalid(config, "mask '" + mask + "' is not a folder that can be hidden");
     }
   }
+  for (const DeviceNode& device : config.devices) {
+    if (!IsAbsolute(device.host_path) || !device.path.starts_with("/dev/")) {
+      return Invalid(
+          config, "device '" + device.host_path + "' as '" + device.path + "' is not below /dev");
+    }
+  }
   for (const MountConfig& mount : config.mounts) {
     if (!IsAbsolute(mount.source) || !IsAbsolute(mount.target)) {
       return Invalid(config,
@@ -160,6 +185,10 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
   for (const MountConfig& mount : config.mounts) {
     mounts.push_back(ToJson(mount));
   }
+  Json devices = Json::array();
+  for (const DeviceNode& device : config.devices) {
+    devices.push_back(ToJson(device));
+  }
   const Json json = {{"key", config.key},
                      {"folder", config.folder},
                      {"runtime", RuntimeKindName(config.runtime)},
@@ -170,7 +199,8 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"gid", config.gid},
                      {"mounts", std::move(mounts)},
                      {"masks", config.masks},
-                     {"devices", config.devices},
+                     {"devices", std::move(devices)},
+                     {"groups", config.groups},
                      {"run_dir", config.run_dir},
                      {"contact", config.contact},
                      {"scratch", config.scratch},

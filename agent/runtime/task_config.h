@@ -32,6 +32,16 @@ struct MountConfig {
   // task starts, it is not mounted. inode 0: nobody looked.
   uint64_t device = 0;
   uint64_t inode = 0;
+  bool operator==(const MountConfig&) const = default;
+};
+
+// A device file of the node, as the task sees it.
+struct DeviceNode {
+  std::string host_path;
+  std::string path;
+  std::string access = "rwm";  // what the device rule allows
+  uint32_t mode = 0;           // 0 = as on the node
+  bool operator==(const DeviceNode&) const = default;
 };
 
 struct TaskConfig {
@@ -43,9 +53,10 @@ struct TaskConfig {
   std::string workdir = "/";
   uint32_t uid = 0;
   uint32_t gid = 0;
-  std::vector<MountConfig> mounts;   // oci only
-  std::vector<std::string> masks;    // oci only: folders seen empty, but for the mounts in them
-  std::vector<std::string> devices;  // oci only: device files to allow, as "/dev/nvidia0"
+  std::vector<MountConfig> mounts;  // oci only
+  std::vector<std::string> masks;   // oci only: folders seen empty, but for the mounts in them
+  std::vector<DeviceNode> devices;  // oci only; nothing but these and the basic ones is there
+  std::vector<uint32_t> groups;     // oci only: of the ranks, beside gid
   std::string run_dir;  // tmpfs folder with pages and agent.sock; at /run/tide in a container
   std::string contact;  // file of contact.h; empty: the task may run for ever without an agent
   std::string scratch;  // bind-mounted writable under its own path in a container; empty: none

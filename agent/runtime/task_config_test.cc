@@ -19,7 +19,8 @@ TaskConfig Full() {
   config.uid = 1000;
   config.gid = 1001;
   config.mounts = {{"/a", "/b", true}};
-  config.devices = {"/dev/null"};
+  config.devices = {{"/dev/null", "/dev/nothing", "rw", 0600}};
+  config.groups = {44, 110};
   config.run_dir = "/run/tide-agent/12.3.4";
   config.contact = "/run/tide-agent/contact";
   config.scratch = "/s";
@@ -63,6 +64,8 @@ TEST_CASE("task config: what cannot run is refused with its reason") {
              Catch::Contains("rank 5 has no command"));
   CHECK_THAT(message([](TaskConfig& c) { c.image = "pytorch"; }), Catch::Contains("use host"));
   CHECK_THAT(message([](TaskConfig& c) { c.runtime_path = ""; }), Catch::Contains("install runc"));
+  CHECK_THAT(message([](TaskConfig& c) { c.devices[0].path = "/etc/passwd"; }),
+             Catch::Contains("is not below /dev"));
   CHECK_THAT(message([](TaskConfig& c) { c.mounts[0].target = "b"; }),
              Catch::Contains("is not absolute"));
 }
@@ -104,7 +107,7 @@ TEST_CASE("oci bundle: a device that is not there is named") {
   config.scratch.clear();
   config.mounts.clear();
   CHECK(OciConfig(config, "root", {}));
-  config.devices = {"/dev/nvidia-none"};
+  config.devices = {{"/dev/nvidia-none", "/dev/nvidia0"}};
   CHECK_THAT(OciConfig(config, "root", {}).error().message,
              Catch::Contains("/dev/nvidia-none is not a device of this node"));
 }

@@ -28,6 +28,10 @@ struct AgentConfig {
   std::string kmsg;                        // kernel log: /dev/kmsg or a file; empty = not followed
   std::map<std::string, std::string> env;  // network profile of the cluster
   uint32_t gpus = 0;
+  // Where vendors say what containers need for a device, the last first, and what GPUs are there.
+  std::vector<std::string> cdi_dirs = {"/etc/cdi", "/var/run/cdi"};
+  std::string cdi_kind = "nvidia.com/gpu";
+  std::string dev_dir = "/dev";
   std::string gpu_model;
   uint32_t port_low = 0;
   uint32_t port_high = 0;

@@ -18,8 +18,12 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <iterator>
+#include <numeric>
 #include <system_error>
 
+#include "agent/devices/cdi.h"
+#include "agent/devices/device_files.h"
 #include "agent/runtime/task_folder.h"
 #include "common/base/file.h"
 
@@ -201,25 +205,82 @@ Status CheckPort(const AgentConfig& config, uint32_t port) {
   return {};
 }
 
-// "0,1,2": those that the task was given, or the first ones where it has its node to itself. Its
-// ranks choose by LOCAL_RANK. Empty hides all.
-std::string DeviceList(const tide::v1::StartTask& start) {
+// Those that the task was given, or the first ones where it has its node to itself.
+std::vector<uint32_t> GivenGpus(const tide::v1::StartTask& start) {
   constexpr uint32_t kMaskBits = 64;
-  std::string list;
+  std::vector<uint32_t> gpus;
   for (uint32_t gpu = 0; gpu < kMaskBits; ++gpu) {
     const bool given = start.devices() != 0 ? (start.devices() >> gpu & 1U) != 0
                                             : gpu < start.spec().gpus_per_node();
     if (given) {
-      list += (list.empty() ? "" : ",") + std::to_string(gpu);
+      gpus.push_back(gpu);
     }
   }
+  return gpus;
+}
+
+// "0,1,2". Its ranks choose by LOCAL_RANK. Empty hides all.
+std::string DeviceList(const std::vector<uint32_t>& gpus) {
+  std::string list;
+  for (const uint32_t gpu : gpus) {
+    list += (list.empty() ? "" : ",") + std::to_string(gpu);
+  }
   return list;
+}
+
+// What lies in a folder that a container has fresh is not there by itself.
+bool IsSeenOnHostRoot(const MountConfig& mount) {
+  return mount.source == mount.target &&
+         std::ranges::none_of(std::array{"/dev/", "/run/", "/var/run/", "/tmp/", "/var/tmp/"},
+                              [&](const char* fresh) { return mount.target.starts_with(fresh); });
+}
+
+// GPUs and InfiniBand of a container: device files, and what the vendor says goes with them.
+// Returns the environment that it wants.
+Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config,
+                                                       const tide::v1::StartTask& start,
+                                                       TaskConfig& task) {
+  const std::vector<uint32_t> gpus = GivenGpus(start);
+  std::map<std::string, std::string> env;
+  env["CUDA_VISIBLE_DEVICES"] = DeviceList(gpus);
+  if (task.runtime != RuntimeKind::kOci) {
+    return env;
+  }
+  if (!gpus.empty()) {
+    const Cdi cdi = Cdi::Read(config.cdi_dirs);
+    if (cdi.HasKind(config.cdi_kind) || !cdi.problems().empty()) {
+      std::vector<std::string> names;
+      for (const uint32_t gpu : gpus) {
+        names.push_back(std::to_string(gpu));
+      }
+      TIDE_ASSIGN(CdiEdits edits, cdi.Resolve(config.cdi_kind, names));
+      task.devices = std::move(edits.nodes);
+      task.groups = std::move(edits.groups);
+      std::ranges::copy_if(edits.mounts,
+                           std::back_inserter(task.mounts),
+                           [](const MountConfig& mount) { return !IsSeenOnHostRoot(mount); });
+      env.insert(edits.env.begin(), edits.env.end());
+    } else {
+      task.devices = GpuDeviceFiles(config.dev_dir, gpus);
+    }
+    if (!task.devices.empty()) {
+      // CUDA counts the devices that it can open.
+      std::vector<uint32_t> seen(gpus.size());
+      std::iota(seen.begin(), seen.end(), 0U);
+      env["CUDA_VISIBLE_DEVICES"] = DeviceList(seen);
+    }
+  }
+  if (!gpus.empty() || start.spec().nodes() > 1) {
+    std::ranges::copy(InfinibandDeviceFiles(config.dev_dir), std::back_inserter(task.devices));
+  }
+  return env;
 }
 
 std::map<std::string, std::string> RankEnv(const AgentConfig& config,
                                            const tide::v1::StartTask& start,
                                            const TaskConfig& task,
                                            const std::string& checkpoint_dir,
+                                           const std::map<std::string, std::string>& devices,
                                            uint32_t local_rank) {
   const tide::v1::JobSpec& spec = start.spec();
   const bool container = task.runtime == RuntimeKind::kOci;
@@ -232,6 +293,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
       {"TMPDIR", container ? "/tmp" : task.scratch},
       {"PYTHONUNBUFFERED", "1"},
   };
+  env.insert(devices.begin(), devices.end());
   env.insert(config.env.begin(), config.env.end());
   for (const auto& [key, value] : spec.env()) {
     env[key] = value;
@@ -249,7 +311,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["NNODES"] = std::to_string(spec.nodes());
   env["MASTER_ADDR"] = start.peers(0).address();
   env["MASTER_PORT"] = std::to_string(start.master_port());
-  env["CUDA_VISIBLE_DEVICES"] = DeviceList(start);
+  env["CUDA_VISIBLE_DEVICES"] = devices.at("CUDA_VISIBLE_DEVICES");
   env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
   if (start.array_job() != 0) {
     env["TIDE_ARRAY_JOB"] = "j-" + std::to_string(start.array_job());
@@ -366,11 +428,12 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
     TIDE_ASSIGN(MountConfig checked, SpecMount(config, mount));
     task.mounts.push_back(std::move(checked));
   }
+  TIDE_ASSIGN(const auto device_env, GiveDevices(config, start, task));
   for (uint32_t local = 0; local < spec.ranks_per_node(); ++local) {
     RankConfig rank;
     rank.local_rank = local;
     rank.rank = start.task() * spec.ranks_per_node() + local;
-    rank.env = RankEnv(config, start, task, checkpoint_dir, local);
+    rank.env = RankEnv(config, start, task, checkpoint_dir, device_env, local);
     rank.argv.assign(spec.command().begin(), spec.command().end());
     task.ranks.push_back(std::move(rank));
   }

@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "agent/server/testing/agent_testing.h"
 
@@ -222,6 +224,89 @@ TEST_CASE("a port in use is the node's fault and only matters to task 0") {
   CHECK(WhyNot(config, start, ErrorCode::kUnavailable).find("in use") != std::string::npos);
   start.set_task(1);
   CHECK(PlanStart(config, start));
+}
+
+// A container on a node with two GPUs of a made-up vendor.
+AgentConfig WithCdi(const TestDir& dir) {
+  AgentConfig config = TestConfig(dir, "n2");
+  config.runtime = RuntimeKind::kOci;
+  config.runtime_path = "/usr/sbin/runc";
+  config.cdi_dirs = {dir.File("cdi")};
+  config.cdi_kind = "v.com/gpu";
+  config.dev_dir = dir.File("dev");
+  REQUIRE(MakeDirs(dir.File("cdi"), 0755));
+  REQUIRE(WriteFileDurably(dir.File("cdi/v.yaml"),
+                           R"({"cdiVersion": "0.6.0", "kind": "v.com/gpu",
+    "devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/v0"}]}},
+                {"name": "1", "containerEdits": {"deviceNodes": [{"path": "/dev/v1"}]}}],
+    "containerEdits": {"env": ["V_VISIBLE=void", "SEED=0"],
+      "mounts": [{"hostPath": "/usr/lib/libv.so", "containerPath": "/usr/lib/libv.so"},
+                 {"hostPath": "/run/v.sock", "containerPath": "/run/v.sock"}]}})"));
+  return config;
+}
+
+TEST_CASE("a container gets the devices that its task was given, and what their vendor says") {
+  const TestDir dir;
+  const AgentConfig config = WithCdi(dir);
+  tide::v1::StartTask start = TestStart(1, 1);
+  start.mutable_spec()->set_gpus_per_node(1);
+  start.set_devices(0b10);
+  (*start.mutable_spec()->mutable_env())["SEED"] = "4";
+  const auto plan = PlanStart(config, start);
+  INFO((plan ? "" : plan.error().message));
+  REQUIRE(plan);
+  CHECK(plan->devices == std::vector<DeviceNode>{{"/dev/v1", "/dev/v1", "rwm", 0}});
+  const auto& env = plan->ranks[0].env;
+  CHECK(env.at("V_VISIBLE") == "void");
+  CHECK(env.at("SEED") == "4");                  // the job's word against the vendor's
+  CHECK(env.at("CUDA_VISIBLE_DEVICES") == "0");  // of those that it can open
+  const auto mounted = [&](const char* target) {
+    return std::ranges::count(plan->mounts, target, &MountConfig::target);
+  };
+  CHECK(mounted("/run/v.sock") == 1);
+  CHECK(mounted("/usr/lib/libv.so") == 0);  // the node's root has it
+}
+
+TEST_CASE("a GPU that the vendor does not know is this node's fault") {
+  const TestDir dir;
+  const AgentConfig config = WithCdi(dir);
+  tide::v1::StartTask start = TestStart(1, 1);
+  start.mutable_spec()->set_gpus_per_node(3);
+  const auto plan = PlanStart(config, start);
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().code == ErrorCode::kUnavailable);
+  CHECK_THAT(plan.error().message, Catch::Contains("v.com/gpu=2"));
+}
+
+TEST_CASE("without a vendor's files the devices are found by their names") {
+  const TestDir dir;
+  AgentConfig config = WithCdi(dir);
+  config.cdi_dirs = {dir.File("none")};
+  REQUIRE(MakeDirs(config.dev_dir + "/infiniband", 0755));
+  for (const char* name : {"nvidiactl", "nvidia0", "nvidia1", "infiniband/uverbs0"}) {
+    REQUIRE(WriteFileDurably(config.dev_dir + "/" + name, ""));
+  }
+  tide::v1::StartTask start = TestStart(1, 1);
+  const auto devices = [&] {
+    const auto plan = PlanStart(config, start);
+    REQUIRE(plan);
+    std::vector<std::string> paths;
+    for (const DeviceNode& node : plan->devices) {
+      paths.push_back(node.path);
+    }
+    return std::pair(paths, plan->ranks[0].env.at("CUDA_VISIBLE_DEVICES"));
+  };
+  using Paths = std::vector<std::string>;
+  CHECK(devices() == std::pair(Paths(), std::string()));  // it asked for none
+  start.mutable_spec()->set_gpus_per_node(1);
+  start.set_devices(0b10);
+  CHECK(devices() == std::pair(Paths{"/dev/nvidia1", "/dev/nvidiactl", "/dev/infiniband/uverbs0"},
+                               std::string("0")));
+  config.dev_dir = dir.File("no driver");
+  CHECK(devices() == std::pair(Paths(), std::string("1")));
+  config.runtime = RuntimeKind::kProcess;
+  config.dev_dir = dir.File("dev");
+  CHECK(devices() == std::pair(Paths(), std::string("1")));  // sees all, by the node's numbers
 }
 
 }  // namespace

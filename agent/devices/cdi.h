@@ -1,0 +1,51 @@
+#pragma once
+// The Container Device Interface: files in which vendors say what a container needs for a device
+// (https://github.com/cncf-tags/container-device-interface, SPEC.md 1.1). Here: device nodes,
+// environment, mounts and groups. Hooks are left out (README.md).
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/runtime/task_config.h"
+#include "common/base/result.h"
+
+namespace tide::agent {
+
+// Of one device, or of several together.
+struct CdiEdits {
+  std::map<std::string, std::string> env;
+  std::vector<DeviceNode> nodes;
+  std::vector<MountConfig> mounts;
+  std::vector<uint32_t> groups;
+  bool operator==(const CdiEdits&) const = default;
+};
+
+class Cdi {
+ public:
+  // Reads *.json, *.yaml and *.yml of the folders that are there; a later folder goes before an
+  // earlier one. A file that cannot be understood is left out as a whole, and named in problems().
+  [[nodiscard]] static Cdi Read(const std::vector<std::string>& folders);
+
+  [[nodiscard]] bool HasKind(const std::string& kind) const { return kinds_.contains(kind); }
+  [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+
+  // What a container with these devices needs; what a file says for all of its devices comes once.
+  //   names: as "0", of `kind` ("nvidia.com/gpu").
+  // Errors: kUnavailable, with the name that is not there, those that are, and the problems.
+  [[nodiscard]] Result<CdiEdits> Resolve(const std::string& kind,
+                                         const std::vector<std::string>& names) const;
+
+ private:
+  struct Spec {
+    CdiEdits common;
+    std::map<std::string, CdiEdits> devices;
+  };
+  void ReadFile(const std::string& path);
+
+  std::map<std::string, std::vector<Spec>> kinds_;  // the first goes before the next
+  std::vector<std::string> problems_;
+};
+
+}  // namespace tide::agent
