@@ -158,9 +158,8 @@ auto Edits(CdiEdits& edits) {
          {"deviceNodes", Items([&](const NodePtr& item) { return ReadNode(item, edits); })},
          {"mounts", Items([&](const NodePtr& item) { return ReadMount(item, edits); })},
          {"hooks", Ignored()},
-         {"additionalGids", Items([&](const NodePtr& item) {
-            return ANumber(edits.groups.emplace_back())(item);
-          })}});
+         {"additionalGids",
+          Items([&](const NodePtr& item) { return ANumber(edits.groups.emplace_back())(item); })}});
   };
 }
 
@@ -237,26 +236,26 @@ void Cdi::ReadFile(const std::string& path) {
   std::string version;
   std::string kind;
   Spec spec;
-  Status read = ReadFields(
-      document.root,
-      "a CDI file",
-      {{"cdiVersion", Text(version)},
-       {"kind", Text(kind)},
-       {"annotations", Ignored()},
-       {"containerEdits", Edits(spec.common)},
-       {"devices", Items([&](const NodePtr& item) -> Status {
-          std::string name;
-          CdiEdits edits;
-          TIDE_TRY(ReadFields(item,
-                              "a device",
-                              {{"name", Text(name)},
-                               {"annotations", Ignored()},
-                               {"containerEdits", Edits(edits)}}));
-          if (name.empty() || !spec.devices.try_emplace(name, std::move(edits)).second) {
-            return Wrong(item, "a device has no name, or that of another one");
-          }
-          return {};
-        })}});
+  Status read =
+      ReadFields(document.root,
+                 "a CDI file",
+                 {{"cdiVersion", Text(version)},
+                  {"kind", Text(kind)},
+                  {"annotations", Ignored()},
+                  {"containerEdits", Edits(spec.common)},
+                  {"devices", Items([&](const NodePtr& item) -> Status {
+                     std::string name;
+                     CdiEdits edits;
+                     TIDE_TRY(ReadFields(item,
+                                         "a device",
+                                         {{"name", Text(name)},
+                                          {"annotations", Ignored()},
+                                          {"containerEdits", Edits(edits)}}));
+                     if (name.empty() || !spec.devices.try_emplace(name, std::move(edits)).second) {
+                       return Wrong(item, "a device has no name, or that of another one");
+                     }
+                     return {};
+                   })}});
   if (read) {
     read = CheckVersion(document.root, version);
   }

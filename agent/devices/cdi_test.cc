@@ -126,7 +126,8 @@ TEST_CASE("a file that is not understood is left out, and says where") {
   CHECK_THAT(problem("kind: v.com/c\n"), Contains("cdiVersion is missing"));
   CHECK_THAT(problem("cdiVersion: 2.0.0\nkind: v.com/c\n"), Contains("2.0.0 is not known"));
   CHECK_THAT(problem("cdiVersion: 0.6.0\nkind: gpu\n"), Contains("VENDOR/CLASS"));
-  CHECK_THAT(problem(head + "device: []\n"), Contains("line 3") && Contains("device in a CDI file"));
+  CHECK_THAT(problem(head + "device: []\n"),
+             Contains("line 3") && Contains("device in a CDI file"));
   CHECK_THAT(problem(head + "devices: [{name: a}, {name: a}]\n"), Contains("of another one"));
   CHECK_THAT(problem(head + "devices: 3\n"), Contains("a list is expected"));
   CHECK_THAT(edits("{intelRdt: {}}"), Contains("intelRdt in containerEdits is not known"));

@@ -256,6 +256,7 @@ class FakeAgents::Agent {
     const MutexLock lock(shared_.mutex);
     ++shared_.progress.counts.beats;
   }
+  [[nodiscard]] bool SendsDatagrams() const { return shared_.options.datagrams; }
   std::shared_ptr<BeatSocket> SocketTo(const std::string& peer, uint32_t port) {
     return shared_.SocketTo(peer, port);
   }
@@ -398,7 +399,7 @@ void FakeAgents::Stream::OnReadDone(bool ok) {
   if (ok) {
     if (incoming_.has_welcome()) {
       welcomed_ = true;
-      if (incoming_.welcome().has_beat_port()) {
+      if (incoming_.welcome().has_beat_port() && agent_.SendsDatagrams()) {
         OpenBeats(incoming_.welcome().beat_port());
       }
       agent_.OnWelcome();

@@ -20,6 +20,7 @@ struct FakeAgentOptions {
   bool exit_at_once = false;  // a job ends well as soon as it has started
   std::string stays = "";     // unless it has this name
   uint32_t nodes_per_leaf = 16;
+  bool datagrams = true;  // else heartbeats stay on the streams, as where UDP is blocked
   // Several: an agent whose stream ends tries the next one, as real agents do. One: the agent is
   // gone when its stream is.
   std::vector<std::string> addresses = {};

@@ -19,6 +19,9 @@ constexpr size_t kBatchMax = 4096;
 // second.
 constexpr Duration kNoticeEvery = Duration::Millis(100);
 
+// What time alone changes has its moment (StepResult::wake_at); a belt beside those braces.
+constexpr Duration kStepEvery = Duration::Seconds(1);
+
 // Estimates are for people: each second is often enough, and they take at most this part of the
 // loop's time however long the queue is (10,000 waiting jobs: once in about ten seconds).
 constexpr Duration kEstimateEvery = Duration::Seconds(1);
@@ -153,12 +156,24 @@ void Loop::Run() {
 
 void Loop::Turn(const std::deque<Request>& batch) {
   const int64_t began = MonotonicNanos();
-  const Result<Instant> wake_at = RunTurn(state_, config_.policy, Now(), batch, *this);
-  if (!wake_at) {
-    log::Failure("Commit failed, stopping", {{"Error", wake_at.error().message}});
-    std::_Exit(StoreExitCode(wake_at.error(), kExitCommitFailed));
+  const Instant now = Now();
+  noticed_ = LookAround(state_);
+  Status done;
+  if (batch.empty() && noticed_.empty() && now < step_due_) {
+    done = Commit(state_, {}, now);  // for the lease
+  } else {
+    const Result<Instant> wake_at = RunTurn(state_, config_.policy, now, batch, *this);
+    if (wake_at) {
+      step_due_ = std::min(*wake_at, now + kStepEvery);
+    } else {
+      done = std::unexpected(wake_at.error());
+    }
   }
-  wake_at_ = *wake_at;
+  if (!done) {
+    log::Failure("Commit failed, stopping", {{"Error", done.error().message}});
+    std::_Exit(StoreExitCode(done.error(), kExitCommitFailed));
+  }
+  wake_at_ = step_due_;
   ShowReasons(began);
   Estimate();
 }
@@ -194,7 +209,11 @@ void Loop::Estimate() {
   estimate_at_ = now + std::max(kEstimateEvery, took * kEstimateShare);
 }
 
-std::vector<EventBody> Loop::Notice(const ClusterState& state) {
+std::vector<EventBody> Loop::Notice(const ClusterState& /*state*/) {
+  return std::exchange(noticed_, {});
+}
+
+std::vector<EventBody> Loop::LookAround(const ClusterState& state) {
   const int64_t now_ns = MonotonicNanos();
   if (now_ns - noticed_ns_ < kNoticeEvery.nanos()) {
     return {};

@@ -51,7 +51,11 @@ class Loop : private TurnHost {
  private:
   void Run();
   std::deque<Request> TakeBatch();
+  // Where nothing has come, nothing is noticed and no time has come there is nothing to decide
+  // either: a long queue is not gone through then.
   void Turn(const std::deque<Request>& batch);
+  // Nodes whose silence began, grew too long, or ended; a few times a second.
+  [[nodiscard]] std::vector<EventBody> LookAround(const ClusterState& state);
   // Shows why jobs wait, as far as there is time.
   void ShowReasons(int64_t turn_began);
   // Start estimates for who waits, when the last ones are old enough.
@@ -76,6 +80,8 @@ class Loop : private TurnHost {
   const Term term_;
   LoopClock clock_{SystemNow(), config_.boot_clock()};
   Instant wake_at_ = Instant::Never();
+  Instant step_due_;                         // the next turn that decides, though nothing comes
+  std::vector<EventBody> noticed_;           // for the turn that begins
   int64_t noticed_ns_ = 0;                   // of CLOCK_MONOTONIC
   std::vector<Explanation> explanations_;    // of the last turn, as far as not shown
   Instant reasons_at_;                       // not before
