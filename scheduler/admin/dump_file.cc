@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <random>
 #include <utility>
 
 namespace tide::admin {
@@ -55,7 +56,7 @@ Result<std::unique_ptr<DumpWriter>> DumpWriter::Create(const std::string& path) 
   }
   // Without a name until it is whole: whatever ends this program leaves nothing behind.
   writer->fd_ = Fd(::open(FolderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
-  if (writer->fd_.valid()) {
+  if (writer->fd_.valid() && ::access("/proc/self/fd", X_OK) == 0) {
     writer->nameless_ = true;
     return writer;
   }
@@ -115,10 +116,15 @@ Status DumpWriter::Finish(const RowCounts& rows) {
 
 // A link replaces no file, so the name is one of its own first.
 Status DumpWriter::GiveName() {
-  const std::string name = path_ + ".tmp" + std::to_string(::getpid());
   const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
-  ::unlink(name.c_str());  // of a program that had this number before
-  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+  std::random_device random;
+  std::string name;
+  do {
+    name = path_ + ".tmp" + std::to_string(random());
+    errno = 0;
+  } while (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0 &&
+           errno == EEXIST);
+  if (errno != 0) {
     return CannotWrite(path_);
   }
   temporary_ = name;

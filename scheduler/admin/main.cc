@@ -9,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 #include "common/base/exit_codes.h"
 #include "scheduler/admin/backup.h"
@@ -97,17 +98,25 @@ int Dump(const Options& options, DumpKind kind) {
 }
 
 // A SQLite file that is not there, of which the address says where it will be; "" = of no other.
-std::string NewSqliteFile(const std::string& address) {
+std::string MissingSqliteFile(const std::string& address) {
   constexpr std::string_view kSqlite = "sqlite:";
   const std::string path = address.starts_with(kSqlite) ? address.substr(kSqlite.size()) : "";
-  return std::filesystem::exists(path) ? "" : path;
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(path, error);
+  return status.type() == std::filesystem::file_type::not_found ? path : "";
 }
 
-// Takes a database file away again, unless it was filled. Its lock must be held: nobody else has it
-// open. The lock's own file stays, as others may be looking at it.
+// Takes a database file away again that was not there, unless it was filled, by us or by somebody
+// else meanwhile: that is asked under its lock, which keeps everybody else from it. The lock's own
+// file stays, as others may be looking at it.
 class FreshFile {
  public:
-  explicit FreshFile(std::string path) : path_(std::move(path)) {}
+  FreshFile(std::string missing, Database& database) {
+    const auto tables = database.Run("SELECT count(*) FROM sqlite_master", {});
+    if (!missing.empty() && tables && std::get<int64_t>(tables->rows.at(0).at(0)) == 0) {
+      path_ = std::move(missing);
+    }
+  }
   ~FreshFile() {
     if (!path_.empty()) {
       for (const char* part : {"", "-wal", "-shm"}) {
@@ -133,12 +142,12 @@ int DoRestore(const Options& options) {
   if (!address) {
     return ReportOpening(address.error());
   }
-  std::string made = NewSqliteFile(*address);
+  std::string missing = MissingSqliteFile(*address);
   auto database = Open(options, Access::kAsScheduler);
   if (!database) {
     return ReportOpening(database.error());
   }
-  FreshFile fresh(std::move(made));
+  FreshFile fresh(std::move(missing), **database);
   const auto restored =
       Restore(**database,
               **dump,
