@@ -62,11 +62,16 @@ auto Text(std::string& to) {
   };
 }
 
-template <typename Number>
-auto ANumber(Number& to) {
+// A leading 0 makes it octal, as YAML 1.1 has it, in which such files are written.
+auto ANumber(uint32_t& to) {
   return [&to](const NodePtr& value) -> Status {
-    const std::string& text = value->text;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+    std::string_view text = value->text;
+    const bool octal = text.size() > 1 && text.starts_with('0') && !value->quoted;
+    if (octal && text.starts_with("0o")) {
+      text.remove_prefix(2);
+    }
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), to, octal ? 8 : 10);
     if (value->kind != Kind::kScalar || error != std::errc() || end != text.data() + text.size()) {
       return Wrong(value, "a number is expected");
     }
@@ -119,7 +124,13 @@ Status ReadNode(const NodePtr& item, CdiEdits& edits) {
   if (node.host_path.empty()) {
     node.host_path = node.path;
   }
-  if (node.access.empty() || node.access.find_first_not_of("rwm") != std::string::npos) {
+  if (node.access.empty()) {
+    node.access = DeviceNode().access;
+  }
+  if (node.mode > 07777) {
+    return Wrong(item, "fileMode is of at most twelve bits");
+  }
+  if (node.access.find_first_not_of("rwm") != std::string::npos) {
     return Wrong(item, "permissions are of the letters r, w and m");
   }
   TIDE_TRY(NeedPath(item, node.path, "path"));
@@ -176,6 +187,16 @@ Status CheckVersion(const NodePtr& root, const std::string& version) {
              : Status(Wrong(root, "cdiVersion " + version + " is not known to this version"));
 }
 
+// Of a file that may not be understood otherwise.
+std::string KindOf(const NodePtr& root) {
+  for (const auto& [key, value] : root->entries) {
+    if (key->text == "kind") {
+      return value->text;
+    }
+  }
+  return "";
+}
+
 void Append(CdiEdits& to, const CdiEdits& more) {
   for (const auto& [key, value] : more.env) {
     to.env[key] = value;
@@ -207,10 +228,11 @@ Cdi Cdi::Read(const std::vector<std::string>& folders) {
   for (const std::string& folder : std::views::reverse(folders)) {
     std::error_code ignored;  // mostly there is none
     std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-      const std::string ending = entry.path().extension();
-      if (ending == ".json" || ending == ".yaml" || ending == ".yml") {
-        files.push_back(entry.path());
+    for (std::filesystem::directory_iterator it(folder, ignored), end; it != end && !ignored;
+         it.increment(ignored)) {
+      const std::string ending = it->path().extension();
+      if (ending == ".json" || ending == ".yaml") {
+        files.push_back(it->path());
       }
     }
     std::ranges::sort(files);
@@ -224,13 +246,14 @@ Cdi Cdi::Read(const std::vector<std::string>& folders) {
 void Cdi::ReadFile(const std::string& path) {
   const auto text = tide::ReadFile(path, kDocument.mebibytes_max << 20);
   if (!text) {
-    problems_.push_back(text.error().message);
+    problems_.push_back({text.error().message, ""});
     return;
   }
   const yaml::Document document = yaml::Parse(*text, kDocument);
   if (!document.root) {
-    problems_.push_back(path + ": " +
-                        (document.findings.empty() ? "empty" : document.findings.front().message));
+    problems_.push_back(
+        {path + ": " + (document.findings.empty() ? "empty" : document.findings.front().message),
+         ""});
     return;
   }
   std::string version;
@@ -265,12 +288,30 @@ void Cdi::ReadFile(const std::string& path) {
   if (read) {
     kinds_[kind].push_back(std::move(spec));
   } else {
-    problems_.push_back(path + " " + read.error().message);
+    problems_.push_back({path + " " + read.error().message, KindOf(document.root)});
   }
+}
+
+bool Cdi::MayHave(const std::string& kind) const {
+  return kinds_.contains(kind) || std::ranges::any_of(problems_, [&](const Problem& problem) {
+           return problem.kind == kind || problem.kind.empty();
+         });
+}
+
+std::vector<std::string> Cdi::problems() const {
+  std::vector<std::string> texts;
+  for (const Problem& problem : problems_) {
+    texts.push_back(problem.text);
+  }
+  return texts;
 }
 
 Result<CdiEdits> Cdi::Resolve(const std::string& kind,
                               const std::vector<std::string>& names) const {
+  const auto broken = std::ranges::find(problems_, kind, &Problem::kind);
+  if (broken != problems_.end()) {
+    return Fail(ErrorCode::kUnavailable, "CDI file " + broken->text);
+  }
   CdiEdits all;
   std::set<const Spec*> used;
   const auto specs = kinds_.find(kind);
@@ -287,7 +328,7 @@ Result<CdiEdits> Cdi::Resolve(const std::string& kind,
       return Fail(ErrorCode::kUnavailable,
                   "no CDI device " + kind + "=" + name + " on this node (" +
                       (there.empty() ? "none of that kind" : "there are " + Join(there)) +
-                      (problems_.empty() ? "" : "; " + Join(problems_)) +
+                      (problems_.empty() ? "" : "; " + Join(problems())) +
                       "); write its file again, as with nvidia-ctk cdi generate");
     }
     if (used.insert(found).second) {

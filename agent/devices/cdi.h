@@ -1,7 +1,8 @@
 #pragma once
 // The Container Device Interface: files in which vendors say what a container needs for a device
-// (https://github.com/cncf-tags/container-device-interface, SPEC.md 1.1). Here: device nodes,
-// environment, mounts and groups. Hooks are left out (README.md).
+// (https://github.com/cncf-tags/container-device-interface, SPEC.md). Here: device nodes,
+// environment, mounts and groups. Hooks are left out (README.md); files with intelRdt or netDevices
+// are not understood.
 
 #include <cstdint>
 #include <map>
@@ -24,16 +25,18 @@ struct CdiEdits {
 
 class Cdi {
  public:
-  // Reads *.json, *.yaml and *.yml of the folders that are there; a later folder goes before an
+  // Reads *.json and *.yaml of the folders that are there; a later folder goes before an
   // earlier one. A file that cannot be understood is left out as a whole, and named in problems().
   [[nodiscard]] static Cdi Read(const std::vector<std::string>& folders);
 
-  [[nodiscard]] bool HasKind(const std::string& kind) const { return kinds_.contains(kind); }
-  [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+  // Whether there is a file for this kind, or one that may be for it and cannot be understood.
+  [[nodiscard]] bool MayHave(const std::string& kind) const;
+  [[nodiscard]] std::vector<std::string> problems() const;
 
   // What a container with these devices needs; what a file says for all of its devices comes once.
   //   names: as "0", of `kind` ("nvidia.com/gpu").
-  // Errors: kUnavailable, with the name that is not there, those that are, and the problems.
+  // Errors: kUnavailable, with the name that is not there, those that are, and the problems; also
+  // where a file of this kind cannot be understood, as it may be the newest.
   [[nodiscard]] Result<CdiEdits> Resolve(const std::string& kind,
                                          const std::vector<std::string>& names) const;
 
@@ -45,7 +48,11 @@ class Cdi {
   void ReadFile(const std::string& path);
 
   std::map<std::string, std::vector<Spec>> kinds_;  // the first goes before the next
-  std::vector<std::string> problems_;
+  struct Problem {
+    std::string text;
+    std::string kind;  // "" = it could not be read either
+  };
+  std::vector<Problem> problems_;
 };
 
 }  // namespace tide::agent

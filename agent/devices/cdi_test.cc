@@ -31,7 +31,7 @@ devices:
         deviceNodes:
             - path: /dev/nvidia0
               major: 195
-              fileMode: 438
+              fileMode: 0640
               permissions: rw
               uid: 0
               gid: 0
@@ -66,13 +66,13 @@ TEST_CASE("a device has its own edits, and once those of its file") {
   folder.Write("notes.txt", "no CDI file");
   const Cdi cdi = Cdi::Read({"/no/such/folder", folder.path});
   CHECK(cdi.problems().empty());
-  CHECK(cdi.HasKind("nvidia.com/gpu"));
-  CHECK_FALSE(cdi.HasKind("amd.com/gpu"));
+  CHECK(cdi.MayHave("nvidia.com/gpu"));
+  CHECK_FALSE(cdi.MayHave("amd.com/gpu"));
   const auto both = cdi.Resolve("nvidia.com/gpu", {"0", "1"});
   REQUIRE(both);
   CHECK(both->env == std::map<std::string, std::string>{{"NVIDIA_VISIBLE_DEVICES", "void"}});
   CHECK(both->nodes == std::vector<DeviceNode>{{"/dev/nvidiactl", "/dev/nvidiactl", "rwm", 0},
-                                               {"/dev/nvidia0", "/dev/nvidia0", "rw", 0666},
+                                               {"/dev/nvidia0", "/dev/nvidia0", "rw", 0640},
                                                {"/dev/by-uuid/GPU-1", "/dev/nvidia1", "rwm", 0}});
   REQUIRE(both->mounts.size() == 2);
   CHECK(both->mounts[0] == MountConfig{"/usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.1", true});
@@ -115,7 +115,7 @@ TEST_CASE("a file that is not understood is left out, and says where") {
     const Folder folder;
     folder.Write("x.yaml", text);
     const Cdi cdi = Cdi::Read({folder.path});
-    CHECK_FALSE(cdi.HasKind("v.com/c"));
+    CHECK_FALSE(cdi.Resolve("v.com/c", {"a"}));
     return cdi.problems().size() == 1 ? cdi.problems()[0] : "none";
   };
   const std::string head = "cdiVersion: 0.6.0\nkind: v.com/c\n";
@@ -135,9 +135,32 @@ TEST_CASE("a file that is not understood is left out, and says where") {
   CHECK_THAT(edits("{deviceNodes: [{path: dev/x}]}"), Contains("no absolute path"));
   CHECK_THAT(edits("{deviceNodes: [{path: /dev/x, permissions: all}]}"), Contains("permissions"));
   CHECK_THAT(edits("{deviceNodes: [{path: /dev/x, fileMode: rw}]}"), Contains("a number"));
+  CHECK_THAT(edits("{deviceNodes: [{path: /dev/x, fileMode: 0888}]}"), Contains("a number"));
+  CHECK_THAT(edits("{deviceNodes: [{path: /dev/x, fileMode: 4096}]}"), Contains("twelve bits"));
   CHECK_THAT(edits("{mounts: [{hostPath: /a}]}"), Contains("containerPath"));
   CHECK_THAT(edits("{mounts: [{hostPath: /a, containerPath: /b, type: tmpfs}]}"),
              Contains("type tmpfs"));
+}
+
+TEST_CASE("a broken file stands in the way of its own kind, and of one that it may be of") {
+  const std::string edits = "devices: [{name: a, containerEdits: {netDevices: []}}]\n";
+  const Folder folder;
+  folder.Write("nvidia.yaml", kYaml);
+  folder.Write("other.yaml", "cdiVersion: 1.1.0\n" + edits + "kind: v.com/nic\n");
+  Cdi cdi = Cdi::Read({folder.path});
+  CHECK(cdi.problems().size() == 1);
+  CHECK(cdi.MayHave("v.com/nic"));
+  CHECK_FALSE(cdi.MayHave("amd.com/gpu"));
+  CHECK(cdi.Resolve("nvidia.com/gpu", {"0"}));
+  CHECK_THAT(cdi.Resolve("v.com/nic", {"a"}).error().message, Contains("netDevices"));
+
+  // It may be newer than the other one of its kind.
+  folder.Write("newer.yaml", "cdiVersion: 1.1.0\nkind: nvidia.com/gpu\n" + edits);
+  cdi = Cdi::Read({folder.path});
+  CHECK_THAT(cdi.Resolve("nvidia.com/gpu", {"0"}).error().message, Contains("newer.yaml"));
+
+  folder.Write("third.json", "{");
+  CHECK(Cdi::Read({folder.path}).MayHave("amd.com/gpu"));
 }
 
 }  // namespace

@@ -26,12 +26,13 @@ std::vector<DeviceNode> GpuDeviceFiles(const std::string& dev, const std::vector
   }
   std::vector<DeviceNode> nodes;
   for (const uint32_t gpu : gpus) {
-    nodes.push_back(Node(dev, "nvidia" + std::to_string(gpu)));  // missing: the start says so
+    nodes.push_back(Node(dev, "nvidia" + std::to_string(gpu)));
   }
-  for (const char* shared : {"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"}) {
-    if (IsThere(dev, shared)) {
-      nodes.push_back(Node(dev, shared));
-    }
+  // A container cannot load the module that makes the second: it is asked for, there or not.
+  nodes.push_back(Node(dev, "nvidiactl"));
+  nodes.push_back(Node(dev, "nvidia-uvm"));
+  if (IsThere(dev, "nvidia-uvm-tools")) {
+    nodes.push_back(Node(dev, "nvidia-uvm-tools"));
   }
   return nodes;
 }
@@ -39,8 +40,9 @@ std::vector<DeviceNode> GpuDeviceFiles(const std::string& dev, const std::vector
 std::vector<DeviceNode> InfinibandDeviceFiles(const std::string& dev) {
   std::vector<DeviceNode> nodes;
   std::error_code none;  // mostly there is no such folder
-  for (const auto& entry : std::filesystem::directory_iterator(dev + "/infiniband", none)) {
-    const std::string name = entry.path().filename();
+  for (std::filesystem::directory_iterator it(dev + "/infiniband", none), end; it != end && !none;
+       it.increment(none)) {
+    const std::string name = it->path().filename();
     if (name.starts_with("uverbs") || name == "rdma_cm") {
       nodes.push_back(Node(dev, "infiniband/" + name));
     }

@@ -9,7 +9,8 @@
 
 namespace tide::agent {
 
-// NVIDIA GPUs by number, with what all of them need. Empty where this machine has no such driver.
+// NVIDIA GPUs by number, with what all of them need, there or not. Empty where this machine has no
+// such driver.
 //   dev: "/dev", or a folder of a test.
 [[nodiscard]] std::vector<DeviceNode> GpuDeviceFiles(const std::string& dev,
                                                      const std::vector<uint32_t>& gpus);

@@ -42,6 +42,9 @@ TEST_CASE("a GPU comes with what all of them need, and without the others") {
   // One that is not there is asked for all the same: the start says that it is missing.
   CHECK(Names(GpuDeviceFiles(dev.path, {0, 7})) ==
         List{"/dev/nvidia0", "/dev/nvidia7", "/dev/nvidiactl", "/dev/nvidia-uvm"});
+  const Dev unloaded({"nvidia0", "nvidiactl", "nvidia-uvm-tools"});
+  CHECK(Names(GpuDeviceFiles(unloaded.path, {0})) ==
+        List{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"});
   CHECK(GpuDeviceFiles(dev.path, {}).empty());
 }
 

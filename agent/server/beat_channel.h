@@ -43,7 +43,6 @@ class BeatChannel {
   const Fd stop_;  // eventfd
   const rpc::DatagramSession session_;
   const OnAnswer on_answer_;
-  std::thread thread_;
   rpc::DatagramSealer opener_;  // of the thread
 
   Mutex mutex_;
@@ -51,6 +50,7 @@ class BeatChannel {
   uint64_t sent_ TIDE_GUARDED_BY(mutex_) = 0;      // number of the newest
   uint64_t answered_ TIDE_GUARDED_BY(mutex_) = 0;  // of those; 0 = none yet
   bool silent_ TIDE_GUARDED_BY(mutex_) = false;    // said in the log
+  std::thread thread_;                             // the last: it uses the others
 };
 
 }  // namespace tide::agent

@@ -235,6 +235,35 @@ bool IsSeenOnHostRoot(const MountConfig& mount) {
                               [&](const char* fresh) { return mount.target.starts_with(fresh); });
 }
 
+// What is missing is this node's fault: elsewhere the job may run.
+Status CheckDevices(const AgentConfig& config, const TaskConfig& task, size_t vendor_mounts) {
+  const auto missing = [&](const std::string& path, const std::string& why) {
+    return Fail(
+        ErrorCode::kUnavailable,
+        path + " " + why + " on " + config.name +
+            ", which a GPU of this task needs: is the driver loaded (nvidia-modprobe -u -c 0), "
+            "and the CDI file of the day?");
+  };
+  for (const DeviceNode& device : task.devices) {
+    struct stat info{};
+    if (::stat(device.host_path.c_str(), &info) != 0 ||
+        (!S_ISCHR(info.st_mode) && !S_ISBLK(info.st_mode))) {
+      return missing(device.host_path, "is no device");
+    }
+    if (!device.path.starts_with("/dev/")) {
+      return missing(device.path, "is not below /dev");
+    }
+  }
+  for (auto mount = task.mounts.end() - static_cast<std::ptrdiff_t>(vendor_mounts);
+       mount != task.mounts.end();
+       ++mount) {
+    if (::access(mount->source.c_str(), F_OK) != 0) {
+      return missing(mount->source, "is not there");
+    }
+  }
+  return {};
+}
+
 // GPUs and InfiniBand of a container: device files, and what the vendor says goes with them.
 // Returns the environment that it wants.
 Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config,
@@ -248,7 +277,8 @@ Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config
   }
   if (!gpus.empty()) {
     const Cdi cdi = Cdi::Read(config.cdi_dirs);
-    if (cdi.HasKind(config.cdi_kind) || !cdi.problems().empty()) {
+    const size_t mounts_before = task.mounts.size();
+    if (cdi.MayHave(config.cdi_kind)) {
       std::vector<std::string> names;
       for (const uint32_t gpu : gpus) {
         names.push_back(std::to_string(gpu));
@@ -263,6 +293,7 @@ Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config
     } else {
       task.devices = GpuDeviceFiles(config.dev_dir, gpus);
     }
+    TIDE_TRY(CheckDevices(config, task, task.mounts.size() - mounts_before));
     if (!task.devices.empty()) {
       // CUDA counts the devices that it can open.
       std::vector<uint32_t> seen(gpus.size());
@@ -293,8 +324,8 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
       {"TMPDIR", container ? "/tmp" : task.scratch},
       {"PYTHONUNBUFFERED", "1"},
   };
-  env.insert(devices.begin(), devices.end());
   env.insert(config.env.begin(), config.env.end());
+  env.insert(devices.begin(), devices.end());  // what is set already stays
   for (const auto& [key, value] : spec.env()) {
     env[key] = value;
   }

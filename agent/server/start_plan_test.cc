@@ -235,13 +235,20 @@ AgentConfig WithCdi(const TestDir& dir) {
   config.cdi_kind = "v.com/gpu";
   config.dev_dir = dir.File("dev");
   REQUIRE(MakeDirs(dir.File("cdi"), 0755));
-  REQUIRE(WriteFileDurably(dir.File("cdi/v.yaml"),
-                           R"({"cdiVersion": "0.6.0", "kind": "v.com/gpu",
-    "devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/v0"}]}},
-                {"name": "1", "containerEdits": {"deviceNodes": [{"path": "/dev/v1"}]}}],
-    "containerEdits": {"env": ["V_VISIBLE=void", "SEED=0"],
+  REQUIRE(WriteFileDurably(dir.File("v.sock"), ""));
+  const auto device = [](const std::string& name, const std::string& host) {
+    return R"({"name": ")" + name + R"(", "containerEdits": {"deviceNodes": [{"path": "/dev/v)" +
+           name + R"(", "hostPath": ")" + host + R"("}]}})";
+  };
+  REQUIRE(WriteFileDurably(
+      dir.File("cdi/v.yaml"),
+      R"({"cdiVersion": "0.6.0", "kind": "v.com/gpu", "devices": [)" + device("0", "/dev/zero") +
+          ", " + device("1", "/dev/null") + ", " + device("8", "/dev/none") +
+          R"(], "containerEdits": {"env": ["V_VISIBLE=void", "SEED=0", "NCCL_NET=v"],
       "mounts": [{"hostPath": "/usr/lib/libv.so", "containerPath": "/usr/lib/libv.so"},
-                 {"hostPath": "/run/v.sock", "containerPath": "/run/v.sock"}]}})"));
+                 {"hostPath": ")" +
+          dir.File("v.sock") + R"(", "containerPath": "/run/v.sock"}]}})"));
+  config.env = {{"NCCL_NET", "IB"}};
   return config;
 }
 
@@ -255,10 +262,11 @@ TEST_CASE("a container gets the devices that its task was given, and what their 
   const auto plan = PlanStart(config, start);
   INFO((plan ? "" : plan.error().message));
   REQUIRE(plan);
-  CHECK(plan->devices == std::vector<DeviceNode>{{"/dev/v1", "/dev/v1", "rwm", 0}});
+  CHECK(plan->devices == std::vector<DeviceNode>{{"/dev/null", "/dev/v1", "rwm", 0}});
   const auto& env = plan->ranks[0].env;
   CHECK(env.at("V_VISIBLE") == "void");
   CHECK(env.at("SEED") == "4");                  // the job's word against the vendor's
+  CHECK(env.at("NCCL_NET") == "IB");             // the operator's, too
   CHECK(env.at("CUDA_VISIBLE_DEVICES") == "0");  // of those that it can open
   const auto mounted = [&](const char* target) {
     return std::ranges::count(plan->mounts, target, &MountConfig::target);
@@ -278,13 +286,37 @@ TEST_CASE("a GPU that the vendor does not know is this node's fault") {
   CHECK_THAT(plan.error().message, Catch::Contains("v.com/gpu=2"));
 }
 
+TEST_CASE("a GPU whose files are gone is this node's fault") {
+  const TestDir dir;
+  AgentConfig config = WithCdi(dir);
+  tide::v1::StartTask start = TestStart(1, 1);
+  start.mutable_spec()->set_gpus_per_node(1);
+  const auto fault = [&] {
+    const auto plan = PlanStart(config, start);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == ErrorCode::kUnavailable);
+    return plan.error().message;
+  };
+  start.set_devices(1U << 8U);
+  CHECK_THAT(fault(), Catch::Contains("/dev/none is no device on n2"));
+  start.set_devices(1);
+  REQUIRE(::unlink(dir.File("v.sock").c_str()) == 0);
+  CHECK_THAT(fault(), Catch::Contains("v.sock is not there"));
+  config.cdi_dirs.clear();
+  REQUIRE(MakeDirs(config.dev_dir, 0755));
+  for (const char* name : {"nvidiactl", "nvidia0"}) {
+    REQUIRE(::symlink("/dev/null", (config.dev_dir + "/" + name).c_str()) == 0);
+  }
+  CHECK_THAT(fault(), Catch::Contains("nvidia-uvm is no device"));
+}
+
 TEST_CASE("without a vendor's files the devices are found by their names") {
   const TestDir dir;
   AgentConfig config = WithCdi(dir);
   config.cdi_dirs = {dir.File("none")};
   REQUIRE(MakeDirs(config.dev_dir + "/infiniband", 0755));
-  for (const char* name : {"nvidiactl", "nvidia0", "nvidia1", "infiniband/uverbs0"}) {
-    REQUIRE(WriteFileDurably(config.dev_dir + "/" + name, ""));
+  for (const char* name : {"nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1", "infiniband/uverbs0"}) {
+    REQUIRE(::symlink("/dev/null", (config.dev_dir + "/" + name).c_str()) == 0);
   }
   tide::v1::StartTask start = TestStart(1, 1);
   const auto devices = [&] {
@@ -300,8 +332,10 @@ TEST_CASE("without a vendor's files the devices are found by their names") {
   CHECK(devices() == std::pair(Paths(), std::string()));  // it asked for none
   start.mutable_spec()->set_gpus_per_node(1);
   start.set_devices(0b10);
-  CHECK(devices() == std::pair(Paths{"/dev/nvidia1", "/dev/nvidiactl", "/dev/infiniband/uverbs0"},
-                               std::string("0")));
+  CHECK(devices() ==
+        std::pair(
+            Paths{"/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/uverbs0"},
+            std::string("0")));
   config.dev_dir = dir.File("no driver");
   CHECK(devices() == std::pair(Paths(), std::string("1")));
   config.runtime = RuntimeKind::kProcess;
