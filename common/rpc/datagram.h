@@ -72,7 +72,7 @@ struct DatagramPort {
 };
 
 // Listens where gRPC listens on `listen`, "host:port"; port 0 = any. On all addresses of a machine
-// it says by control message which one a datagram came to.
+// it says by control message which one a datagram came to. Of a name with several, the first.
 // Errors: kInvalidArgument for what is no host and port, kSystem.
 [[nodiscard]] Result<DatagramPort> BindDatagrams(const std::string& listen);
 

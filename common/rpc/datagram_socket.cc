@@ -91,6 +91,7 @@ Result<DatagramPort> Bind(const addrinfo& address) {
     return FailErrno("cannot make a UDP socket", errno);
   }
   SetOption(bound.socket, SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
+  SetOption(bound.socket, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBytes);  // root gets it anyway
   if (address.ai_family == AF_INET6) {
     SetOption(bound.socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);  // IPv4 as well, as gRPC
     SetOption(bound.socket, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
@@ -108,7 +109,7 @@ Result<DatagramPort> Bind(const addrinfo& address) {
 
 Result<DatagramPort> BindDatagrams(const std::string& listen) {
   TIDE_ASSIGN(HostPort parts, Split(listen));
-  if (parts.host == "0.0.0.0") {
+  if (parts.host == "0.0.0.0" || parts.host.empty()) {
     // As gRPC, which takes IPv6 there as well, on machines that have it.
     if (const auto both = Find("::", parts.port, AI_PASSIVE)) {
       if (auto bound = Bind(**both)) {

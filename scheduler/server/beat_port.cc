@@ -17,9 +17,11 @@ namespace tide {
 namespace {
 
 // Beats are collected for so long before the next look: one call then takes dozens of them. A beat
-// is not urgent, and what the system holds meanwhile is far more than comes.
+// is not urgent, and what the system holds meanwhile is far more than comes (net.core.rmem_max).
 constexpr int kCollectMs = 5;
 constexpr size_t kBatch = 64;
+// Batches at a look: whoever floods the port must not keep it from its end.
+constexpr int kBatchesMost = 256;
 
 }  // namespace
 
@@ -160,8 +162,8 @@ void BeatPort::Run() {
   std::array<pollfd, 2> fds = {{{stop_.get(), POLLIN, 0}, {port_.socket.get(), POLLIN, 0}}};
   while (true) {
     (void)::poll(fds.data(), fds.size(), -1);
-    size_t count = 0;
-    do {
+    size_t count = kBatch;
+    for (int round = 0; round < kBatchesMost && count == kBatch; ++round) {
       count = batch->Receive(port_.socket);
       for (size_t i = 0; i < count; ++i) {
         if (std::string answer = Take(batch->datagram(i)); !answer.empty()) {
@@ -169,7 +171,7 @@ void BeatPort::Run() {
         }
       }
       batch->Send(port_.socket);
-    } while (count == kBatch);
+    }
     if (::poll(fds.data(), 1, kCollectMs) > 0) {
       return;
     }

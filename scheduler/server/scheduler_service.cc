@@ -39,6 +39,7 @@ class WatchStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   }
 
   void OnWriteDone(bool ok) override {
+    message_.Clear();
     if (!ok) {
       OnCancel();
     }
@@ -97,7 +98,7 @@ class WatchStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       part_ = view_.Next(reader_, kObjectsMost, kBytesMost);
       if (part_.reset || reader_.rev != before) {
         const grpc::Slice bytes(part_.delta);
-        part_.delta = {};
+        std::string().swap(part_.delta);
         message_ = grpc::ByteBuffer(&bytes, 1);
         StartWrite(&message_);
         return;
