@@ -61,7 +61,9 @@ ClusterState Queue(const AgentsCase& sizes, Instant now) {
 // Until those that can start have, and why the others wait is shown.
 void WaitUntilAtRest(const SchedulerProcess& scheduler) {
   constexpr double kIdle = 0.5;
-  for (double used = kIdle; used >= kIdle;) {
+  constexpr int kSecondsMost = 120;
+  double used = kIdle;
+  for (int i = 0; i < kSecondsMost && used >= kIdle; ++i) {
     const double before = scheduler.CpuSeconds();
     LetTimePass(1'000'000'000);
     used = scheduler.CpuSeconds() - before;

@@ -125,15 +125,13 @@ int64_t CommitsIn(const BenchStore& store) {
 
 // Jobs that the limit alone takes in a second, so many in each commit.
 template <typename Limit>
-double LimitPerSecond(Run& run, Limit& limit, size_t jobs_per_commit) {
-  Samples commits;
-  const int rounds = run.quick() ? 3 : 300;
-  for (int i = 0; i < rounds; ++i) {
-    const int64_t start = MonotonicNanos();
+double LimitPerSecond(Limit& limit, size_t jobs_per_commit, int commits) {
+  const int64_t start = MonotonicNanos();
+  for (int i = 0; i < commits; ++i) {
     limit.Write(jobs_per_commit);
-    commits.Add(MonotonicNanos() - start);
   }
-  return static_cast<double>(jobs_per_commit) * 1e3 / commits.PercentileMs(50);
+  const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
+  return static_cast<double>(jobs_per_commit) * commits / seconds;
 }
 
 template <typename Limit>
@@ -152,9 +150,13 @@ void ManyClients(Run& run, const Names& names, const BenchStore& store, Limit& l
   run.Add(names.many_clients, Metric::kPerS, per_second, all.size(), AtLeast(5000));
   const double jobs_per_commit = static_cast<double>(all.size()) / commits;
   run.Add(names.many_clients + ", jobs a commit", Metric::kCount, jobs_per_commit, 1);
+  const int rounds = run.quick() ? 3 : 300;
   const double limit_per_second =
-      LimitPerSecond(run, limit, static_cast<size_t>(jobs_per_commit + 0.5));
-  run.Add(names.limit + ", as many a commit", Metric::kPerS, limit_per_second, 300);
+      LimitPerSecond(limit, static_cast<size_t>(std::max(1.0, jobs_per_commit + 0.5)), rounds);
+  run.Add(names.limit + ", as many a commit",
+          Metric::kPerS,
+          limit_per_second,
+          static_cast<size_t>(rounds));
   run.Add(names.many_clients + " / " + names.limit,
           Metric::kRatio,
           per_second / limit_per_second,

@@ -42,10 +42,10 @@ class BeatSocket {
 
   const Fd socket_;
   const Fd stop_;  // eventfd
-  std::thread thread_;
   Mutex mutex_;
   rpc::DatagramSealer sealer_ TIDE_GUARDED_BY(mutex_);
   std::unordered_map<uint64_t, Session> sessions_ TIDE_GUARDED_BY(mutex_);
+  std::thread thread_;  // the last: it uses the others
 };
 
 }  // namespace tide::bench
