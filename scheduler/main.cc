@@ -271,13 +271,12 @@ int Listen(const Options& options,
         TIDE_ASSIGN(const std::string address, StoreAddress(options.store, options.store_file));
         return OpenDatabaseToRead(address);
       });
-  const auto agent_service = MakeAgentLinkService(loop,
-                                                  view,
-                                                  sessions,
-                                                  token,
-                                                  liveness.heartbeat,
-                                                  settings.admission,
-                                                  OpenBeatPort(options.listen));
+  const auto agent_service =
+      MakeAgentLinkService(loop,
+                           view,
+                           sessions,
+                           settings.admission,
+                           {token, liveness.heartbeat, OpenBeatPort(options.listen)});
 
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());

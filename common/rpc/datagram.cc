@@ -69,8 +69,8 @@ std::optional<uint64_t> SessionOf(std::string_view datagram) {
 
 struct DatagramSealer::Cipher {
   struct Free {
-    void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
-    void operator()(EVP_CIPHER* cipher) const { EVP_CIPHER_free(cipher); }
+    void operator()(EVP_CIPHER_CTX* owned) const { EVP_CIPHER_CTX_free(owned); }
+    void operator()(EVP_CIPHER* owned) const { EVP_CIPHER_free(owned); }
   };
   // Looked up once: OpenSSL would search its providers for each datagram.
   std::unique_ptr<EVP_CIPHER, Free> aes{EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr)};

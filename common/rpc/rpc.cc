@@ -189,6 +189,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
 }
 
 void ReadInSmallPieces() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before the process has other threads
   (void)::setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
 }
 

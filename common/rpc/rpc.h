@@ -50,8 +50,9 @@ class ClusterToken {
 // Connects to "unix:/path" or "host:port" with the limits all programs use.
 // A call that waits on a peer that hangs, or is gone without a word, ends within 15 seconds.
 [[nodiscard]] std::shared_ptr<grpc::Channel> Connect(const std::string& address);
-// For a server of thousands, before anything of gRPC is made: version 1.51 has an experiment on
-// that reads 8 KiB at a time whatever a server asks for, and each connection keeps them.
+// For a server of thousands, before threads and anything of gRPC are made: version 1.51 has an
+// experiment on that reads 8 KiB at a time whatever a server asks for, and each connection keeps
+// them.
 void ReadInSmallPieces();
 // For every server: takes the pings by which those clients notice that.
 void AcceptPings(grpc::ServerBuilder& builder);

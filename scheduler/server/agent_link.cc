@@ -487,13 +487,19 @@ class AgentLinkService final : public tide::v1::AgentLink::CallbackService {
 std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
                                                     ViewHub& view,
                                                     SessionRegistry& sessions,
-                                                    const rpc::ClusterToken& token,
-                                                    Duration heartbeat,
                                                     const Admission& admission,
-                                                    std::unique_ptr<BeatPort> beats) {
-  return std::make_unique<AgentLinkService>(
-      LinkContext{loop, view, sessions, token, heartbeat, admission, nullptr, 0, {}, {}},
-      std::move(beats));
+                                                    AgentLinkOptions options) {
+  return std::make_unique<AgentLinkService>(LinkContext{loop,
+                                                        view,
+                                                        sessions,
+                                                        std::move(options.token),
+                                                        options.heartbeat,
+                                                        admission,
+                                                        nullptr,
+                                                        0,
+                                                        {},
+                                                        {}},
+                                            std::move(options.beats));
 }
 
 }  // namespace tide

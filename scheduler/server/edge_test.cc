@@ -107,10 +107,8 @@ class Edge {
     agents_ = MakeAgentLinkService(world.loop(),
                                    world.view(),
                                    world.sessions(),
-                                   Token(),
-                                   Duration::Seconds(1),
                                    admission_,
-                                   std::move(beats));
+                                   {Token(), Duration::Seconds(1), std::move(beats)});
     scheduler_ = MakeSchedulerService(
         world.loop(), world.view(), Token(), [this] { return world.OpenReader(); });
     grpc::ServerBuilder builder;

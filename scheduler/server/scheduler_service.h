@@ -22,14 +22,17 @@ namespace tide {
                                                                   const rpc::ClusterToken& token,
                                                                   ArchiveReader::Open open_archive);
 
+struct AgentLinkOptions {
+  rpc::ClusterToken token;
+  Duration heartbeat;
+  std::unique_ptr<BeatPort> beats;  // heartbeats may come as datagrams; null = on streams alone
+};
+
 // The gRPC edge for agents: one stream each. `admission` must outlive it, too.
-//   beats: where their heartbeats may come as datagrams; null = on the stream alone.
 [[nodiscard]] std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
                                                                   ViewHub& view,
                                                                   SessionRegistry& sessions,
-                                                                  const rpc::ClusterToken& token,
-                                                                  Duration heartbeat,
                                                                   const Admission& admission,
-                                                                  std::unique_ptr<BeatPort> beats);
+                                                                  AgentLinkOptions options);
 
 }  // namespace tide
