@@ -24,6 +24,7 @@ constexpr Bench kBenches[] = {
     {"restart", "process start until a big cluster is served", RunRestart},
     {"failover", "the leader is killed until a standby leads and starts jobs", RunFailover},
     {"agents", "CPU and memory for connected agents", RunAgents},
+    {"start-container", "a container runs: by the agent, by runc alone", RunStartContainer},
     {"scaling", "cost against nodes and waiting jobs", RunScaling, ScalingTables},
 };
 

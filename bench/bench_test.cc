@@ -3,6 +3,8 @@
 
 #include "bench/bench.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdio>
@@ -55,7 +57,15 @@ std::set<std::string> RunQuickly(StoreKind store) {
 }
 
 TEST_CASE("every benchmark works at tiny sizes") {
-  CHECK(RunQuickly(StoreKind::kSqlite).size() == Benches().size());
+  std::set<std::string> all;
+  for (const Bench& bench : Benches()) {
+    all.emplace(bench.name);
+  }
+  if (::geteuid() != 0) {
+    WARN("skipped: start-container needs root");
+    all.erase("start-container");
+  }
+  CHECK(RunQuickly(StoreKind::kSqlite) == all);
 }
 
 // Hidden (".") from a plain run: a test of its own for ctest, which says so where it is skipped.

@@ -89,7 +89,7 @@ LAYERS = (
     ("agent/server/", ("common/", "agent/", "proto/wire/", "tide/v1/", "scheduler/core/model/")),
     ("agent/main.cc", ("common/", "agent/")),
     ("agent/", ("common/", "agent/")),
-    ("bench/", ("common/", "scheduler/core/", "scheduler/store/", "bench/", "proto/wire/", "tide/v1/")),
+    ("bench/", ("common/", "scheduler/core/", "scheduler/store/", "agent/runtime/", "bench/", "proto/wire/", "tide/v1/")),
     ("cli/", ("common/", "cli/", "scheduler/core/model/", "sim/")),
     ("api/", ("common/", "api/", "proto/wire/", "tide/v1/", "scheduler/core/model/")),
     ("sdk/", ("common/", "sdk/", "tide/")),
