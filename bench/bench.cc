@@ -25,6 +25,7 @@ constexpr Bench kBenches[] = {
     {"failover", "the leader is killed until a standby leads and starts jobs", RunFailover},
     {"agents", "CPU and memory for connected agents", RunAgents},
     {"start-container", "a container runs: by the agent, by runc alone", RunStartContainer},
+    {"launch-storm", "1,024 ranks of 128 tasks run on one machine", RunLaunchStorm},
     {"scaling", "cost against nodes and waiting jobs", RunScaling, ScalingTables},
 };
 

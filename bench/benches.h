@@ -24,6 +24,7 @@ void RunRestart(Run& run);
 void RunFailover(Run& run);
 void RunAgents(Run& run);
 void RunStartContainer(Run& run);
+void RunLaunchStorm(Run& run);
 
 // p50 by size: one table against nodes, one against waiting jobs.
 [[nodiscard]] std::string ScalingTables(const std::vector<Figure>& figures);

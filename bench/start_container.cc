@@ -2,7 +2,6 @@
 // by a bare `runc run` with the same root, mounts, limits and rights, by turns. What lies between
 // is the agent's: the supervisor, the overlay, journal and log files, tide-init.
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <spawn.h>
@@ -13,12 +12,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,65 +24,18 @@
 #include "agent/runtime/oci_bundle.h"
 #include "agent/runtime/supervised_runtime.h"
 #include "bench/benches.h"
+#include "bench/daemons/task_place.h"
 #include "common/base/check.h"
 
 namespace tide::bench {
 namespace {
 
 constexpr uint32_t kNobody = 65534;
-constexpr int kPatienceMs = 20'000;
 constexpr const char* kKey = "bench.1.0";
 // The program says that it runs: a byte into a pipe of the file system.
-constexpr const char* kSaysSo = "echo >/bench/up";
+constexpr const char* kSaysSo = "printf x >/bench/up";
 
-std::string ProgramBeside(const std::string& name) {
-  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  for (const auto& folder : {here, here.parent_path() / "bin"}) {
-    if (std::filesystem::exists(folder / name)) {
-      return folder / name;
-    }
-  }
-  TIDE_CHECK(false, "tide-init lies beside tide-bench; build the target `programs`");
-  return "";
-}
-
-// A folder on a disk, with the pipe.
-class Place {
- public:
-  Place() {
-    TIDE_CHECK(::mkdtemp(path_.data()) != nullptr, "a folder can be made");
-    TIDE_CHECK(::chmod(path_.c_str(), 0755) == 0 && ::mkdir(shared().c_str(), 0777) == 0 &&
-                   ::mkfifo((shared() + "/up").c_str(), 0666) == 0 &&
-                   ::chmod((shared() + "/up").c_str(), 0666) == 0,
-               "a pipe can be made");
-    // For writing, too, so that its end is never seen.
-    up_ = Fd(::open((shared() + "/up").c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  }
-  ~Place() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string shared() const { return path_ + "/shared"; }
-  // CLOCK_MONOTONIC at which the program was there.
-  [[nodiscard]] int64_t WaitUntilUp() const {
-    pollfd ready{up_.get(), POLLIN, 0};
-    TIDE_CHECK(::poll(&ready, 1, kPatienceMs) == 1, "the container starts");
-    const int64_t now_ns = MonotonicNanos();
-    char byte = 0;
-    TIDE_CHECK(::read(up_.get(), &byte, 1) == 1, "it has said so");
-    return now_ns;
-  }
-
- private:
-  std::string path_ = "/var/tmp/tide-bench-XXXXXX";
-  Fd up_;
-};
-
-agent::TaskConfig Config(const Place& place, const std::string& runc) {
+agent::TaskConfig Config(const TaskPlace& place, const std::string& runc) {
   agent::TaskConfig config;
   config.key = kKey;
   config.runtime = agent::RuntimeKind::kOci;
@@ -106,7 +56,7 @@ agent::TaskConfig Config(const Place& place, const std::string& runc) {
 
 class ByAgent {
  public:
-  ByAgent(const Place& place, agent::TaskConfig config)
+  ByAgent(const TaskPlace& place, agent::TaskConfig config)
       : place_(place), config_(std::move(config)) {
     auto runtime = agent::SupervisedRuntime::Open(place.path() + "/agent");
     TIDE_CHECK(runtime.has_value(), "the runtime's folder can be made");
@@ -117,7 +67,7 @@ class ByAgent {
   int64_t Run() {
     const int64_t start = MonotonicNanos();
     TIDE_CHECK(runtime_->Start(config_).has_value(), "the task starts");
-    const int64_t took = place_.WaitUntilUp() - start;
+    const int64_t took = place_.WaitUntilUp(1) - start;
     while (true) {
       const auto status = runtime_->Query(kKey);
       TIDE_CHECK(status.has_value() && status->error.empty(), "the task is known and well");
@@ -133,7 +83,7 @@ class ByAgent {
   }
 
  private:
-  const Place& place_;
+  const TaskPlace& place_;
   const agent::TaskConfig config_;
   std::unique_ptr<agent::SupervisedRuntime> runtime_;
 };
@@ -141,7 +91,7 @@ class ByAgent {
 // `runc run` of a bundle that is ready, in a mount namespace of the calling thread's own.
 class Bare {
  public:
-  Bare(const Place& place, const agent::TaskConfig& config)
+  Bare(const TaskPlace& place, const agent::TaskConfig& config)
       : place_(place), runc_(config.runtime_path), folder_(place.path() + "/bare") {
     for (const char* name : {"", "/layers", "/bundle", "/state"}) {
       TIDE_CHECK(::mkdir((folder_ + name).c_str(), 0755) == 0, "folders can be made");
@@ -192,19 +142,19 @@ class Bare {
     const int64_t start = MonotonicNanos();
     TIDE_CHECK(::posix_spawn(&child, runc_.c_str(), nullptr, nullptr, argv.data(), environ) == 0,
                "runc can be run");
-    const int64_t took = place_.WaitUntilUp() - start;
+    const int64_t took = place_.WaitUntilUp(1) - start;
     int status = 0;
     TIDE_CHECK(::waitpid(child, &status, 0) == child && status == 0, "the container ends well");
     return took;
   }
 
  private:
-  const Place& place_;
+  const TaskPlace& place_;
   const std::string runc_;
   const std::string folder_;
 };
 
-void MeasureBoth(Run& run, const Place& place, const std::string& runc) {
+void MeasureBoth(Run& run, const TaskPlace& place, const std::string& runc) {
   const agent::TaskConfig config = Config(place, runc);
   Bare bare(place, config);
   ByAgent by_agent(place, config);
@@ -233,7 +183,7 @@ void RunStartContainer(Run& run) {
   if (!run.Wants("agent") && !run.Wants("runc run")) {
     return;
   }
-  const Place place;
+  const TaskPlace place;
   const agent::Detection found =
       agent::DetectRuntime(place.path() + "/trial", ProgramBeside("tide-init"));
   if (found.best != agent::RuntimeKind::kOci) {

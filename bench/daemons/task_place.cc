@@ -1,0 +1,62 @@
+#include "bench/daemons/task_place.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "common/base/check.h"
+#include "common/base/time.h"
+
+namespace tide::bench {
+namespace {
+
+constexpr int kPatienceMs = 20'000;
+
+}  // namespace
+
+std::string ProgramBeside(const std::string& name) {
+  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  for (const auto& folder : {here, here.parent_path() / "bin"}) {
+    if (std::filesystem::exists(folder / name)) {
+      return folder / name;
+    }
+  }
+  TIDE_CHECK(false, "tide-init lies beside tide-bench; build the target `programs`");
+  return "";
+}
+
+TaskPlace::TaskPlace() {
+  TIDE_CHECK(::mkdtemp(path_.data()) != nullptr, "a folder can be made");
+  const std::string pipe = shared() + "/up";
+  // The mode of what is made is cut by this process's mask.
+  TIDE_CHECK(::chmod(path_.c_str(), 0755) == 0 && ::mkdir(shared().c_str(), 0755) == 0 &&
+                 ::mkfifo(pipe.c_str(), 0600) == 0 && ::chmod(pipe.c_str(), 0666) == 0,
+             "a pipe can be made");
+  // For writing, too, so that its end is never seen.
+  up_ = Fd(::open(pipe.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+}
+
+TaskPlace::~TaskPlace() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+int64_t TaskPlace::WaitUntilUp(size_t programs) const {
+  std::array<char, 4096> bytes{};
+  for (size_t there = 0; there < programs;) {
+    pollfd ready{up_.get(), POLLIN, 0};
+    TIDE_CHECK(::poll(&ready, 1, kPatienceMs) == 1, "the programs start");
+    const ssize_t n = ::read(up_.get(), bytes.data(), std::min(bytes.size(), programs - there));
+    there += n > 0 ? static_cast<size_t>(n) : 0;
+  }
+  return MonotonicNanos();
+}
+
+}  // namespace tide::bench
