@@ -53,8 +53,7 @@ void EndAll(agent::SupervisedRuntime& runtime, const std::vector<agent::TaskConf
 
 void RunLaunchStorm(Run& run) {
   const uint32_t count = run.quick() ? 2 : 128;
-  const std::string what =
-      std::to_string(count) + " tasks of " + std::to_string(kRanks) + " ranks";
+  const std::string what = std::to_string(count) + " tasks of " + std::to_string(kRanks) + " ranks";
   if (!run.Wants(what)) {
     return;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// A folder in which tasks of the agent's runtime run for a benchmark, and a pipe in it by which their
-// programs say that they are there.
+// A folder in which tasks of the agent's runtime run for a benchmark, and a pipe in it by which
+// their programs say that they are there.
 
 #include <cstddef>
 #include <cstdint>

@@ -88,6 +88,10 @@ TEST_CASE("the port is where gRPC's is, and is found by gRPC's name of the peer"
     const std::string listen(listen_text);
     CAPTURE(listen);
     const auto port = BindDatagrams(listen);
+    if (!port && listen == "[::]:0") {
+      WARN("no IPv6 here: " << port.error().message);
+      continue;
+    }
     REQUIRE(port);
     REQUIRE(port->port != 0);
     if (listen == "localhost:0") {
