@@ -7,6 +7,7 @@
 
 #include "agent/runtime/supervised_runtime.h"
 #include "bench/benches.h"
+#include "bench/daemons/program.h"
 #include "bench/daemons/task_place.h"
 #include "common/base/check.h"
 

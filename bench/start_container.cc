@@ -24,6 +24,7 @@
 #include "agent/runtime/oci_bundle.h"
 #include "agent/runtime/supervised_runtime.h"
 #include "bench/benches.h"
+#include "bench/daemons/program.h"
 #include "bench/daemons/task_place.h"
 #include "common/base/check.h"
 

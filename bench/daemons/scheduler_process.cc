@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "bench/daemons/program.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "proto/wire/convert.h"
@@ -45,18 +45,6 @@ Fd TcpSocket() {
 void Pause() {
   constexpr timespec kPause{0, 2'000'000};
   ::nanosleep(&kPause, nullptr);
-}
-
-// Beside this program, or in bin/ where this is a test.
-std::string SchedulerProgram() {
-  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  for (const auto& folder : {here, here.parent_path() / "bin"}) {
-    if (std::filesystem::exists(folder / "tide-scheduler")) {
-      return folder / "tide-scheduler";
-    }
-  }
-  TIDE_CHECK(false, "tide-scheduler lies beside tide-bench; build the target `programs`");
-  return "";
 }
 
 // The child ends with this process, however that ends. Between fork and exec only what is safe in a
@@ -114,7 +102,7 @@ SchedulerProcess::SchedulerProcess(const BenchStore& store, SchedulerOptions opt
       log_file_(store.folder().File("scheduler-" + address_ + ".log")) {
   const std::string token_file = store.folder().File("token");
   TIDE_CHECK(WriteFileDurably(token_file, kSecret, 0600).has_value(), "the token is written");
-  std::vector<std::string> arguments = {SchedulerProgram(),
+  std::vector<std::string> arguments = {ProgramBeside("tide-scheduler"),
                                         "--listen",
                                         address_,
                                         "--store",

@@ -21,17 +21,6 @@ constexpr int kPatienceMs = 20'000;
 
 }  // namespace
 
-std::string ProgramBeside(const std::string& name) {
-  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  for (const auto& folder : {here, here.parent_path() / "bin"}) {
-    if (std::filesystem::exists(folder / name)) {
-      return folder / name;
-    }
-  }
-  TIDE_CHECK(false, "tide-init lies beside tide-bench; build the target `programs`");
-  return "";
-}
-
 TaskPlace::TaskPlace() {
   TIDE_CHECK(::mkdtemp(path_.data()) != nullptr, "a folder can be made");
   const std::string pipe = shared() + "/up";

@@ -10,9 +10,6 @@
 
 namespace tide::bench {
 
-// The program of that name beside this one, or in bin/ where this is a test.
-[[nodiscard]] std::string ProgramBeside(const std::string& name);
-
 class TaskPlace {
  public:
   TaskPlace();

@@ -112,8 +112,11 @@ std::string MissingSqliteFile(const std::string& address) {
 class FreshFile {
  public:
   FreshFile(std::string missing, Database& database) {
+    if (missing.empty()) {
+      return;
+    }
     const auto tables = database.Run("SELECT count(*) FROM sqlite_master", {});
-    if (!missing.empty() && tables && std::get<int64_t>(tables->rows.at(0).at(0)) == 0) {
+    if (tables && std::get<int64_t>(tables->rows.at(0).at(0)) == 0) {
       path_ = std::move(missing);
     }
   }
