@@ -16,6 +16,7 @@
 #include "agent/runtime/supervised_runtime.h"
 #include "agent/server/agent_loop.h"
 #include "agent/server/peer_service.h"
+#include "agent/server/start_plan.h"
 #include "common/base/exit_codes.h"
 #include "common/log/log.h"
 
@@ -31,6 +32,7 @@ struct Options {
   std::string cluster_token_file;
   std::string log_format = "text";
   std::string clean;
+  uint32_t image_patience_s = 300;
 };
 
 int Complain(const std::string& message, int code) {
@@ -108,6 +110,7 @@ Status Resolve(Options& options) {
     }
     config.env[pair.substr(0, equals)] = pair.substr(equals + 1);
   }
+  config.image_patience = Duration::Seconds(options.image_patience_s);
   TIDE_TRY(ResolveJobUser(options));
   TIDE_TRY(MakeDirs(config.state_dir, 0711));
   return ResolveRuntime(options);
@@ -123,6 +126,27 @@ void WaitForSignal() {
   sigwait(&signals, &received);
 }
 
+// Null where this node has none, which is said in the log.
+Result<std::unique_ptr<ImageFetcher>> OpenImages(const AgentConfig& config) {
+  if (config.runtime != RuntimeKind::kOci) {
+    return nullptr;
+  }
+  if (const std::string why = WhyNoImages(); !why.empty()) {
+    log::Warning("Jobs with an image of their own cannot run here", {{"Reason", why}});
+    return nullptr;
+  }
+  return ImageFetcher::Open(
+      {.folder = config.image_dir.empty() ? config.state_dir + "/images" : config.image_dir,
+       .registry = config.registry,
+       .auth_file = config.image_auth,
+       .plain_http = config.plain_http,
+       .bytes_max = config.image_bytes,
+       .patience = config.image_patience,
+       .job_uid = config.job_uid,
+       .job_gid = config.job_gid,
+       .in_use = [state_dir = config.state_dir] { return ImagesInUse(state_dir); }});
+}
+
 // Runs until a signal. The order of ends matters: link and server call into the loop.
 int Serve(AgentConfig config,
           const std::vector<std::string>& schedulers,
@@ -135,8 +159,12 @@ int Serve(AgentConfig config,
   if (!faults) {
     return Complain(faults.error().message, kExitFailed);
   }
+  auto images = OpenImages(config);
+  if (!images) {
+    return Complain(images.error().message, kExitFailed);
+  }
   TaskBook book;
-  AgentLoop loop(config, token, std::move(*runtime), std::move(*faults), book);
+  AgentLoop loop(config, token, std::move(*runtime), std::move(*faults), book, std::move(*images));
   if (const Status adopted = loop.Adopt(); !adopted) {
     return Complain(adopted.error().message, kExitFailed);
   }
@@ -208,6 +236,21 @@ void AddOptions(CLI::App& app, Options& options) {
       ->default_str("/etc/cdi /var/run/cdi");
   app.add_option("--cdi-kind", config.cdi_kind, "how CDI files call the GPUs")
       ->default_str("nvidia.com/gpu");
+  app.add_option("--image-dir", config.image_dir, "store of images; default: images in --state");
+  app.add_option("--image-registry", config.registry, "registry of images that name none")
+      ->capture_default_str();
+  app.add_option("--image-auth", config.image_auth, "logins of registries, as skopeo login writes");
+  app.add_option("--image-plain-http",
+                 config.plain_http,
+                 "HOST:PORT of a registry without TLS; may be repeated");
+  app.add_option(
+         "--image-bytes", config.image_bytes, "keep at most so much of unused images (200G)")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("200G");
+  app.add_option("--image-patience",
+                 options.image_patience_s,
+                 "seconds to wait for a registry that does not answer")
+      ->capture_default_str();
   app.add_option("--ports", options.ports, "ports kept for MASTER_PORT")
       ->default_val("20000-20999");
   app.add_option("--run-root", config.run_root, "tmpfs folder for pages and rank sockets");

@@ -74,6 +74,7 @@ std::string JobHeader(const json& job, const Style& style) {
       "archived",
       Member(job, "archived").is_boolean() ? "it ended long ago; `tide ps` shows it no more" : "");
   header.Add("detail", Printable(Text(job, "detail")));
+  header.Add("preparing", Printable(Text(job, "preparing")));
   header.Add("user", Printable(Text(job, "user") + ", project " + Text(spec, "project")));
   header.Add(
       "needs",

@@ -276,7 +276,12 @@ bool AgentCore::OnStart(const StartOrder& order) {
     task.SetGang(gang);
     effects_.emplace_back(SaveTaskContact{id, *gang.saved});
   }
-  effects_.emplace_back(LaunchTask{id});
+  if (order.prepare) {
+    task.BeginPreparing();
+    effects_.emplace_back(PrepareTask{id});
+  } else {
+    effects_.emplace_back(LaunchTask{id});
+  }
   return true;
 }
 
@@ -371,6 +376,33 @@ void AgentCore::OnSaveFailed(const TaskId& id, const std::string& error) {
   } else if (TaskMachine* task = FindTask(id)) {
     task->OnSaveFailed();
   }
+}
+
+void AgentCore::OnPreparing(const TaskId& id) {
+  if (IsLaunching(id)) {
+    launching_ = TaskId();
+  }
+}
+
+// The agent may have been stopped since: by now the task may run elsewhere.
+void AgentCore::OnPrepared(const TaskId& id, AgentTime now) {
+  CheckIsolation(now);
+  TaskMachine* task = FindTask(id);
+  if (task == nullptr || !task->preparing()) {
+    return;
+  }
+  task->EndPreparing();
+  launching_ = id;
+  effects_.emplace_back(LaunchTask{id});
+}
+
+void AgentCore::OnPrepareFailed(const TaskId& id, Fault fault, const std::string& error) {
+  TaskMachine* task = FindTask(id);
+  if (task == nullptr || !task->preparing()) {
+    return;
+  }
+  launching_ = id;
+  OnLaunchFailed(id, fault, error);
 }
 
 void AgentCore::OnLaunched(const TaskId& id) {

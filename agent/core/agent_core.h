@@ -75,6 +75,7 @@ class AgentCore {
     uint64_t memory_limit_bytes = 0;
     uint32_t tasks = 1;       // of its gang
     bool in_the_way = false;  // something of another job is left under this id
+    bool prepare = false;     // it needs a PrepareTask first
   };
   // False: held already, this agent is ending, or something is in the way: it is ordered again on
   // the stream after OnStrayGone.
@@ -103,12 +104,17 @@ class AgentCore {
   [[nodiscard]] bool IsSignalling(const TaskId& id) const;
   void OnSignalSent(const TaskId& id, bool sent);
   void OnLooked(const TaskId& id, AgentTime now);
+  // Of a PrepareTask: it takes time.
+  void OnPreparing(const TaskId& id);
+  // It is there. Nothing happens where the task is not waiting for it any more.
+  void OnPrepared(const TaskId& id, AgentTime now);
+  void OnPrepareFailed(const TaskId& id, Fault fault, const std::string& error);
   void OnLaunched(const TaskId& id);
   void OnLaunchFailed(const TaskId& id, Fault fault, const std::string& error);
   void OnCleared(const TaskId& id, bool cleared);
   // Nothing is left of a task that was disowned or found without an order.
   void OnStrayGone(const TaskId& id);
-  // May the LaunchTask that is due be carried out?
+  // May the PrepareTask or LaunchTask that is due be carried out?
   [[nodiscard]] bool IsLaunching(const TaskId& id) const;
 
   // --- what is seen ---

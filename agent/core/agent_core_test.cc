@@ -1,6 +1,8 @@
 #include "agent/core/agent_core.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
+#include <utility>
 
 namespace tide::agent {
 namespace {
@@ -79,6 +81,77 @@ TEST_CASE("what a job asks for in vain is its own fault") {
   REQUIRE(core.OnStart({.id = kId}));
   core.OnLaunchFailed(kId, AgentCore::Fault::kJob, "no such folder");
   CHECK(core.Find(kId)->record().outcome.reason == ExitReason::kStartFailed);
+}
+
+// A core that fetches what its one task needs.
+AgentCore Preparing() {
+  AgentCore core(3, HeardAt(100));
+  core.OnStream(1, At(100));
+  REQUIRE(core.Accept(1, 3, At(100)));
+  core.OnWelcome(1000, 60'000, At(100));
+  (void)core.TakeEffects();
+  REQUIRE(core.OnStart({.id = kId, .prepare = true}));
+  const Effects effects = core.TakeEffects();
+  REQUIRE(effects.size() == 2);
+  CHECK(std::holds_alternative<SaveTask>(effects[0]));
+  CHECK(std::holds_alternative<PrepareTask>(effects[1]));
+  CHECK(core.IsLaunching(kId));
+  core.OnPreparing(kId);
+  CHECK_FALSE(core.IsLaunching(kId));
+  return core;
+}
+
+TEST_CASE("a task with an image is launched once that is there") {
+  AgentCore core = Preparing();
+  CHECK(core.AllReports(At(101)).front().state == HeldState::kPreparing);
+  // Another starts and ends meanwhile.
+  REQUIRE(core.OnStart({.id = {8, 1, 0}}));
+  core.OnLaunched({8, 1, 0});
+  (void)core.TakeEffects();
+  core.OnPrepared(kId, At(102));
+  CHECK(core.IsLaunching(kId));
+  CHECK(Count<LaunchTask>(core.TakeEffects()) == 1);
+  core.OnLaunched(kId);
+  core.OnPrepared(kId, At(103));
+  CHECK(Count<LaunchTask>(core.TakeEffects()) == 0);
+}
+
+TEST_CASE("an image that cannot be had ends the task, by its job's fault or by the node's") {
+  AgentCore core = Preparing();
+  core.OnPrepareFailed(kId, AgentCore::Fault::kJob, "no such image");
+  CHECK(Count<SaveTask>(core.TakeEffects()) == 1);
+  CHECK(core.Find(kId)->record().outcome.reason == ExitReason::kStartFailed);
+  CHECK(core.Find(kId)->record().outcome.message == "no such image");
+  core.OnPrepared(kId, At(102));
+  CHECK(core.TakeEffects().empty());
+  AgentCore other = Preparing();
+  other.OnPrepareFailed(kId, AgentCore::Fault::kNode, "disk full");
+  CHECK(other.Find(kId)->record().outcome.reason == ExitReason::kNodeFault);
+}
+
+TEST_CASE("a task that waits for its image leaves at once when it is told to") {
+  const std::vector<std::pair<ExitReason, std::function<void(AgentCore&)>>> ways = {
+      {ExitReason::kStopped, [](AgentCore& core) { core.OnStop(kId, true, Duration(), At(101)); }},
+      {ExitReason::kStopped,
+       [](AgentCore& core) { core.OnStop(kId, false, Duration::Seconds(30), At(101)); }},
+      {ExitReason::kStopped,
+       [](AgentCore& core) { core.OnSuspend(kId, {.deadline = 9, .until = 9}, -1); }},
+      {ExitReason::kStopped, [](AgentCore& core) { core.OnStopAgent(true, At(101)); }},
+      // Its agent slept for too long: the task may run elsewhere.
+      {ExitReason::kCutOff, [](AgentCore& core) { core.OnPrepared(kId, At(161)); }},
+  };
+  for (const auto& [reason, act] : ways) {
+    AgentCore core = Preparing();
+    act(core);
+    const Effects effects = core.TakeEffects();
+    CHECK(Count<CancelPreparation>(effects) == 1);
+    CHECK(Count<SaveTask>(effects) == 1);
+    CHECK(Count<StopRanks>(effects) == 0);
+    CHECK(Count<LaunchTask>(effects) == 0);
+    CHECK(core.Find(kId)->record().outcome.reason == reason);
+    core.OnPrepared(kId, At(102));
+    CHECK(Count<LaunchTask>(core.TakeEffects()) == 0);
+  }
 }
 
 TEST_CASE("cut off for the isolation timeout, every task is killed, whatever waits in the socket") {

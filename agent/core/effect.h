@@ -22,6 +22,15 @@ struct TaskId {
 struct SaveTask {
   TaskId id;
 };
+// Sees to what the task needs on this node before it can start: its image. Answered by OnPreparing
+// before the next effect, if it takes time, and then by OnPrepared or OnPrepareFailed.
+struct PrepareTask {
+  TaskId id;
+};
+// What is being prepared for a task is not needed any more.
+struct CancelPreparation {
+  TaskId id;
+};
 // Starts the task. Answered by OnLaunched or OnLaunchFailed before the next effect.
 struct LaunchTask {
   TaskId id;
@@ -108,6 +117,8 @@ struct AskWitness {
 };
 
 using Effect = std::variant<SaveTask,
+                            PrepareTask,
+                            CancelPreparation,
                             LaunchTask,
                             StopRanks,
                             SignalRanks,

@@ -19,6 +19,10 @@ void TaskMachine::Suspend(const Notice& notice, int64_t committed_step, Effects&
   if (record_.exited || record_.stop_ordered) {
     return;
   }
+  if (preparing_) {
+    EndPreparation(out);  // there is nothing to save: others get the node at once
+    return;
+  }
   const bool news = record_.suspend_deadline != notice.deadline;
   if (news) {
     record_.suspend_deadline = notice.deadline;
@@ -52,12 +56,27 @@ void TaskMachine::Stop(bool kill, Duration grace, AgentTime now, Effects& out) {
   if (record_.exited || (!kill && kill_at_ns_ && kill_at_ns >= *kill_at_ns_)) {
     return;
   }
+  if (preparing_) {
+    EndPreparation(out);
+    return;
+  }
   const int64_t kill_at = now.wall_ns + grace_ns;
   record_.kill_at = record_.stop_ordered ? std::min(record_.kill_at, kill_at) : kill_at;
   record_.stop_ordered = true;
   kill_at_ns_ = std::min(kill_at_ns_.value_or(INT64_MAX), kill_at_ns);
   out.emplace_back(SaveTask{record_.id});
   out.emplace_back(StopRanks{record_.id, kill ? Duration() : grace});
+}
+
+// It has no process, so it is gone as soon as it is told to go.
+void TaskMachine::EndPreparation(Effects& out) {
+  TaskExits exits;
+  exits.given_up = record_.given_up;
+  exits.cut_off = record_.cut_off;
+  exits.stop_ordered = true;
+  EndUnstarted(JudgeExits(exits));
+  out.emplace_back(CancelPreparation{record_.id});
+  out.emplace_back(SaveTask{record_.id});
 }
 
 // What the record says is for judging: the agent may have died between the save and the signal. So

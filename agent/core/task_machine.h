@@ -105,6 +105,10 @@ class TaskMachine {
   void SetGang(const GangLease& lease) { gang_ = lease; }
   [[nodiscard]] GangLease* gang() { return gang_ ? &*gang_ : nullptr; }
   [[nodiscard]] const GangLease* gang() const { return gang_ ? &*gang_ : nullptr; }
+  // Nothing of it runs yet: its image is being fetched.
+  void BeginPreparing() { preparing_ = true; }
+  void EndPreparing() { preparing_ = false; }
+  [[nodiscard]] bool preparing() const { return preparing_; }
   // Neither gone nor told to go.
   [[nodiscard]] bool alive() const { return !record_.exited && !record_.stop_ordered; }
 
@@ -137,6 +141,7 @@ class TaskMachine {
   void OnLooked(AgentTime now);
   // It could not be started, or was stopped before it was.
   void EndUnstarted(TaskOutcome outcome) {
+    preparing_ = false;
     record_.exited = true;
     record_.outcome = std::move(outcome);
   }
@@ -151,6 +156,7 @@ class TaskMachine {
   [[nodiscard]] bool Observe(const PagesSeen& pages, AgentTime now);
   void EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out);
   [[nodiscard]] bool IsOverdue(AgentTime now) const;
+  void EndPreparation(Effects& out);
 
   TaskRecord record_;
   TaskNews news_;
@@ -164,6 +170,7 @@ class TaskMachine {
   std::optional<int64_t> signalling_;
   std::optional<int64_t> signalled_;
   bool newly_signalled_ = false;  // the record says it since the save that is under way
+  bool preparing_ = false;
   bool forgotten_ = false;
   int64_t next_look_ns_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "agent/devices/cdi.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <functional>
@@ -160,6 +161,31 @@ Status ReadMount(const NodePtr& item, CdiEdits& edits) {
   return {};
 }
 
+Status ReadHook(const NodePtr& item, CdiEdits& edits) {
+  HookConfig hook;
+  const auto text = [](std::vector<std::string>& to) {
+    return Items([&to](const NodePtr& value) { return Text(to.emplace_back())(value); });
+  };
+  TIDE_TRY(ReadFields(item,
+                      "a hook",
+                      {{"hookName", Text(hook.stage)},
+                       {"path", Text(hook.path)},
+                       {"args", text(hook.args)},
+                       {"env", text(hook.env)},
+                       {"timeout", ANumber(hook.timeout_s)}}));
+  constexpr std::array kStages = {
+      "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"};
+  if (std::ranges::find(kStages, hook.stage) == kStages.end()) {
+    return Wrong(item, "hookName " + hook.stage + " is no stage of a container's life");
+  }
+  TIDE_TRY(NeedPath(item, hook.path, "path"));
+  if (hook.args.empty()) {
+    hook.args.push_back(hook.path);
+  }
+  edits.hooks.push_back(std::move(hook));
+  return {};
+}
+
 auto Edits(CdiEdits& edits) {
   return [&edits](const NodePtr& value) {
     return ReadFields(
@@ -168,7 +194,7 @@ auto Edits(CdiEdits& edits) {
         {{"env", Items([&](const NodePtr& item) { return ReadEnv(item, edits); })},
          {"deviceNodes", Items([&](const NodePtr& item) { return ReadNode(item, edits); })},
          {"mounts", Items([&](const NodePtr& item) { return ReadMount(item, edits); })},
-         {"hooks", Ignored()},
+         {"hooks", Items([&](const NodePtr& item) { return ReadHook(item, edits); })},
          {"additionalGids",
           Items([&](const NodePtr& item) { return ANumber(edits.groups.emplace_back())(item); })}});
   };
@@ -211,6 +237,7 @@ void Append(CdiEdits& to, const CdiEdits& more) {
   add_new(to.nodes, more.nodes);
   add_new(to.mounts, more.mounts);
   add_new(to.groups, more.groups);
+  add_new(to.hooks, more.hooks);
 }
 
 std::string Join(const std::vector<std::string>& texts) {

@@ -1,8 +1,7 @@
 #pragma once
 // The Container Device Interface: files in which vendors say what a container needs for a device
 // (https://github.com/cncf-tags/container-device-interface, SPEC.md). Here: device nodes,
-// environment, mounts and groups. Hooks are left out (README.md); files with intelRdt or netDevices
-// are not understood.
+// environment, mounts, groups and hooks. Files with intelRdt or netDevices are not understood.
 
 #include <cstdint>
 #include <map>
@@ -20,6 +19,7 @@ struct CdiEdits {
   std::vector<DeviceNode> nodes;
   std::vector<MountConfig> mounts;
   std::vector<uint32_t> groups;
+  std::vector<HookConfig> hooks;
   bool operator==(const CdiEdits&) const = default;
 };
 

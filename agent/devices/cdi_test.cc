@@ -78,6 +78,11 @@ TEST_CASE("a device has its own edits, and once those of its file") {
   CHECK(both->mounts[0] == MountConfig{"/usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.1", true});
   CHECK_FALSE(both->mounts[1].read_only);
   CHECK(both->groups == std::vector<uint32_t>{44});
+  CHECK(both->hooks == std::vector<HookConfig>{{.stage = "createContainer",
+                                                .path = "/usr/bin/nvidia-cdi-hook",
+                                                .args = {"nvidia-cdi-hook", "update-ldcache"},
+                                                .env = {},
+                                                .timeout_s = 0}});
   const auto first = cdi.Resolve("nvidia.com/gpu", {"0"});
   REQUIRE(first);
   CHECK(first->nodes.size() == 2);

@@ -86,7 +86,8 @@ Status MakeChannels(const TaskConfig& config, Launch& launch, Inherited& inherit
   return {};
 }
 
-Status MountRoot() {
+// lower: the folder that the container has as its root.
+Status MountRoot(const std::string& lower) {
   if (::unshare(CLONE_NEWNS) != 0) {
     return FailErrno("cannot make a mount namespace (containers need root)", errno);
   }
@@ -102,9 +103,10 @@ Status MountRoot() {
   for (const char* name : {"/upper", "/work", "/root"}) {
     TIDE_TRY(MakeDirs(top + name, 0755));
   }
-  const std::string options = "lowerdir=/,upperdir=" + top + "/upper,workdir=" + top + "/work";
+  const std::string options =
+      "lowerdir=" + lower + ",upperdir=" + top + "/upper,workdir=" + top + "/work";
   if (::mount("overlay", kRootfs, "overlay", MS_NODEV, options.c_str()) != 0) {
-    return FailErrno("cannot mount an overlay of the node's root file system", errno);
+    return FailErrno("cannot mount an overlay of " + lower, errno);
   }
   return {};
 }
@@ -159,9 +161,11 @@ Status PrepareContainer(const TaskConfig& config) {
                          " (install runc, or use the process runtime)",
                      errno);
   }
-  const std::vector<std::string> host_mounts = HostMounts();
+  const bool on_host_root = config.rootfs.empty();
+  const std::vector<std::string> host_mounts =
+      on_host_root ? HostMounts() : std::vector<std::string>();
   TIDE_TRY(MakeDirs(kBundle, 0700));
-  TIDE_TRY(MountRoot());
+  TIDE_TRY(MountRoot(on_host_root ? "/" : config.rootfs));
   TIDE_ASSIGN(const TaskConfig pinned, PinMounts(config));
   TIDE_ASSIGN(const std::string json, OciConfig(pinned, std::string("overlay/root"), host_mounts));
   std::ofstream(std::string(kBundle) + "/config.json") << json;

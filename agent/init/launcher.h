@@ -2,9 +2,9 @@
 // Starting tide-init for a task: its descriptors, and in a container the root file system and the
 // OCI runtime.
 //
-// The root is an overlay of "/" whose upper layer is a small tmpfs: mount points can be made in it
-// without touching the host. It is mounted in the supervisor's own mount namespace, so it is gone
-// with the last process of the task, whatever happened.
+// The root is an overlay of "/", or of an image, whose upper layer is a small tmpfs: mount points
+// can be made in it without touching the host. It is mounted in the supervisor's own mount
+// namespace, so it is gone with the last process of the task, whatever happened.
 
 #include <sys/types.h>
 

@@ -61,6 +61,21 @@ uint64_t ShmBytes(const TaskConfig& config) {
          static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
 }
 
+// The network is the host's, so names must resolve as on the host.
+void AddResolver(const TaskConfig& config, Json& mounts) {
+  std::error_code none;
+  const std::string resolver = std::filesystem::canonical("/etc/resolv.conf", none).string();
+  if (!config.rootfs.empty()) {
+    for (const std::string& file : {resolver, std::string("/etc/hosts")}) {
+      if (std::filesystem::is_regular_file(file, none)) {
+        mounts.push_back(BindMount(file, file == resolver ? "/etc/resolv.conf" : file, true));
+      }
+    }
+  } else if (resolver.starts_with("/run/")) {
+    mounts.push_back(BindMount(resolver, resolver, true));
+  }
+}
+
 Json BaseMounts(const TaskConfig& config, const std::vector<std::string>& host_mounts) {
   Json mounts = Json::array();
   for (const std::string& folder : host_mounts) {
@@ -82,12 +97,7 @@ Json BaseMounts(const TaskConfig& config, const std::vector<std::string>& host_m
   mounts.push_back(Mount("/tmp", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=1777"}));
   mounts.push_back(Mount("/var/tmp", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=1777"}));
   mounts.push_back(Mount("/run", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=755", "size=16m"}));
-  std::error_code none;
-  // The network is the host's, so names must resolve as on the host.
-  const std::string resolver = std::filesystem::canonical("/etc/resolv.conf", none).string();
-  if (resolver.starts_with("/run/")) {
-    mounts.push_back(BindMount(resolver, resolver, true));
-  }
+  AddResolver(config, mounts);
   return mounts;
 }
 
@@ -111,8 +121,13 @@ void AddMasks(const TaskConfig& config, Json& mounts) {
     const bool hidden =
         std::ranges::any_of(std::array{"/dev", "/run", "/tmp", "/var/tmp"},
                             [&](const char* fresh) { return IsInside(mask, fresh); });
+    // Of the node an image shows only what is mounted into it.
+    const bool shown =
+        config.rootfs.empty() || std::ranges::any_of(config.mounts, [&](const MountConfig& mount) {
+          return mask != mount.target && IsInside(mask, mount.target);
+        });
     std::error_code none;
-    if (!hidden && std::filesystem::is_directory(mask, none)) {
+    if (!hidden && shown && std::filesystem::is_directory(mask, none)) {
       mounts.push_back(
           Mount(mask, "tmpfs", "tmpfs", {"nosuid", "nodev", "noexec", "mode=755", "size=1m"}));
     }
@@ -269,11 +284,20 @@ Result<std::string> OciConfig(const TaskConfig& config,
                               const std::vector<std::string>& host_mounts) {
   TIDE_ASSIGN(Json mounts, TaskMounts(config, BaseMounts(config, host_mounts)));
   TIDE_ASSIGN(Json linux_part, Linux(config));
+  Json hooks = Json::object();
+  for (const HookConfig& hook : config.hooks) {
+    Json entry = {{"path", hook.path}, {"args", hook.args}, {"env", hook.env}};
+    if (hook.timeout_s != 0) {
+      entry["timeout"] = hook.timeout_s;
+    }
+    hooks[hook.stage].push_back(std::move(entry));
+  }
   const Json json = {{"ociVersion", "1.0.2"},
                      {"root", {{"path", rootfs}, {"readonly", true}}},
                      {"hostname", config.hostname.empty() ? config.key : config.hostname},
                      {"process", Process(config)},
                      {"mounts", std::move(mounts)},
+                     {"hooks", std::move(hooks)},
                      {"linux", std::move(linux_part)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }

@@ -171,6 +171,40 @@ TEST_CASE("oci: the host is seen but not written") {
   CHECK(MountsWith(task.state_dir()).empty());
 }
 
+TEST_CASE("oci: an image's root is all that is there, and its vendor's hooks are called") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  const std::string root = task.state_dir() + "/image/rootfs";
+  REQUIRE(MakeDirs(root + "/etc", 0755));
+  REQUIRE(WriteFileDurably(root + "/hello", "hello\n", 0644));
+  for (const std::string name : {"bin", "lib", "lib64"}) {
+    REQUIRE(::symlink(("usr/" + name).c_str(), (root + "/" + name).c_str()) == 0);
+  }
+  TaskConfig config = task.Task(RuntimeKind::kOci,
+                                {"cat /hello; ls / | tr '\\n' ' '; ls /etc | tr '\\n' ' '; "
+                                 "(: >/x) 2>/dev/null || echo denied"});
+  config.image = "sha256:12";
+  config.rootfs = root;
+  config.mounts = {{"/usr", "/usr", true}};
+  config.masks = {task.state_dir()};  // not shown by any mount: no empty folder stands for it
+  const std::string called = task.state_dir() + "/called";
+  config.hooks = {{.stage = "createContainer",
+                   .path = "/bin/sh",
+                   .args = {"sh", "-c", "cat >" + called + "; echo $MARK >>" + called},
+                   .env = {"MARK=marked"},
+                   .timeout_s = 5}};
+  const TaskStatus end = task.Run(config);
+  INFO(end.error);
+  CHECK(task.Log(8) ==
+        "hello\nbin dev etc hello lib lib64 proc run sys tmp usr var hosts resolv.conf denied\n");
+  const std::string said = ReadFile(called).value_or("");
+  CHECK(said.find("\"bundle\"") != std::string::npos);
+  CHECK(said.find("marked") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(root + "/usr"));  // nothing was written into the image
+}
+
 TEST_CASE("oci: forbidden system calls fail") {
   if (Skipped()) {
     return;

@@ -76,6 +76,24 @@ DeviceNode DeviceFromJson(const Json& json) {
   return device;
 }
 
+Json ToJson(const HookConfig& hook) {
+  return {{"stage", hook.stage},
+          {"path", hook.path},
+          {"args", hook.args},
+          {"env", hook.env},
+          {"timeout_s", hook.timeout_s}};
+}
+
+HookConfig HookFromJson(const Json& json) {
+  HookConfig hook;
+  json.at("stage").get_to(hook.stage);
+  json.at("path").get_to(hook.path);
+  json.at("args").get_to(hook.args);
+  json.at("env").get_to(hook.env);
+  json.at("timeout_s").get_to(hook.timeout_s);
+  return hook;
+}
+
 TaskConfig FromJson(const Json& json) {
   TaskConfig config;
   json.at("key").get_to(config.key);
@@ -99,6 +117,10 @@ TaskConfig FromJson(const Json& json) {
   config.contact = json.value("contact", "");  // these are younger than the format
   config.groups = json.value("groups", std::vector<uint32_t>());
   config.masks = json.value("masks", std::vector<std::string>());
+  config.rootfs = json.value("rootfs", "");
+  for (const Json& hook : json.value("hooks", Json::array())) {
+    config.hooks.push_back(HookFromJson(hook));
+  }
   json.at("scratch").get_to(config.scratch);
   json.at("memory_bytes").get_to(config.memory_bytes);
   json.at("shm_bytes").get_to(config.shm_bytes);
@@ -150,8 +172,16 @@ Status Validate(const TaskConfig& config) {
   if (config.runtime == RuntimeKind::kProcess) {
     return {};
   }
-  if (config.image != "host") {
-    return Invalid(config, "image '" + config.image + "' is not supported; use host");
+  if (config.image == "host" ? !config.rootfs.empty() : !IsAbsolute(config.rootfs)) {
+    return Invalid(config, "image '" + config.image + "' has no folder of its own");
+  }
+  if (config.rootfs.find_first_of(",:\\") != std::string::npos) {
+    return Invalid(config, "the image's folder must have no comma, colon or backslash in its path");
+  }
+  for (const HookConfig& hook : config.hooks) {
+    if (!IsAbsolute(hook.path) || hook.args.empty()) {
+      return Invalid(config, "hook '" + hook.path + "' is not a program with arguments");
+    }
   }
   if (!IsAbsolute(config.runtime_path)) {
     return Invalid(config, "no OCI runtime: install runc (or crun), or use the process runtime");
@@ -189,10 +219,15 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
   for (const DeviceNode& device : config.devices) {
     devices.push_back(ToJson(device));
   }
+  Json hooks = Json::array();
+  for (const HookConfig& hook : config.hooks) {
+    hooks.push_back(ToJson(hook));
+  }
   const Json json = {{"key", config.key},
                      {"folder", config.folder},
                      {"runtime", RuntimeKindName(config.runtime)},
                      {"image", config.image},
+                     {"rootfs", config.rootfs},
                      {"ranks", std::move(ranks)},
                      {"workdir", config.workdir},
                      {"uid", config.uid},
@@ -201,6 +236,7 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"masks", config.masks},
                      {"devices", std::move(devices)},
                      {"groups", config.groups},
+                     {"hooks", std::move(hooks)},
                      {"run_dir", config.run_dir},
                      {"contact", config.contact},
                      {"scratch", config.scratch},

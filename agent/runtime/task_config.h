@@ -44,11 +44,22 @@ struct DeviceNode {
   bool operator==(const DeviceNode&) const = default;
 };
 
+// A program of the node that the OCI runtime calls at a stage of the container's life.
+struct HookConfig {
+  std::string stage;  // "createContainer"
+  std::string path;
+  std::vector<std::string> args;  // with argv[0]
+  std::vector<std::string> env;
+  uint32_t timeout_s = 0;  // 0 = none
+  bool operator==(const HookConfig&) const = default;
+};
+
 struct TaskConfig {
   std::string key;     // "<job>.<epoch>.<task>"
   std::string folder;  // <agent state>/tasks/<key>; empty: Runtime::Start fills it in
   RuntimeKind runtime = RuntimeKind::kProcess;
-  std::string image = "host";  // a read-only view of the node's own root file system
+  std::string image = "host";  // a read-only view of the node's own root, or an image's digest
+  std::string rootfs;          // of that image, unpacked; read-only, too
   std::vector<RankConfig> ranks;
   std::string workdir = "/";
   uint32_t uid = 0;
@@ -57,6 +68,7 @@ struct TaskConfig {
   std::vector<std::string> masks;   // oci only: folders seen empty, but for the mounts in them
   std::vector<DeviceNode> devices;  // oci only; nothing but these and the basic ones is there
   std::vector<uint32_t> groups;     // oci only: of the ranks, beside gid
+  std::vector<HookConfig> hooks;    // oci only
   std::string run_dir;  // tmpfs folder with pages and agent.sock; at /run/tide in a container
   std::string contact;  // file of contact.h; empty: the task may run for ever without an agent
   std::string scratch;  // bind-mounted writable under its own path in a container; empty: none

@@ -62,7 +62,8 @@ TEST_CASE("task config: what cannot run is refused with its reason") {
   CHECK_THAT(message([](TaskConfig& c) { c.ranks.clear(); }), Catch::Contains("no ranks"));
   CHECK_THAT(message([](TaskConfig& c) { c.ranks[0].argv.clear(); }),
              Catch::Contains("rank 5 has no command"));
-  CHECK_THAT(message([](TaskConfig& c) { c.image = "pytorch"; }), Catch::Contains("use host"));
+  CHECK_THAT(message([](TaskConfig& c) { c.image = "pytorch"; }),
+             Catch::Contains("no folder of its own"));
   CHECK_THAT(message([](TaskConfig& c) { c.runtime_path = ""; }), Catch::Contains("install runc"));
   CHECK_THAT(message([](TaskConfig& c) { c.devices[0].path = "/etc/passwd"; }),
              Catch::Contains("is not below /dev"));

@@ -32,6 +32,56 @@ void AgentLoop::Do(const SaveTask& effect) {
   }
 }
 
+void AgentLoop::Do(const PrepareTask& effect) {
+  if (!core_.IsLaunching(effect.id)) {
+    return;  // its order could not be saved
+  }
+  HeldTask& task = *FindHeld(effect.id);
+  core_.OnPreparing(effect.id);
+  if (images_ == nullptr) {
+    const bool process = config_.runtime == RuntimeKind::kProcess;
+    core_.OnPrepareFailed(effect.id,
+                          process ? AgentCore::Fault::kJob : AgentCore::Fault::kNode,
+                          "image " + task.start.spec().image() + " cannot be had on " +
+                              config_.name + ": " +
+                              (process ? "it runs plain processes; use `image: host`"
+                                       : "skopeo or umoci is not installed there"));
+    return;
+  }
+  task.fetch = next_fetch_++;
+  images_->Fetch(task.key,
+                 task.start.spec().image(),
+                 [this, id = effect.id, fetch = task.fetch](Result<Image> image) {
+                   Post([this, id, fetch, image = std::move(image)] { OnImage(id, fetch, image); });
+                 });
+}
+
+void AgentLoop::OnImage(const TaskId& id, uint64_t fetch, Result<Image> image) {
+  HeldTask* task = FindHeld(id);
+  const std::string key = TaskKey(id);
+  if (task == nullptr || task->fetch != fetch) {
+    return;  // of an earlier task of this name, which was called off
+  }
+  if (image) {
+    task->image = std::move(*image);
+    core_.OnPrepared(id, Now());
+  } else {
+    log::Warning("Image not fetched", {{"Task", key}, {"Error", image.error().message}});
+    core_.OnPrepareFailed(id,
+                          image.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
+                                                                        : AgentCore::Fault::kJob,
+                          image.error().message);
+  }
+  Act();
+  images_->Settle(key);  // launched: its folder names the image
+}
+
+void AgentLoop::Do(const CancelPreparation& effect) {
+  if (images_ != nullptr) {
+    images_->Cancel(TaskKey(effect.id));
+  }
+}
+
 void AgentLoop::Do(const LaunchTask& effect) {
   if (!core_.IsLaunching(effect.id)) {
     return;  // its order could not be saved
@@ -53,7 +103,7 @@ void AgentLoop::Do(const LaunchTask& effect) {
 
 // fault: whose it is, on error.
 Status AgentLoop::Launch(HeldTask& task, AgentCore::Fault& fault) {
-  auto plan = PlanStart(config_, task.start);
+  auto plan = PlanStart(config_, task.start, task.image ? &*task.image : nullptr);
   if (!plan) {
     fault = plan.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
                                                          : AgentCore::Fault::kJob;
@@ -133,6 +183,7 @@ void AgentLoop::Do(const NoteCutPage& effect) {
 void AgentLoop::Do(const DisownTask& effect) {
   const std::string key = TaskKey(effect.id);
   log::Warning("Task of a job that is not the scheduler's, ending it", {{"Task", key}});
+  Do(CancelPreparation{effect.id});
   leads_.erase(effect.id);
   book_.Remove(key);
   sockets_.Remove(key);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "agent/server/start_plan.h"
@@ -34,7 +35,8 @@ AgentLoop::AgentLoop(AgentConfig config,
                      rpc::ClusterToken token,
                      std::unique_ptr<Runtime> runtime,
                      std::unique_ptr<FaultSpool> faults,
-                     TaskBook& book)
+                     TaskBook& book,
+                     std::unique_ptr<ImageFetcher> images)
     : config_(std::move(config)),
       token_(std::move(token)),
       runtime_(std::move(runtime)),
@@ -47,7 +49,8 @@ AgentLoop::AgentLoop(AgentConfig config,
           ReadNumber(config_, "hello")),
       janitor_(config_.state_dir + "/scratch"),
       witnesses_(token_),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      images_(std::move(images)) {}
 
 AgentLoop::~AgentLoop() {
   witnesses_.Stop();
@@ -349,13 +352,23 @@ void AgentLoop::SendHeartbeat() {
   heartbeat->set_number(core_.OnHeartbeat(Now()));
   for (const auto& [id, task] : held_) {
     const TaskMachine* machine = core_.Find(id);  // none while it is being disowned
-    if (machine == nullptr || machine->exited() || !task.pages || !task.pages->AnyAttached()) {
+    const bool attached = task.pages && task.pages->AnyAttached();
+    if (machine == nullptr || machine->exited() || (!attached && task.fetch == 0)) {
       continue;
     }
     tide::v1::Progress* progress = heartbeat->add_progress();
     progress->set_job_id(task.start.job_id());
     progress->set_epoch(task.start.epoch());
     progress->set_task(task.start.task());
+    if (!attached) {
+      // Said once more when nothing is prepared any more: what was said before is shown until then.
+      const std::string preparing = images_->Progress(task.key);
+      progress->set_preparing(preparing.empty() ? "" : config_.name + ": " + preparing);
+      progress->set_step(-1);
+      progress->set_total_steps(-1);
+      progress->set_loss(std::numeric_limits<double>::quiet_NaN());
+      continue;
+    }
     int64_t lowest = INT64_MAX;
     for (size_t rank = 0; rank < task.pages->size(); ++rank) {
       lowest = std::min(lowest, task.pages->Read(rank).step);

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "agent/core/agent_core.h"
+#include "agent/images/fetcher.h"
 #include "agent/runtime/contact.h"
 #include "agent/runtime/runtime.h"
 #include "agent/server/config.h"
@@ -35,7 +36,8 @@ class AgentLoop {
             rpc::ClusterToken token,
             std::unique_ptr<Runtime> runtime,
             std::unique_ptr<FaultSpool> faults,
-            TaskBook& book);
+            TaskBook& book,
+            std::unique_ptr<ImageFetcher> images = nullptr);
   ~AgentLoop();
   AgentLoop(const AgentLoop&) = delete;
   AgentLoop& operator=(const AgentLoop&) = delete;
@@ -74,6 +76,9 @@ class AgentLoop {
   // Until it wants nothing any more.
   void Act();
   void Do(const SaveTask& effect);
+  void Do(const PrepareTask& effect);
+  void OnImage(const TaskId& id, uint64_t fetch, Result<Image> image);
+  void Do(const CancelPreparation& effect);
   void Do(const LaunchTask& effect);
   void Do(const StopRanks& effect);
   void Do(const SignalRanks& effect);
@@ -179,6 +184,8 @@ class AgentLoop {
   std::map<TaskId, AgentCore::Testimony> testimonies_ TIDE_GUARDED_BY(mutex_);
   bool stopping_ = false;
   bool stop_tasks_ = false;
+  uint64_t next_fetch_ = 1;
+  std::unique_ptr<ImageFetcher> images_;  // last: its threads post to the rest; null = no images
 };
 
 }  // namespace tide::agent

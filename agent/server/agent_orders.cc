@@ -61,7 +61,8 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
                      .submitted_at = start.submitted_at(),
                      .memory_limit_bytes = start.spec().memory_bytes_per_node(),
                      .tasks = static_cast<uint32_t>(start.peers_size()),
-                     .in_the_way = in_the_way})) {
+                     .in_the_way = in_the_way,
+                     .prepare = start.spec().image() != "host"})) {
     HeldTask& task = held_[id];
     task.start = start;
     task.key = TaskKey(id);

@@ -33,6 +33,12 @@ struct AgentConfig {
   std::string cdi_kind = "nvidia.com/gpu";
   std::string dev_dir = "/dev";
   std::string gpu_model;
+  std::string image_dir;                           // store of images; "" = below state_dir
+  std::string registry = "docker.io";              // of images that name none
+  std::string image_auth;                          // as of `skopeo login`; empty = none
+  std::vector<std::string> plain_http;             // registries without TLS
+  uint64_t image_bytes = 200ULL << 30;             // more of images is collected
+  Duration image_patience = Duration::Minutes(5);  // with a registry that does not answer
   uint32_t port_low = 0;
   uint32_t port_high = 0;
   uint32_t job_uid = 0;

@@ -3,10 +3,12 @@
 // it, its pages, and how its runtime says that it stands. Owned by the agent's loop thread.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/core/task_machine.h"
+#include "agent/images/store.h"
 #include "agent/runtime/task_status.h"
 #include "agent/server/page.h"
 #include "tide/v1/agent.pb.h"
@@ -18,6 +20,9 @@ struct HeldTask {
   std::string key;
   std::shared_ptr<TaskPages> pages;
   TaskStatus status;
+  std::optional<Image> image =
+      {};               // of its container; nothing = the node's own root, or not there yet
+  uint64_t fetch = 0;   // numbers what is fetched for it, from 1; 0 = nothing was
   bool unread = false;  // its journal could not be read, but perhaps another time: it is kept
 };
 

@@ -269,6 +269,7 @@ Status CheckDevices(const AgentConfig& config, const TaskConfig& task, size_t ve
 Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config,
                                                        const tide::v1::StartTask& start,
                                                        TaskConfig& task) {
+  const bool on_host_root = task.rootfs.empty();
   const std::vector<uint32_t> gpus = GivenGpus(start);
   std::map<std::string, std::string> env;
   env["CUDA_VISIBLE_DEVICES"] = DeviceList(gpus);
@@ -286,9 +287,13 @@ Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config
       TIDE_ASSIGN(CdiEdits edits, cdi.Resolve(config.cdi_kind, names));
       task.devices = std::move(edits.nodes);
       task.groups = std::move(edits.groups);
-      std::ranges::copy_if(edits.mounts,
-                           std::back_inserter(task.mounts),
-                           [](const MountConfig& mount) { return !IsSeenOnHostRoot(mount); });
+      std::ranges::copy_if(
+          edits.mounts, std::back_inserter(task.mounts), [&](const MountConfig& mount) {
+            return !on_host_root || !IsSeenOnHostRoot(mount);
+          });
+      if (!on_host_root) {
+        task.hooks = std::move(edits.hooks);
+      }
       env.insert(edits.env.begin(), edits.env.end());
     } else {
       task.devices = GpuDeviceFiles(config.dev_dir, gpus);
@@ -307,11 +312,17 @@ Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config
   return env;
 }
 
+// What goes before what: the image, the agent, the devices, the job, Tide's own.
+struct EnvSources {
+  std::map<std::string, std::string> image;
+  std::map<std::string, std::string> devices;
+};
+
 std::map<std::string, std::string> RankEnv(const AgentConfig& config,
                                            const tide::v1::StartTask& start,
                                            const TaskConfig& task,
                                            const std::string& checkpoint_dir,
-                                           const std::map<std::string, std::string>& devices,
+                                           const EnvSources& sources,
                                            uint32_t local_rank) {
   const tide::v1::JobSpec& spec = start.spec();
   const bool container = task.runtime == RuntimeKind::kOci;
@@ -324,8 +335,27 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
       {"TMPDIR", container ? "/tmp" : task.scratch},
       {"PYTHONUNBUFFERED", "1"},
   };
-  env.insert(config.env.begin(), config.env.end());
-  env.insert(devices.begin(), devices.end());  // what is set already stays
+  if (!start.user().empty()) {
+    // No image knows the user under which jobs run by name, and programs ask for one.
+    env["USER"] = start.user();
+    env["LOGNAME"] = start.user();
+  }
+  for (const auto& [key, value] : sources.image) {
+    if (key != "HOME" && key != "USER" && key != "LOGNAME" && key != "TMPDIR") {
+      env[key] = value;
+    }
+  }
+  const auto set = [&](const auto& more) {
+    if (sources.image.empty()) {
+      env.insert(more.begin(), more.end());  // what is set already stays
+      return;
+    }
+    for (const auto& [key, value] : more) {
+      env[key] = value;
+    }
+  };
+  set(config.env);
+  set(sources.devices);
   for (const auto& [key, value] : spec.env()) {
     env[key] = value;
   }
@@ -342,7 +372,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["NNODES"] = std::to_string(spec.nodes());
   env["MASTER_ADDR"] = start.peers(0).address();
   env["MASTER_PORT"] = std::to_string(start.master_port());
-  env["CUDA_VISIBLE_DEVICES"] = devices.at("CUDA_VISIBLE_DEVICES");
+  env["CUDA_VISIBLE_DEVICES"] = sources.devices.at("CUDA_VISIBLE_DEVICES");
   env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
   if (start.array_job() != 0) {
     env["TIDE_ARRAY_JOB"] = "j-" + std::to_string(start.array_job());
@@ -408,7 +438,26 @@ void ClearRunDir(const AgentConfig& config, const std::string& key) {
   std::filesystem::remove(TaskContactPath(config, key), ignored);
 }
 
-Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTask& start) {
+std::optional<std::set<std::string>> ImagesInUse(const std::string& state_dir) {
+  std::set<std::string> digests;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(state_dir + "/tasks", error), end;
+       it != end && !error;
+       it.increment(error)) {
+    const auto config = ReadTaskConfig(it->path());
+    if (config) {
+      digests.insert(config->image);
+    } else if (config.error().code != ErrorCode::kNotFound) {
+      return std::nullopt;
+    }
+  }
+  return error && error != std::errc::no_such_file_or_directory ? std::nullopt
+                                                                : std::optional(std::move(digests));
+}
+
+Result<TaskConfig> PlanStart(const AgentConfig& config,
+                             const tide::v1::StartTask& start,
+                             const Image* image) {
   const tide::v1::JobSpec& spec = start.spec();
   if (start.peers_size() == 0 || spec.command_size() == 0) {
     return Fail(ErrorCode::kInvalidArgument, "the order to start has no peers or command");
@@ -416,7 +465,8 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
   TaskConfig task;
   task.key = TaskKey(IdOf(start));
   task.runtime = config.runtime;
-  task.image = spec.image();
+  task.image = image == nullptr ? "host" : image->digest;
+  task.rootfs = image == nullptr ? "" : image->rootfs;
   task.uid = config.job_uid;
   task.gid = config.job_gid;
   task.run_dir = RunDir(config, task.key);
@@ -429,10 +479,6 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
   task.pids = kPidsMax;
   // All jobs are one user: what is of others must not be seen.
   task.masks = {config.state_dir, config.checkpoint_root, config.run_root};
-  if (spec.image() != "host") {
-    return Fail(ErrorCode::kInvalidArgument,
-                "image \"" + spec.image() + "\": this version runs `image: host` only");
-  }
   if (start.task() == 0) {
     TIDE_TRY(CheckPort(config, start.master_port()));
   }
@@ -459,12 +505,16 @@ Result<TaskConfig> PlanStart(const AgentConfig& config, const tide::v1::StartTas
     TIDE_ASSIGN(MountConfig checked, SpecMount(config, mount));
     task.mounts.push_back(std::move(checked));
   }
-  TIDE_ASSIGN(const auto device_env, GiveDevices(config, start, task));
+  EnvSources sources;
+  if (image != nullptr) {
+    sources.image = image->env;
+  }
+  TIDE_ASSIGN(sources.devices, GiveDevices(config, start, task));
   for (uint32_t local = 0; local < spec.ranks_per_node(); ++local) {
     RankConfig rank;
     rank.local_rank = local;
     rank.rank = start.task() * spec.ranks_per_node() + local;
-    rank.env = RankEnv(config, start, task, checkpoint_dir, device_env, local);
+    rank.env = RankEnv(config, start, task, checkpoint_dir, sources, local);
     rank.argv.assign(spec.command().begin(), spec.command().end());
     task.ranks.push_back(std::move(rank));
   }

@@ -1,7 +1,13 @@
 #pragma once
 // From an order to start to everything the runtime needs: ranks, environment, mounts, limits.
 
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "agent/core/effect.h"
+#include "agent/images/store.h"
 #include "agent/runtime/task_config.h"
 #include "agent/server/config.h"
 #include "tide/v1/agent.pb.h"
@@ -25,9 +31,15 @@ template <typename Message>
 
 // Checks and prepares what the job asks for, with the job user's permissions: working folder,
 // checkpoint folder, mounts, the master's port.
+//   image: of the container; null = the node's own root.
 //   Errors: what is missing or not allowed, in words for the user of the job.
 [[nodiscard]] Result<TaskConfig> PlanStart(const AgentConfig& config,
-                                           const tide::v1::StartTask& start);
+                                           const tide::v1::StartTask& start,
+                                           const Image* image = nullptr);
+
+// The digests of the images that tasks of this agent have, alive or not cleared away; nothing where
+// one cannot be read.
+[[nodiscard]] std::optional<std::set<std::string>> ImagesInUse(const std::string& state_dir);
 
 // When the scheduler last answered this agent, for its successors and its tasks' supervisors.
 [[nodiscard]] std::string ContactPath(const AgentConfig& config);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <utility>
 
@@ -156,15 +157,59 @@ TEST_CASE("what is missing is said in words") {
              Contains("mount") && Contains(dir.File("data")));
 
   start = TestStart();
-  start.mutable_spec()->set_image("ubuntu:22.04");
-  CHECK_THAT(WhyNot(config, start, ErrorCode::kInvalidArgument), Contains("ubuntu:22.04"));
-
-  start = TestStart();
   start.clear_peers();
   (void)WhyNot(config, start, ErrorCode::kInvalidArgument);
   start = TestStart();
   start.mutable_spec()->clear_command();
   (void)WhyNot(config, start, ErrorCode::kInvalidArgument);
+}
+
+TEST_CASE("an image brings its root and its environment, which others go before") {
+  TestDir dir;
+  AgentConfig config = TestConfig(dir);
+  config.env = {{"NCCL_DEBUG", "INFO"}};
+  tide::v1::StartTask start = TestStart();
+  start.set_user("alice");
+  (*start.mutable_spec()->mutable_env())["B"] = "of the job";
+  const Image image{.digest = "sha256:12",
+                    .rootfs = "/images/12/rootfs",
+                    .env = {{"PATH", "/opt/conda/bin:/bin"},
+                            {"NCCL_DEBUG", "WARN"},
+                            {"A", "of the image"},
+                            {"B", "of the image"},
+                            {"HOME", "/root"},
+                            {"USER", "root"},
+                            {"RANK", "9"}}};
+  const auto plan = PlanStart(config, start, &image);
+  REQUIRE(plan);
+  CHECK(plan->image == "sha256:12");
+  CHECK(plan->rootfs == "/images/12/rootfs");
+  const auto& env = plan->ranks.front().env;
+  CHECK(env.at("PATH") == "/opt/conda/bin:/bin");
+  CHECK(env.at("NCCL_DEBUG") == "INFO");
+  CHECK(env.at("A") == "of the image");
+  CHECK(env.at("B") == "of the job");
+  CHECK(env.at("HOME") == plan->scratch);
+  CHECK(env.at("USER") == "alice");
+  CHECK(env.at("RANK") == "0");
+}
+
+TEST_CASE("an image is in use while a task's folder names it") {
+  TestDir dir;
+  const AgentConfig config = TestConfig(dir);
+  CHECK(ImagesInUse(config.state_dir) == std::set<std::string>());
+  TaskConfig task;
+  task.key = "7.1.0";
+  task.image = "sha256:12";
+  task.rootfs = "/images/12/rootfs";
+  task.ranks.push_back({.rank = 0, .local_rank = 0, .env = {}, .argv = {"true"}});
+  const std::string folder = config.state_dir + "/tasks/7.1.0";
+  REQUIRE(MakeDirs(folder));
+  CHECK(ImagesInUse(config.state_dir) == std::set<std::string>());  // only its logs are left
+  std::ofstream(folder + "/task.json") << *TaskConfigToJson(task);
+  CHECK(ImagesInUse(config.state_dir) == std::set<std::string>{"sha256:12"});
+  std::ofstream(folder + "/task.json") << "{";
+  CHECK_FALSE(ImagesInUse(config.state_dir));  // nobody knows: nothing is removed
 }
 
 TEST_CASE("a folder is opened with the rights of the job's user, not the agent's") {

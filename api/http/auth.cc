@@ -1,7 +1,6 @@
 #include "api/http/auth.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/time.h"
+#include "common/digest/sha256.h"
 
 namespace tide::api {
 namespace {
@@ -25,17 +25,6 @@ constexpr size_t kMaxSessions = 1000;
 constexpr std::string_view kHowToSignIn =
     "send `Authorization: Bearer TOKEN`, or open the sign-in link that `tide dev` prints; "
     "an admin adds tokens to the file given by --token-file";
-
-std::string Hex(const unsigned char* data, size_t size) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  out.reserve(size * 2);
-  for (size_t i = 0; i < size; ++i) {
-    out += kDigits[data[i] >> 4U];
-    out += kDigits[data[i] & 0xFU];
-  }
-  return out;
-}
 
 std::optional<Role> ParseRole(std::string_view word) {
   for (const Role role : {Role::kViewer, Role::kUser, Role::kOperator, Role::kAdmin}) {
@@ -112,14 +101,6 @@ Result<std::vector<TokenEntry>> LoadTokens(const std::string& path) {
     tokens.push_back({hash, {user, *role}});
   }
   return tokens;
-}
-
-std::string Sha256Hex(std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int size = 0;
-  TIDE_CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1,
-             "SHA-256 is part of every OpenSSL");
-  return Hex(digest.data(), size);
 }
 
 bool EqualInConstantTime(std::string_view a, std::string_view b) {

@@ -37,7 +37,6 @@ struct TokenEntry {
 // owner alone. Errors: kNotFound, kSystem, kPermissionDenied, kInvalidArgument with the line.
 [[nodiscard]] Result<std::vector<TokenEntry>> LoadTokens(const std::string& path);
 
-[[nodiscard]] std::string Sha256Hex(std::string_view text);
 // Takes the same time wherever the texts differ.
 [[nodiscard]] bool EqualInConstantTime(std::string_view a, std::string_view b);
 // 2 * bytes hex digits from the system's generator.

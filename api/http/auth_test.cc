@@ -8,6 +8,7 @@
 #include "api/testing/harness.h"
 #include "common/base/file.h"
 #include "common/base/time.h"
+#include "common/digest/sha256.h"
 
 namespace tide::api {
 namespace {
@@ -42,7 +43,6 @@ TEST_CASE("cookies and hosts are read from their headers", "[api][auth]") {
   CHECK(CookieValue("xtide_session=abc", "tide_session").empty());
   CHECK(HostName("localhost:7070") == "localhost");
   CHECK(HostName("[::1]:7070") == "::1");
-  CHECK(Sha256Hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST_CASE("without a token, with a wrong one and with too small a role", "[api][auth]") {

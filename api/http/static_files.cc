@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "common/base/file.h"
+#include "common/digest/sha256.h"
 
 namespace tide::api {
 namespace {

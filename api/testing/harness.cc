@@ -11,6 +11,7 @@
 #include "api/upstream/grpc_upstream.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/digest/sha256.h"
 
 namespace tide::api::testing {
 namespace {

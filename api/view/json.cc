@@ -255,6 +255,7 @@ json JobObject(const v1::Job& job) {
           {"failure_restarts", job.failure_restarts()},
           {"reasons", ReasonList(job)},
           {"estimate", EstimateOrNull(job)},
+          {"preparing", TextOrNull(job.preparing())},
           {"step", NumberOrNull(job.step())},
           {"total_steps", PositiveOrNull(job.total_steps())},
           {"loss", RealOrNull(job.loss())},

@@ -187,6 +187,11 @@ void AddDevVerb(CLI::App& app, Context& context) {
   verb->add_option("--state", options->state_dir, "folder to keep; else a temporary one");
   verb->add_option("--runtime", options->runtime, "auto, oci or process")
       ->check(CLI::IsMember({"auto", "oci", "process"}));
+  verb->add_option("--agent-flag",
+                   options->agent_flags,
+                   "passed on to each agent, as --agent-flag=--image-patience=10; may be repeated")
+      ->expected(1)
+      ->take_all();
   verb->add_flag("--once", options->once, "play the demo, check it, exit 0 or 1");
   verb->add_flag("--no-demo", options->no_demo, "just the cluster");
   verb->callback([options, &context] {

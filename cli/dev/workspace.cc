@@ -133,6 +133,7 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
                                          : std::filesystem::absolute(options.state_dir).string();
   workspace.port_ = options.port;
   workspace.runtime_ = options.runtime;
+  workspace.agent_flags_ = options.agent_flags;
   workspace.schedulers_ = options.schedulers;
   workspace.bin_ = std::filesystem::canonical("/proc/self/exe").parent_path().string();
   // Beside the programs when installed, above them in a build tree.
@@ -298,36 +299,38 @@ ChildSpec Workspace::AgentOf(size_t index, const std::string& schedulers) const 
   const int range = port_ * static_cast<int>(nodes_.size()) + static_cast<int>(index);
   const int port = kFirstPort + kPortsInRange * (range % kRanges);
   const DevNode& node = nodes_[index];
-  return {"agent " + node.name,
-          {bin_ + "/tide-agent",
-           "--scheduler",
-           schedulers,
-           "--name",
-           node.name,
-           "--zone",
-           node.zone,
-           "--leaf",
-           node.leaf,
-           "--state",
-           root_ + "/agent-" + node.name,
-           "--listen",
-           "unix:" + root_ + "/agent-" + node.name + ".sock",
-           "--ports",
-           std::to_string(port) + "-" + std::to_string(port + kPortsInRange - 1),
-           "--checkpoint-root",
-           root_ + "/checkpoints",
-           "--run-root",
-           RunRoot(),
-           "--sdk-dir",
-           root_ + "/sdk",
-           "--kmsg",
-           node.kmsg,
-           "--runtime",
-           runtime_,
-           "--env",
-           "GLOO_SOCKET_IFNAME=lo",
-           "--stop-tasks-on-exit"},
-          root_ + "/logs/agent-" + node.name + ".log"};
+  ChildSpec agent{"agent " + node.name,
+                  {bin_ + "/tide-agent",
+                   "--scheduler",
+                   schedulers,
+                   "--name",
+                   node.name,
+                   "--zone",
+                   node.zone,
+                   "--leaf",
+                   node.leaf,
+                   "--state",
+                   root_ + "/agent-" + node.name,
+                   "--listen",
+                   "unix:" + root_ + "/agent-" + node.name + ".sock",
+                   "--ports",
+                   std::to_string(port) + "-" + std::to_string(port + kPortsInRange - 1),
+                   "--checkpoint-root",
+                   root_ + "/checkpoints",
+                   "--run-root",
+                   RunRoot(),
+                   "--sdk-dir",
+                   root_ + "/sdk",
+                   "--kmsg",
+                   node.kmsg,
+                   "--runtime",
+                   runtime_,
+                   "--env",
+                   "GLOO_SOCKET_IFNAME=lo",
+                   "--stop-tasks-on-exit"},
+                  root_ + "/logs/agent-" + node.name + ".log"};
+  agent.argv.insert(agent.argv.end(), agent_flags_.begin(), agent_flags_.end());
+  return agent;
 }
 
 std::vector<ChildSpec> Workspace::Daemons() const {

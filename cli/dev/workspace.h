@@ -19,6 +19,7 @@ struct DevOptions {
   bool once = false;
   bool no_demo = false;
   std::string runtime = "auto";
+  std::vector<std::string> agent_flags;  // passed on to each agent
 };
 
 struct DevNode {
@@ -73,6 +74,7 @@ class Workspace {
   std::string token_;
   std::string login_code_;
   std::string runtime_;
+  std::vector<std::string> agent_flags_;
   std::vector<DevNode> nodes_;
   int port_ = 0;
   int schedulers_ = 1;

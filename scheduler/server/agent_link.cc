@@ -32,6 +32,8 @@ struct LinkContext {
   wire::TopologyCache topologies;  // loop thread only
 };
 
+constexpr size_t kPreparingMax = 512;  // bytes of a text that everybody's view gets
+
 // By either way. Returns the answer, without a body where there is none: an answer to each, so the
 // agent knows that it is not cut off, but none from a scheduler that may have been replaced, as its
 // successor gives the tasks of agents that it does not hear up.
@@ -40,10 +42,11 @@ tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
                                          const tide::v1::Heartbeat& heartbeat) {
   link.sessions.Touch(node, MonotonicNanos());
   for (const tide::v1::Progress& each : heartbeat.progress()) {
-    link.view.SetProgress(JobId(each.job_id()),
-                          Epoch(each.epoch()),
-                          each.task(),
-                          {each.step(), each.total_steps(), each.loss()});
+    link.view.SetProgress(
+        JobId(each.job_id()),
+        Epoch(each.epoch()),
+        each.task(),
+        {each.step(), each.total_steps(), each.loss(), each.preparing().substr(0, kPreparingMax)});
   }
   tide::v1::SchedulerMessage answer;
   if (link.loop.LeaseHolds()) {

@@ -82,6 +82,24 @@ void ViewHub::RemoveJob(JobId job) {
   }
 }
 
+// What is done on the first node that is not ready yet.
+std::string ViewHub::DescribePreparing(const JobProgress& progress) {
+  std::string first;
+  size_t others = 0;
+  for (const auto& [task, each] : progress.tasks) {
+    if (first.empty()) {
+      first = each.preparing;
+    } else if (!each.preparing.empty()) {
+      ++others;
+    }
+  }
+  if (others > 0) {
+    first += "; " + std::to_string(others) + (others == 1 ? " more node" : " more nodes") +
+             " not ready either";
+  }
+  return first;
+}
+
 // The newest attempt's progress; before it has any, and after its end, the checkpoint's step.
 // Nothing where no task has said anything yet.
 std::string ViewHub::Encode(const JobProgress& progress) {
@@ -90,14 +108,16 @@ std::string ViewHub::Encode(const JobProgress& progress) {
   }
   const TaskProgress& first = progress.tasks.begin()->second;
   int64_t step = progress.saved_step;
+  std::string preparing;
   if (progress.epoch == progress.newest && progress.holds_nodes) {
     int64_t lowest = first.step;
     for (const auto& [task, each] : progress.tasks) {
       lowest = std::min(lowest, each.step);
     }
     step = std::max(lowest, step);
+    preparing = DescribePreparing(progress);
   }
-  return EncodeProgress(step, first.total_steps, first.loss);
+  return EncodeProgress(step, first.total_steps, first.loss, preparing);
 }
 
 std::string ViewHub::ProgressOf(const Job& job) {
@@ -293,7 +313,8 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
     TaskProgress& known = live.tasks[task];
     const bool same_loss =
         known.loss == progress.loss || (std::isnan(known.loss) && std::isnan(progress.loss));
-    if (known.step == progress.step && known.total_steps == progress.total_steps && same_loss) {
+    if (known.step == progress.step && known.total_steps == progress.total_steps && same_loss &&
+        known.preparing == progress.preparing) {
       return;
     }
     known = progress;

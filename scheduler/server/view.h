@@ -20,6 +20,7 @@ struct TaskProgress {
   int64_t step = -1;
   int64_t total_steps = -1;
   double loss = 0;  // NaN = unknown
+  std::string preparing = {};
   bool operator==(const TaskProgress&) const = default;
 };
 
@@ -121,6 +122,7 @@ class ViewHub {
     bool holds_nodes = false;
     int64_t saved_step = -1;
   };
+  static std::string DescribePreparing(const JobProgress& progress);
   static std::string Encode(const JobProgress& progress);
   std::map<JobId, JobProgress> progress_ TIDE_GUARDED_BY(mutex_);     // that hold nodes, or did
   std::map<JobId, ReasonList> reasons_ TIDE_GUARDED_BY(mutex_);       // as shown

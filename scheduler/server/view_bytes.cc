@@ -62,11 +62,17 @@ std::string EncodeEstimate(const StartEstimate& estimate) {
   return message.SerializeAsString();
 }
 
-std::string EncodeProgress(int64_t step, int64_t total_steps, double loss) {
+std::string EncodeProgress(int64_t step,
+                           int64_t total_steps,
+                           double loss,
+                           const std::string& preparing) {
   return Written([&](CodedOutputStream& coded) {
     WireFormatLite::WriteInt64(tide::v1::Job::kStepFieldNumber, step, &coded);
     WireFormatLite::WriteInt64(tide::v1::Job::kTotalStepsFieldNumber, total_steps, &coded);
     WireFormatLite::WriteDouble(tide::v1::Job::kLossFieldNumber, loss, &coded);
+    if (!preparing.empty()) {
+      WireFormatLite::WriteString(tide::v1::Job::kPreparingFieldNumber, preparing, &coded);
+    }
   });
 }
 

@@ -44,7 +44,10 @@ class SharedTexts {
 // Parts of a tide::v1::Job.
 [[nodiscard]] std::string EncodeReasons(const Job& job, const ReasonList& reasons);
 [[nodiscard]] std::string EncodeEstimate(const StartEstimate& estimate);
-[[nodiscard]] std::string EncodeProgress(int64_t step, int64_t total_steps, double loss);
+[[nodiscard]] std::string EncodeProgress(int64_t step,
+                                         int64_t total_steps,
+                                         double loss,
+                                         const std::string& preparing = {});
 // Of a tide::v1::Node.
 [[nodiscard]] std::string EncodeConnected(bool connected);
 

@@ -233,6 +233,8 @@ bool SimAgent::Do(const agent::Effect& effect) {
   std::visit(
       Overloaded{
           [this](const agent::SaveTask& each) { Save(each.id); },
+          [this](const agent::PrepareTask& each) { Prepare(each.id); },
+          [](const agent::CancelPreparation& /*each*/) {},  // the core wants nothing of it any more
           [this](const agent::LaunchTask& each) { Launch(each.id); },
           [this](const agent::StopRanks& each) {
             if (context_.mutation != Mutation::kNoStop) {
@@ -309,6 +311,23 @@ void SimAgent::SaveContact(const agent::SaveTaskContact& effect) {
     return;
   }
   machine_.task_contacts[effect.id] = effect.contact;
+}
+
+// An image that comes at once, late, or not at all.
+void SimAgent::Prepare(const TaskId& id) {
+  if (!core_->IsLaunching(id)) {
+    return;
+  }
+  core_->OnPreparing(id);
+  const bool fails = context_.Strikes(context_.plan.faults.launch_failure);
+  context_.After(context_.BetweenMs(0, 20'000), Posted([this, id, fails] {
+                   if (fails) {
+                     core_->OnPrepareFailed(id, agent::AgentCore::Fault::kNode, "disk full");
+                   } else {
+                     core_->OnPrepared(id, Now());
+                   }
+                   (void)Act();
+                 }));
 }
 
 void SimAgent::Launch(const TaskId& id) {

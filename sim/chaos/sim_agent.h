@@ -45,6 +45,7 @@ class SimAgent {
   bool Do(const agent::Effect& effect);
   void Save(const TaskId& id);
   void SaveContact(const agent::SaveTaskContact& effect);
+  void Prepare(const TaskId& id);
   void Launch(const TaskId& id);
   void Disown(const TaskId& id);
   void Drop(uint64_t stream);

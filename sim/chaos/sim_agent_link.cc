@@ -5,6 +5,12 @@
 #include "sim/chaos/sim_agent.h"
 
 namespace tide::chaos {
+namespace {
+
+// Every third job has an image that has to be fetched first.
+constexpr uint64_t kJobsPerImage = 3;
+
+}  // namespace
 
 // --- the stream ---------------------------------------------------------------------------------
 
@@ -119,7 +125,8 @@ void SimAgent::Obey(const ToAgent& message) {
       if (core_->OnStart({.id = id,
                           .submitted_at = message.start.submitted_at,
                           .tasks = old_ ? 1 : static_cast<uint32_t>(message.start.nodes.size()),
-                          .in_the_way = strays_.contains(id)})) {
+                          .in_the_way = strays_.contains(id),
+                          .prepare = !old_ && id.job % kJobsPerImage == 0})) {
         orders_[id] = message.start;
         orders_[id].own_contact = !old_ && message.start.nodes.size() > 1;
       }

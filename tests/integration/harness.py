@@ -160,6 +160,7 @@ class Cluster:
         self.runtime = runtime
         self.size = nodes
         self.schedulers = schedulers
+        self.dev_flags = []  # more of `tide dev`
         self.dev = None
         self.tags = set()
         self.env = {key: value for key, value in os.environ.items()
@@ -171,7 +172,7 @@ class Cluster:
     def dev_argv(self, port=None):
         return [program("tide"), "dev", "--no-demo", "--state", self.state, "--port",
                 str(port or self.port), "--runtime", self.runtime, "--nodes", str(self.size),
-                "--schedulers", str(self.schedulers)]
+                "--schedulers", str(self.schedulers), *self.dev_flags]
 
     def start(self):
         with open(os.path.join(self.base, "dev.out"), "ab") as out:

@@ -1,0 +1,149 @@
+#include "agent/images/command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+namespace tide::agent {
+namespace {
+
+constexpr size_t kErrorsMax = 16U << 10U;
+
+Result<std::pair<Fd, Fd>> MakePipe() {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return FailErrno("cannot create a pipe", errno);
+  }
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return std::pair(Fd(ends[0]), Fd(ends[1]));
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) {
+    pointers.push_back(const_cast<char*>(text.c_str()));
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Takes what is there, keeps at most the last `most` of it; closes the pipe at its end.
+void Drain(Fd& pipe, std::string& text, size_t most) {
+  std::array<char, 4096> part{};
+  while (pipe.valid()) {
+    const ssize_t n = ::read(pipe.get(), part.data(), part.size());
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0 && errno == EAGAIN) {
+      return;
+    }
+    if (n <= 0) {
+      pipe.Close();
+      return;
+    }
+    text.append(part.data(), static_cast<size_t>(n));
+    if (text.size() > 2 * most) {
+      text.erase(0, text.size() - most);
+    }
+  }
+}
+
+// The process group of a program: nothing of it is left when this is gone.
+class Group {
+ public:
+  explicit Group(pid_t leader) : leader_(leader) {}
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group() {
+    if (leader_ > 0) {
+      Kill();
+      (void)Wait();
+    }
+  }
+  void Kill() const { ::kill(-leader_, SIGKILL); }
+  int Wait() {
+    int status = 0;
+    while (::waitpid(leader_, &status, 0) < 0 && errno == EINTR) {
+    }
+    leader_ = 0;
+    return status;
+  }
+
+ private:
+  pid_t leader_;
+};
+
+}  // namespace
+
+Result<CommandResult> RunCommand(const Command& command, const Fd& call_off) {
+  TIDE_ASSIGN(auto output, MakePipe());
+  TIDE_ASSIGN(auto errors, MakePipe());
+  const std::vector<char*> argv = Pointers(command.argv);
+  const std::vector<char*> envp = Pointers(command.environment);
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    return FailErrno("cannot create a process", errno);
+  }
+  if (pid == 0) {  // other threads' locks are not to be touched from here on
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::setpgid(0, 0);
+    sigset_t none{};
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::dup2(nothing, 0);
+    ::dup2(output.second.get(), 1);
+    ::dup2(errors.second.get(), 2);
+    ::execve(argv[0], argv.data(), envp.data());
+    ::_exit(127);
+  }
+  ::setpgid(pid, pid);  // whoever comes first
+  Group group(pid);
+  output.second.Close();
+  errors.second.Close();
+  // By number: this C library's header does not declare pidfd_open for C++.
+  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.valid()) {
+    return FailErrno("cannot watch " + command.argv.front(), errno);
+  }
+  CommandResult result;
+  bool ended = false;
+  while (!ended && !result.called_off && result.output.size() <= command.output_max) {
+    std::array<pollfd, 4> waiting{{{process.get(), POLLIN, 0},
+                                   {output.first.get(), POLLIN, 0},  // ignored when closed
+                                   {errors.first.get(), POLLIN, 0},
+                                   {call_off.get(), POLLIN, 0}}};
+    const int ready = ::poll(waiting.data(), waiting.size(), command.each_second ? 1000 : -1);
+    if (ready < 0) {
+      continue;  // interrupted
+    }
+    if (ready == 0) {
+      command.each_second();
+    }
+    Drain(output.first, result.output, command.output_max + 1);
+    Drain(errors.first, result.errors, kErrorsMax);
+    ended = waiting[0].revents != 0;
+    result.called_off = !ended && waiting[3].revents != 0;
+  }
+  if (result.output.size() > command.output_max) {
+    return Fail(ErrorCode::kExhausted, command.argv.front() + " wrote too much");
+  }
+  group.Kill();  // and what it may have left behind
+  result.status = group.Wait();
+  if (!result.called_off && WIFEXITED(result.status) && WEXITSTATUS(result.status) == 127) {
+    return Fail(ErrorCode::kSystem,
+                command.argv.front() + " cannot be run: is it installed on this node?");
+  }
+  return result;
+}
+
+}  // namespace tide::agent

@@ -1,0 +1,586 @@
+#include "agent/images/fetcher.h"
+
+#include <sys/eventfd.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "agent/images/command.h"
+#include "common/base/file.h"
+#include "common/digest/sha256.h"
+#include "common/log/log.h"
+
+namespace tide::agent {
+namespace {
+
+constexpr const char* kSkopeo = "/usr/bin/skopeo";
+constexpr const char* kUmoci = "/usr/bin/umoci";
+constexpr Duration kFirstPause = Duration::Seconds(1);
+constexpr Duration kLongestPause = Duration::Seconds(30);
+
+// What a site sets for its registries goes on to the tools; nothing else does.
+std::vector<std::string> ToolEnvironment(const std::string& scratch) {
+  std::vector<std::string> environment = {
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+      "HOME=/root",
+      "TMPDIR=" + scratch};
+  for (const char* name : {"HTTP_PROXY",
+                           "HTTPS_PROXY",
+                           "NO_PROXY",
+                           "http_proxy",
+                           "https_proxy",
+                           "no_proxy",
+                           "SSL_CERT_FILE",
+                           "SSL_CERT_DIR"}) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): this program never changes its environment
+    if (const char* value = std::getenv(name); value != nullptr) {
+      environment.push_back(std::string(name) + "=" + value);
+    }
+  }
+  return environment;
+}
+
+std::string Gibibytes(uint64_t bytes) {
+  const uint64_t tenths = bytes * 10 / (1ULL << 30U);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+std::string Amount(uint64_t done, uint64_t all) {
+  if (all >= 1ULL << 30U) {
+    return Gibibytes(done) + " of " + Gibibytes(all) + " GiB";
+  }
+  return std::to_string(done >> 20U) + " of " + std::to_string(all >> 20U) + " MiB";
+}
+
+uint64_t TotalBytes(const std::vector<Descriptor>& blobs) {
+  uint64_t bytes = 0;
+  for (const Descriptor& blob : blobs) {
+    bytes += blob.size;
+  }
+  return bytes;
+}
+
+std::unexpected<ImageFailure> Failed(const ImageReference& image, const Error& error) {
+  const ImageFault fault = error.code == ErrorCode::kSystem || error.code == ErrorCode::kUnavailable
+                               ? ImageFault::kNode
+                               : ImageFault::kJob;
+  return std::unexpected(ImageFailure{fault, "image " + image.Text() + ": " + error.message});
+}
+
+// Files are looked up with the rights of a job, in this thread: the agent's would open folders to
+// a job that its user may not enter.
+class JobEyes {
+ public:
+  JobEyes(uint32_t uid, uint32_t gid) : gid_(::setfsgid(gid)), uid_(::setfsuid(uid)) {}
+  ~JobEyes() {
+    ::setfsuid(static_cast<uid_t>(uid_));
+    ::setfsgid(static_cast<gid_t>(gid_));
+  }
+  JobEyes(const JobEyes&) = delete;
+  JobEyes& operator=(const JobEyes&) = delete;
+
+ private:
+  const int gid_;
+  const int uid_;
+};
+
+// A pipe or device in its place would hold up whoever opens it.
+Status NeedFile(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    return Fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermissionDenied,
+                FailErrno("cannot open " + path, errno).error().message);
+  }
+  return S_ISREG(info.st_mode) ? Status()
+                               : Status(Fail(ErrorCode::kInvalidArgument, path + " is no file"));
+}
+
+}  // namespace
+
+// One image is fetched at a time; who waits can be called off.
+class ImageFetcher::PullTurn {
+ public:
+  PullTurn(ImageFetcher& fetcher, Request& request) : fetcher_(fetcher) {
+    const MutexLock lock(fetcher.mutex_);
+    if (fetcher.pulling_) {
+      request.progress = "waiting for another image to be fetched";
+    }
+    while (fetcher.pulling_ && !request.cancelled) {
+      fetcher.changed_.WaitFor(fetcher.mutex_, -1);
+    }
+    mine_ = !request.cancelled;
+    fetcher.pulling_ = mine_ || fetcher.pulling_;
+  }
+  ~PullTurn() {
+    if (mine_) {
+      const MutexLock lock(fetcher_.mutex_);
+      fetcher_.pulling_ = false;
+      fetcher_.changed_.NotifyAll();
+    }
+  }
+  PullTurn(const PullTurn&) = delete;
+  PullTurn& operator=(const PullTurn&) = delete;
+  [[nodiscard]] bool mine() const { return mine_; }
+
+ private:
+  ImageFetcher& fetcher_;
+  bool mine_ = false;
+};
+
+std::string WhyNoImages() {
+  for (const char* tool : {kSkopeo, kUmoci}) {
+    if (::access(tool, X_OK) != 0) {
+      return std::string(tool) + " is not installed";
+    }
+  }
+  return "";
+}
+
+Result<std::unique_ptr<ImageFetcher>> ImageFetcher::Open(ImageOptions options) {
+  TIDE_ASSIGN(ImageStore store, ImageStore::Open(options.folder));
+  return std::unique_ptr<ImageFetcher>(new ImageFetcher(std::move(options), std::move(store)));
+}
+
+ImageFetcher::ImageFetcher(ImageOptions options, ImageStore store)
+    : options_(std::move(options)), store_(std::move(store)) {}
+
+ImageFetcher::~ImageFetcher() {
+  std::vector<std::string> keys;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, request] : requests_) {
+      keys.push_back(key);
+    }
+  }
+  for (const std::string& key : keys) {
+    Cancel(key);
+  }
+  std::list<std::shared_ptr<Request>> leaving;
+  {
+    const MutexLock lock(mutex_);
+    leaving.swap(leaving_);
+  }
+  for (const auto& request : leaving) {
+    request->thread.join();
+  }
+}
+
+void ImageFetcher::Fetch(const std::string& key, const std::string& image, Done done) {
+  Reap();
+  auto request = std::make_shared<Request>();
+  request->key = key;
+  request->text = image;
+  request->done = std::move(done);
+  request->call_off = Fd(::eventfd(0, EFD_CLOEXEC));
+  const MutexLock lock(mutex_);
+  requests_[key] = request;
+  request->thread = std::thread([this, request] { Run(*request); });
+}
+
+void ImageFetcher::Cancel(const std::string& key) {
+  const MutexLock lock(mutex_);
+  const auto found = requests_.find(key);
+  if (found != requests_.end()) {
+    found->second->cancelled = true;
+    const uint64_t one = 1;
+    (void)!::write(found->second->call_off.get(), &one, sizeof one);
+    changed_.NotifyAll();
+    leaving_.push_back(std::move(found->second));
+    requests_.erase(found);
+  }
+  fresh_.erase(key);
+}
+
+void ImageFetcher::Settle(const std::string& key) {
+  const MutexLock lock(mutex_);
+  fresh_.erase(key);
+}
+
+std::string ImageFetcher::Progress(const std::string& key) {
+  const MutexLock lock(mutex_);
+  const auto found = requests_.find(key);
+  return found == requests_.end() ? "" : found->second->progress;
+}
+
+void ImageFetcher::Say(Request& request, const std::string& progress) {
+  const MutexLock lock(mutex_);
+  request.progress = progress;
+}
+
+// Joins threads that have ended.
+void ImageFetcher::Reap() {
+  std::list<std::shared_ptr<Request>> over;
+  {
+    const MutexLock lock(mutex_);
+    for (auto it = leaving_.begin(); it != leaving_.end();) {
+      const auto next = std::next(it);
+      if ((*it)->over) {
+        over.splice(over.end(), leaving_, it);
+      }
+      it = next;
+    }
+  }
+  for (const auto& request : over) {
+    request->thread.join();
+  }
+}
+
+bool ImageFetcher::WaitUnlessCancelled(Request& request, Duration time) {
+  const int64_t until = MonotonicNanos() + time.nanos();
+  const MutexLock lock(mutex_);
+  for (int64_t left = time.nanos(); !request.cancelled && left > 0;
+       left = until - MonotonicNanos()) {
+    changed_.WaitFor(mutex_, left);
+  }
+  return !request.cancelled;
+}
+
+void ImageFetcher::Run(Request& request) {
+  Result<Image> image = Try(request);
+  Done done;
+  {
+    const MutexLock lock(mutex_);
+    if (const auto found = requests_.find(request.key); !request.cancelled) {
+      done = std::move(request.done);
+      leaving_.push_back(std::move(found->second));  // the key is free when its caller knows
+      requests_.erase(found);
+    }
+  }
+  if (done) {
+    done(std::move(image));
+  }
+  const MutexLock lock(mutex_);
+  request.over = true;
+}
+
+// A registry that does not answer is asked again, as it may be starting itself; what is wrong with
+// the job or the node stays so.
+Result<Image> ImageFetcher::Try(Request& request) {
+  TIDE_ASSIGN(const ImageReference image, ParseImageReference(request.text, options_.registry));
+  const int64_t until = MonotonicNanos() + options_.patience.nanos();
+  for (Duration pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    Outcome outcome = Get(request, image);
+    if (outcome) {
+      return std::move(*outcome);
+    }
+    ImageFailure& failure = outcome.error();
+    if (failure.fault == ImageFault::kRegistry && MonotonicNanos() + pause.nanos() < until) {
+      log::Warning("Image not fetched, trying again",
+                   {{"Task", request.key}, {"Error", failure.message}});
+      Say(request, failure.message + "; trying again");
+      if (WaitUnlessCancelled(request, pause)) {
+        continue;
+      }
+    }
+    return Fail(
+        failure.fault == ImageFault::kNode ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument,
+        failure.message);
+  }
+}
+
+std::optional<Image> ImageFetcher::Stored(const std::string& digest, const std::string& key) {
+  const MutexLock lock(store_mutex_);
+  auto image = store_.Use(digest);
+  if (image) {
+    const MutexLock also(mutex_);
+    fresh_[key] = image->digest;  // before anybody can collect it
+  }
+  return image;
+}
+
+ImageFetcher::Outcome ImageFetcher::Get(Request& request, const ImageReference& image) {
+  if (!image.digest.empty()) {
+    if (auto stored = Stored(image.digest, request.key)) {
+      return std::move(*stored);
+    }
+  }
+  Say(request, "looking up image " + image.Text());
+  auto plan = Resolve(request, image);
+  if (!plan) {
+    // What the tag meant last is better than no start: a registry may be away for hours.
+    std::optional<std::string> known;
+    if (plan.error().fault == ImageFault::kRegistry) {
+      const MutexLock lock(store_mutex_);
+      known = store_.Known(image.Text());
+    }
+    auto stored = known ? Stored(*known, request.key) : std::nullopt;
+    if (!stored) {
+      return std::unexpected(std::move(plan.error()));
+    }
+    log::Warning("Image taken as it was fetched before",
+                 {{"Task", request.key}, {"Digest", *known}, {"Error", plan.error().message}});
+    return std::move(*stored);
+  }
+  auto stored = Stored(plan->manifest.digest, request.key);
+  if (!stored) {
+    const PullTurn turn(*this, request);
+    if (!turn.mine()) {
+      return std::unexpected(ImageFailure{ImageFault::kNode, "called off"});
+    }
+    stored = Stored(plan->manifest.digest, request.key);  // another fetched it meanwhile
+    if (!stored) {
+      Outcome pulled = Pull(request, *plan);
+      if (!pulled) {
+        return pulled;
+      }
+      stored = std::move(*pulled);
+    }
+  }
+  const MutexLock lock(store_mutex_);
+  if (const Status noted = store_.Remember(image.Text(), stored->digest); !noted) {
+    log::Warning("Name of an image not noted", {{"Error", noted.error().message}});
+  }
+  return std::move(*stored);
+}
+
+bool ImageFetcher::IsPlainHttp(const ImageReference& image) const {
+  return image.source == ImageReference::Source::kRegistry &&
+         std::ranges::find(options_.plain_http, image.name.substr(0, image.name.find('/'))) !=
+             options_.plain_http.end();
+}
+
+std::vector<std::string> ImageFetcher::Skopeo(const std::string& verb) const {
+  std::vector<std::string> argv = {kSkopeo};
+  if (::access("/etc/containers/policy.json", R_OK) != 0) {
+    argv.emplace_back("--insecure-policy");  // a site without a policy wants no signatures
+  }
+  argv.push_back(verb);
+  if (!options_.auth_file.empty()) {
+    argv.push_back("--authfile=" + options_.auth_file);
+  }
+  return argv;
+}
+
+// Nothing: it went well.
+std::optional<ImageFailure> ImageFetcher::RunTool(Request& request,
+                                                  const ImageReference& image,
+                                                  Command command,
+                                                  std::string* output) {
+  command.environment = ToolEnvironment(options_.folder + "/staging");
+  auto result = RunCommand(command, request.call_off);
+  if (!result) {
+    return ImageFailure{ImageFault::kNode, "image " + image.Text() + ": " + result.error().message};
+  }
+  if (!result->ok()) {
+    return ExplainImageFailure(image, result->errors);
+  }
+  if (output != nullptr) {
+    *output = std::move(result->output);
+  }
+  return std::nullopt;
+}
+
+std::expected<std::string, ImageFailure> ImageFetcher::FetchManifest(Request& request,
+                                                                     const ImageReference& image) {
+  Command command{
+      .argv = Skopeo("inspect"), .environment = {}, .output_max = kManifestMax, .each_second = {}};
+  command.argv.emplace_back("--raw");
+  if (IsPlainHttp(image)) {
+    command.argv.emplace_back("--tls-verify=false");
+  }
+  command.argv.push_back("docker://" + image.Text());
+  std::string manifest;
+  if (auto failure = RunTool(request, image, std::move(command), &manifest)) {
+    return std::unexpected(std::move(*failure));
+  }
+  return manifest;
+}
+
+std::expected<std::string, ImageFailure> ImageFetcher::ReadManifest(
+    const ImageReference& image, const std::string& digest) const {
+  const JobEyes eyes(options_.job_uid, options_.job_gid);
+  const Status file = NeedFile(image.name + "/blobs/sha256/" + DigestHex(digest));
+  auto blob =
+      file ? ReadBlob(image.name, digest) : Result<std::string>(std::unexpected(file.error()));
+  if (!blob) {
+    return Failed(image, blob.error());
+  }
+  return std::move(*blob);
+}
+
+std::expected<ImageFetcher::Plan, ImageFailure> ImageFetcher::Resolve(Request& request,
+                                                                      const ImageReference& image) {
+  const bool layout = image.source == ImageReference::Source::kLayout;
+  const auto fetch = [&](const std::string& digest) {
+    ImageReference exact = image;
+    exact.digest = digest;
+    exact.tag.clear();
+    return layout ? ReadManifest(image, digest) : FetchManifest(request, exact);
+  };
+  Plan plan;
+  plan.image = image;
+  std::expected<std::string, ImageFailure> text;
+  if (layout) {
+    const JobEyes eyes(options_.job_uid, options_.job_gid);
+    const Status file = NeedFile(image.name + "/index.json");
+    auto found = file ? FindInLayout(image) : Result<Descriptor>(std::unexpected(file.error()));
+    if (!found) {
+      return Failed(image, found.error());
+    }
+    plan.manifest = *found;
+    text = fetch(found->digest);
+  } else {
+    text = FetchManifest(request, image);
+  }
+  if (!text) {
+    return std::unexpected(std::move(text.error()));
+  }
+  auto manifest = ParseManifest(*text);
+  if (manifest && manifest->is_index) {
+    const auto chosen = ChoosePlatform(*manifest);
+    if (!chosen) {
+      return Failed(image, chosen.error());
+    }
+    text = fetch(chosen->digest);
+    if (!text) {
+      return std::unexpected(std::move(text.error()));
+    }
+    manifest = ParseManifest(*text);
+  }
+  if (!manifest || manifest->is_index) {
+    return Failed(image,
+                  manifest ? Error{ErrorCode::kCorrupt, "an index of indexes is not supported"}
+                           : manifest.error());
+  }
+  plan.manifest.digest = "sha256:" + Sha256Hex(*text);
+  plan.manifest.size = text->size();
+  plan.media_type = MediaTypeOf(*text);
+  plan.blobs = manifest->layers;
+  plan.blobs.push_back(manifest->config);
+  return plan;
+}
+
+ImageFetcher::Outcome ImageFetcher::Pull(Request& request, const Plan& plan) {
+  Result<std::string> staged = [&] {
+    const MutexLock lock(store_mutex_);
+    return store_.Stage();
+  }();
+  if (!staged) {
+    return Failed(plan.image, staged.error());
+  }
+  log::Info("Fetching image",
+            {{"Task", request.key},
+             {"Image", plan.image.Text()},
+             {"Digest", plan.manifest.digest},
+             {"Bytes", TotalBytes(plan.blobs)}});
+  Outcome outcome = PullInto(request, plan, *staged);
+  ImageStore::Discard(*staged);
+  if (outcome) {
+    log::Info("Image fetched", {{"Task", request.key}, {"Digest", outcome->digest}});
+    (void)Collect(options_.bytes_max);
+    return outcome;
+  }
+  // Layers that are here already stay for the next try, unless there is no room for them.
+  if (outcome.error().fault == ImageFault::kNode && Collect(0) > 0 &&
+      WaitUnlessCancelled(request, Duration::Millis(1))) {
+    outcome = PullInto(request, plan, *staged);
+    ImageStore::Discard(*staged);
+  }
+  return outcome;
+}
+
+ImageFetcher::Outcome ImageFetcher::PullInto(Request& request,
+                                             const Plan& plan,
+                                             const std::string& staged) {
+  const ImageReference& image = plan.image;
+  if (const Status made = MakeDirs(staged, 0700); !made) {
+    return Failed(image, made.error());
+  }
+  const bool layout = image.source == ImageReference::Source::kLayout;
+  std::string source = "docker://" + image.name + "@" + plan.manifest.digest;
+  if (layout) {
+    const Status made =
+        WriteLayout(staged + "/source", image.name + "/blobs", plan.manifest, plan.media_type);
+    if (!made) {
+      return Failed(image, made.error());
+    }
+    source = "oci:" + staged + "/source:" + kOnlyTag;
+  }
+  if (::symlink("../../blobs", (staged + "/blobs").c_str()) != 0) {
+    return Failed(image, FailErrno("cannot create " + staged + "/blobs", errno).error());
+  }
+  const uint64_t total = TotalBytes(plan.blobs);
+  const auto say = [&] {
+    const MutexLock lock(store_mutex_);
+    Say(request,
+        "fetching image " + image.Text() + ": " +
+            Amount(std::min(total, store_.FetchedBytes(plan.blobs, staged)), total));
+  };
+  say();
+  Command copy{
+      .argv = Skopeo("copy"), .environment = {}, .output_max = 1U << 20U, .each_second = say};
+  if (IsPlainHttp(image)) {
+    copy.argv.emplace_back("--src-tls-verify=false");
+  }
+  copy.argv.insert(copy.argv.end(), {source, "oci:" + staged + ":" + kOnlyTag});
+  if (auto failure = RunTool(request, image, std::move(copy))) {
+    return std::unexpected(std::move(*failure));
+  }
+  Say(request, "unpacking image " + image.Text() + ", " + Amount(total, total));
+  if (auto failure = RunTool(
+          request,
+          image,
+          {.argv = {kUmoci, "unpack", "--image", staged + ":" + kOnlyTag, staged + "/bundle"},
+           .environment = {},
+           .output_max = 1U << 20U,
+           .each_second = {}})) {
+    return std::unexpected(std::move(*failure));
+  }
+  const auto stored = [&]() -> Result<Image> {
+    // As it was written: skopeo turns Docker's manifests into OCI's.
+    TIDE_ASSIGN(const Descriptor written,
+                FindInLayout({ImageReference::Source::kLayout, staged, kOnlyTag, ""}));
+    TIDE_ASSIGN(const std::string text, ReadBlob(staged, written.digest));
+    TIDE_ASSIGN(const Manifest manifest, ParseManifest(text));
+    TIDE_ASSIGN(const std::string config, ReadBlob(staged, manifest.config.digest));
+    StoredImage noted{.digest = plan.manifest.digest,
+                      .name = image.Text(),
+                      .env = {},
+                      .blobs = manifest.layers,
+                      .unpacked_bytes = 0,
+                      .used_at = 0};
+    noted.blobs.push_back(manifest.config);
+    noted.blobs.push_back(written);
+    TIDE_ASSIGN(noted.env, ParseImageEnv(config));
+    TIDE_TRY(ImageStore::Prepare(staged, std::move(noted)));
+    const MutexLock lock(store_mutex_);
+    const MutexLock also(mutex_);
+    fresh_[request.key] = plan.manifest.digest;
+    return store_.Publish(staged, plan.manifest.digest);
+  }();
+  if (!stored) {
+    return Failed(image, stored.error());
+  }
+  return *stored;
+}
+
+// Returns how many images were removed.
+size_t ImageFetcher::Collect(uint64_t bytes_max) {
+  auto in_use = options_.in_use ? options_.in_use() : std::set<std::string>();
+  if (!in_use) {
+    return 0;
+  }
+  std::vector<std::string> aside;
+  {
+    const MutexLock lock(store_mutex_);
+    const MutexLock also(mutex_);
+    std::ranges::transform(fresh_, std::inserter(*in_use, in_use->end()), [](const auto& each) {
+      return each.second;
+    });
+    aside = store_.Collect(bytes_max, *in_use);
+  }
+  for (const std::string& folder : aside) {
+    log::Info("Image removed to make room", {{"Folder", folder}});
+    ImageStore::Discard(folder);
+  }
+  return aside.size();
+}
+
+}  // namespace tide::agent

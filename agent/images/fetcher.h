@@ -1,0 +1,117 @@
+#pragma once
+// Gets images onto this node, by skopeo and umoci: one download at a time, each request with a
+// thread of its own, so that a registry that does not answer holds up nobody else.
+//
+// Threads: any. `Done` runs on the request's thread.
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "agent/images/command.h"
+#include "agent/images/failure.h"
+#include "agent/images/store.h"
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+
+namespace tide::agent {
+
+struct ImageOptions {
+  std::string folder;                        // the store; on a file system that overlays can lie on
+  std::string registry = "docker.io";        // of names that begin with none
+  std::string auth_file;                     // as of `skopeo login`; empty = no login
+  std::vector<std::string> plain_http;       // registries without TLS, as "host:port"
+  uint64_t bytes_max = UINT64_MAX;           // of the store: more is collected after each fetch
+  Duration patience = Duration::Minutes(5);  // with a registry that does not answer
+  uint32_t job_uid = 0;                      // layouts must be readable for this user
+  uint32_t job_gid = 0;
+  // Digests of images that tasks have; nothing = not known, so nothing is collected.
+  std::function<std::optional<std::set<std::string>>()> in_use;
+};
+
+class ImageFetcher {
+ public:
+  // Errors: kInvalidArgument, kSystem.
+  [[nodiscard]] static Result<std::unique_ptr<ImageFetcher>> Open(ImageOptions options);
+  ~ImageFetcher();
+  ImageFetcher(const ImageFetcher&) = delete;
+  ImageFetcher& operator=(const ImageFetcher&) = delete;
+
+  // Errors: kUnavailable where this node is at fault, else the job is.
+  using Done = std::function<void(Result<Image> image)>;
+  // `done` comes once, unless it is cancelled first. The image is kept from being collected until
+  // Settle. One request for a key at a time.
+  void Fetch(const std::string& key, const std::string& image, Done done);
+  void Cancel(const std::string& key);
+  // in_use knows the image of this key now, or nobody needs it.
+  void Settle(const std::string& key);
+  // "fetching image train:24.10: 1.2 of 4.0 GiB"; empty when nothing is under way.
+  [[nodiscard]] std::string Progress(const std::string& key);
+
+ private:
+  struct Request {
+    std::string key;
+    std::string text;  // as the job has it
+    Done done;
+    Fd call_off;  // eventfd
+    bool cancelled = false;
+    bool over = false;
+    std::string progress;
+    std::thread thread;
+  };
+  using Outcome = std::expected<Image, ImageFailure>;
+  // What is to be fetched from where.
+  struct Plan {
+    ImageReference image;
+    Descriptor manifest;     // of this platform
+    std::string media_type;  // of the manifest
+    std::vector<Descriptor> blobs;
+  };
+  class PullTurn;
+
+  explicit ImageFetcher(ImageOptions options, ImageStore store);
+  void Run(Request& request);
+  [[nodiscard]] Result<Image> Try(Request& request);
+  [[nodiscard]] Outcome Get(Request& request, const ImageReference& image);
+  [[nodiscard]] std::expected<Plan, ImageFailure> Resolve(Request& request,
+                                                          const ImageReference& image);
+  [[nodiscard]] std::expected<std::string, ImageFailure> FetchManifest(Request& request,
+                                                                       const ImageReference& image);
+  [[nodiscard]] std::expected<std::string, ImageFailure> ReadManifest(
+      const ImageReference& image, const std::string& digest) const;
+  [[nodiscard]] Outcome Pull(Request& request, const Plan& plan);
+  [[nodiscard]] Outcome PullInto(Request& request, const Plan& plan, const std::string& staged);
+  [[nodiscard]] std::optional<ImageFailure> RunTool(Request& request,
+                                                    const ImageReference& image,
+                                                    Command command,
+                                                    std::string* output = nullptr);
+  [[nodiscard]] std::optional<Image> Stored(const std::string& digest, const std::string& key);
+  size_t Collect(uint64_t bytes_max);
+  void Say(Request& request, const std::string& progress);
+  [[nodiscard]] bool WaitUnlessCancelled(Request& request, Duration time);
+  [[nodiscard]] bool IsPlainHttp(const ImageReference& image) const;
+  [[nodiscard]] std::vector<std::string> Skopeo(const std::string& verb) const;
+  void Reap();
+
+  const ImageOptions options_;
+  Mutex store_mutex_;
+  ImageStore store_ TIDE_GUARDED_BY(store_mutex_);
+  Mutex mutex_;
+  Condition changed_;
+  bool pulling_ TIDE_GUARDED_BY(mutex_) = false;
+  std::map<std::string, std::shared_ptr<Request>> requests_ TIDE_GUARDED_BY(mutex_);
+  std::list<std::shared_ptr<Request>> leaving_ TIDE_GUARDED_BY(mutex_);  // cancelled, or over
+  std::map<std::string, std::string> fresh_ TIDE_GUARDED_BY(mutex_);     // digests, until settled
+};
+
+// Why images cannot be fetched here; empty when they can.
+[[nodiscard]] std::string WhyNoImages();
+
+}  // namespace tide::agent

@@ -1,0 +1,267 @@
+// Real skopeo, umoci and layouts; no registry but one that does not answer.
+
+#include "agent/images/fetcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "agent/images/images_testing.h"
+
+namespace tide::agent {
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+
+constexpr int64_t kTestNanos = 60'000'000'000;
+
+struct Fetched {
+  Mutex mutex;
+  Condition changed;
+  std::optional<Result<Image>> image TIDE_GUARDED_BY(mutex);
+
+  ImageFetcher::Done Take() {
+    return [this](Result<Image> result) {
+      const MutexLock lock(mutex);
+      image = std::move(result);
+      changed.NotifyAll();
+    };
+  }
+  Result<Image> Wait() {
+    const int64_t until = MonotonicNanos() + kTestNanos;
+    const MutexLock lock(mutex);
+    while (!image) {
+      REQUIRE(MonotonicNanos() < until);
+      changed.WaitFor(mutex, 1'000'000'000);
+    }
+    return *image;
+  }
+};
+
+struct FetchTest {
+  ImageDir dir;
+  ImageOptions options;
+  std::unique_ptr<ImageFetcher> fetcher;
+
+  FetchTest() {
+    options.folder = dir.File("store");
+    options.patience = Duration();
+    options.job_uid = 65534;
+    options.job_gid = 65534;
+  }
+  void Open() {
+    auto opened = ImageFetcher::Open(options);
+    REQUIRE(opened);
+    fetcher = std::move(*opened);
+  }
+  Result<Image> Fetch(const std::string& image, const std::string& key = "7.1.0") {
+    if (!fetcher) {
+      Open();
+    }
+    Fetched fetched;
+    fetcher->Fetch(key, image, fetched.Take());
+    return fetched.Wait();
+  }
+  [[nodiscard]] std::string Blob(const std::string& layout, size_t layer) const {
+    const auto index = ReadFile(dir.File(layout + "/index.json"));
+    const std::string manifest =
+        *ReadBlob(dir.File(layout), ParseManifest(*index)->manifests.front().digest);
+    return dir.File(layout + "/blobs/sha256/" +
+                    DigestHex(ParseManifest(manifest)->layers.at(layer).digest));
+  }
+};
+
+bool Skip() {
+  if (const std::string why = WhyNoImageTests(); !why.empty()) {
+    WARN("skipped: " << why);
+    return true;
+  }
+  return false;
+}
+
+TEST_CASE("an image of a layout is fetched once, unpacked and shared") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  const std::string layout = world.dir.MakeLayout("src", "base", {"/bin/true", "/etc/hostname"});
+  const auto first = world.Fetch("oci:" + layout + ":base");
+  INFO((first ? "" : first.error().message));
+  REQUIRE(first);
+  CHECK(std::filesystem::exists(first->rootfs + "/bin/true"));
+  CHECK(first->env.at("FROM_IMAGE") == "yes");
+  CHECK(first->env.at("PATH") == "/opt/here:/usr/bin:/bin");
+  const auto unpacked = std::filesystem::last_write_time(first->rootfs);
+  for (const std::string& again :
+       {"oci:" + layout, "oci:" + layout + ":base", "oci:" + layout + "@" + first->digest}) {
+    const auto second = world.Fetch(again, "8.1.0");
+    REQUIRE(second);
+    CHECK(second->digest == first->digest);
+    CHECK(std::filesystem::last_write_time(second->rootfs) == unpacked);
+  }
+  // By digest it is found even when its source is gone.
+  std::filesystem::remove_all(layout);
+  CHECK(world.Fetch("oci:" + layout + "@" + first->digest));
+  CHECK_FALSE(world.Fetch("oci:" + layout));
+  CHECK(std::filesystem::is_empty(world.dir.File("store/staging")));
+}
+
+TEST_CASE("what is wrong with an image is said in one line") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  const std::string layout = world.dir.MakeLayout("src", "base", {"/bin/true"});
+  const std::string none = "sha256:" + std::string(64, 'a');
+  std::filesystem::copy(layout, world.dir.File("broken"), std::filesystem::copy_options::recursive);
+  {
+    std::fstream layer(world.Blob("broken", 0));
+    layer.seekp(30);
+    layer << "xxxx";
+  }
+  std::filesystem::copy(layout, world.dir.File("gone"), std::filesystem::copy_options::recursive);
+  std::filesystem::remove(world.Blob("gone", 0));
+  std::filesystem::copy(layout, world.dir.File("bent"), std::filesystem::copy_options::recursive);
+  std::ofstream(world.dir.File("bent/index.json"), std::ios::trunc) << "{}";
+  std::filesystem::copy(layout, world.dir.File("shut"), std::filesystem::copy_options::recursive);
+  std::filesystem::permissions(world.dir.File("shut"), std::filesystem::perms(0700));
+  std::filesystem::create_directory(world.dir.File("pipe"));
+  REQUIRE(::mkfifo(world.dir.File("pipe/index.json").c_str(), 0644) == 0);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"oci:" + layout + "@" + none, "no manifest " + none + " in the layout; there is sha256:"},
+      {"oci:" + layout + ":other", "no tag \"other\" in the layout; there is base"},
+      {"oci:/no/such", "cannot open /no/such/index.json"},
+      {"oci:" + world.dir.File("broken"), "a layer is broken: it is not what its digest says"},
+      {"oci:" + world.dir.File("gone"), "no such file or directory"},
+      {"oci:" + world.dir.File("bent"), "the image's manifest is not understood"},
+      {"oci:" + world.dir.File("shut"), "Permission denied"},
+      {"oci:" + world.dir.File("pipe"), "is no file"},
+      {"127.0.0.1:1/train:24.10", "the registry does not answer"},
+      {"Not/An Image", "this is no name of an image"},
+  };
+  for (const auto& [image, says] : cases) {
+    INFO(image);
+    const auto fetched = world.Fetch(image);
+    REQUIRE_FALSE(fetched);
+    CHECK_THAT(fetched.error().message, StartsWith("image "));
+    CHECK_THAT(fetched.error().message, Contains(says));
+    CHECK(fetched.error().code == ErrorCode::kInvalidArgument);
+    CHECK(fetched.error().message.find('\n') == std::string::npos);
+  }
+  CHECK(std::filesystem::is_empty(world.dir.File("store/staging")));
+  CHECK(std::filesystem::is_empty(world.dir.File("store/images")));
+}
+
+TEST_CASE("a registry that does not answer is asked again, until the image is not wanted") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  world.options.patience = Duration::Minutes(60);
+  world.Open();
+  world.fetcher->Fetch(
+      "7.1.0", "127.0.0.1:1/train:24.10", [](const Result<Image>&) { FAIL("called off"); });
+  const int64_t until = MonotonicNanos() + kTestNanos;
+  while (world.fetcher->Progress("7.1.0").find("; trying again") == std::string::npos) {
+    REQUIRE(MonotonicNanos() < until);
+    ::poll(nullptr, 0, 2);
+  }
+  CHECK_THAT(world.fetcher->Progress("7.1.0"), Contains("the registry does not answer"));
+  world.fetcher->Cancel("7.1.0");
+  CHECK(world.fetcher->Progress("7.1.0").empty());
+  // The key is free, and its thread ends with the fetcher.
+  CHECK_FALSE(world.Fetch("oci:/no/such"));
+}
+
+TEST_CASE("an image that nobody has is removed for one that needs its room") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  std::set<std::string> in_use;
+  world.options.in_use = [&] { return std::optional(in_use); };
+  world.options.bytes_max = 1;  // what is fetched last stays: its task starts now
+  const std::string one = world.dir.MakeLayout("one", "x", {"/bin/true"});
+  const std::string two = world.dir.MakeLayout("two", "x", {"/bin/false"});
+  const std::string three = world.dir.MakeLayout("three", "x", {"/bin/echo"});
+  const auto first = world.Fetch("oci:" + one, "1.1.0");
+  REQUIRE(first);
+  const auto second = world.Fetch("oci:" + two, "2.1.0");
+  REQUIRE(second);
+  CHECK(std::filesystem::exists(first->rootfs));  // its task has not started yet
+  in_use.insert(second->digest);
+  world.fetcher->Settle("1.1.0");
+  world.fetcher->Settle("2.1.0");
+  REQUIRE(world.Fetch("oci:" + three, "3.1.0"));
+  CHECK_FALSE(std::filesystem::exists(first->rootfs));
+  CHECK(std::filesystem::exists(second->rootfs));
+}
+
+// A small file system for a store.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string path, const char* size) : path_(std::move(path)) {
+    REQUIRE(MakeDirs(path_, 0755));
+    mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, size) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) {
+      ::umount2(path_.c_str(), MNT_DETACH);
+    }
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  [[nodiscard]] bool mounted() const { return mounted_; }
+
+ private:
+  const std::string path_;
+  bool mounted_ = false;
+};
+
+TEST_CASE("a full disk is the node's fault, and images that nobody has make room first") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  const SmallDisk disk(world.dir.File("disk"), "size=12m");
+  if (!disk.mounted()) {
+    WARN("skipped: no file system can be mounted here");
+    return;
+  }
+  world.options.folder = world.dir.File("disk/store");
+  world.options.in_use = [] { return std::set<std::string>(); };
+  const auto random = [&](const std::string& name, size_t mebibytes) {
+    std::ofstream out(world.dir.File(name));
+    out << std::ifstream("/dev/urandom").rdbuf()->sgetc();  // tells the layers apart
+    std::string block(1U << 20U, '\0');
+    std::ifstream source("/dev/urandom");
+    for (size_t i = 0; i < mebibytes; ++i) {
+      source.read(block.data(), static_cast<std::streamsize>(block.size()));
+      out << block;
+    }
+    out.close();
+    return world.dir.MakeLayout(name + "-layout", "x", {world.dir.File(name)});
+  };
+  const auto fits = world.Fetch("oci:" + random("four", 4), "1.1.0");
+  INFO((fits ? "" : fits.error().message));
+  REQUIRE(fits);
+  const std::string five = random("five", 5);
+  const auto full = world.Fetch("oci:" + five, "2.1.0");
+  REQUIRE_FALSE(full);
+  CHECK(full.error().code == ErrorCode::kUnavailable);
+  CHECK_THAT(full.error().message, Contains("the disk of this node's image store is full"));
+  CHECK(std::filesystem::exists(fits->rootfs));
+  world.fetcher->Settle("1.1.0");
+  const auto room = world.Fetch("oci:" + five, "2.1.0");
+  INFO((room ? "" : room.error().message));
+  CHECK(room);
+  CHECK_FALSE(std::filesystem::exists(fits->rootfs));
+}
+
+}  // namespace
+}  // namespace tide::agent

@@ -1,0 +1,174 @@
+"""Jobs in images: from an OCI layout and from a registry on loopback; what goes wrong is said on `tide show`."""
+
+import os
+import shutil
+import subprocess
+import unittest
+
+from harness import Cluster, free_port, until
+from registry import Registry, blob, layers, make_layout, why_not
+
+PROGRAMS = ("/bin/sh", "/bin/cat", "/bin/ls", "/usr/bin/id", "/usr/bin/touch", "/usr/bin/sleep")
+
+
+@unittest.skipIf(why_not(), why_not())
+class Images(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(nodes=2)
+        cls.cluster.runtime = "oci"
+        cls.addClassCleanup(cls.cluster.close)
+        cls.layout = os.path.join(cls.cluster.base, "layout")
+        cls.digest = make_layout(cls.layout, "v1", PROGRAMS, {"/hello": "hello from the image\n"})
+        cls.registry = Registry(cls.layout)
+        cls.addClassCleanup(cls.registry.close)
+        cls.cluster.dev_flags = ["--agent-flag=--image-patience=0", "--agent-flag=--gpus=8",
+                                 "--agent-flag=--image-plain-http=" + cls.registry.host]
+        cls.cluster.start()
+
+    def submit(self, image, script, **more):
+        return self.cluster.submit({"version": 1, "name": "pictured", "image": image,
+                                    "command": ["sh", "-c", script],
+                                    **{"resources": {"nodes": 1, "ranks_per_node": 1}, **more}})
+
+    def run_job(self, image, script, **more):
+        job = self.cluster.await_over(self.submit(image, script, **more))
+        self.assertEqual(job["outcome"], "succeeded", job["detail"])
+        return self.cluster.logs(job["id"])
+
+    def refused(self, image):
+        """The line that `tide show` has for a job whose image cannot be had."""
+        job = self.submit(image, "true")
+        self.assertEqual(self.cluster.await_over(job)["outcome"], "failed")
+        shown = self.cluster.tide("show", job)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        details = [line for line in shown.stdout.splitlines() if line.startswith("detail:")]
+        self.assertEqual(len(details), 1, shown.stdout)
+        return details[0]
+
+    def stored(self, node):
+        folder = os.path.join(self.cluster.state, "agent-" + node, "images", "images")
+        return set(os.listdir(folder)) if os.path.isdir(folder) else set()
+
+    def test_a_layout_is_run(self):
+        out = self.run_job("oci:" + self.layout + ":v1",
+                           "cat /hello; echo $FROM_IMAGE; id -u; ls /; touch /x 2>/dev/null || echo read-only;"
+                           " cd; touch mine && echo home; touch /tmp/x && echo tmp; ls /etc")
+        lines = out.splitlines()
+        self.assertEqual(lines[:3], ["hello from the image", "yes", "65534"], out)
+        for word in ("read-only", "home", "tmp", "hosts", "resolv.conf"):
+            self.assertIn(word, lines, out)
+        self.assertNotIn("root", lines, out)  # a folder of the host
+
+    def test_two_jobs_share_an_image(self):
+        layout = os.path.join(self.cluster.base, "shared")
+        name = make_layout(layout, "v1", PROGRAMS, {"/hello": "shared\n"})
+        place = {"placement": {"zone": "A"}, "resources": {"nodes": 1, "ranks_per_node": 1, "gpus_per_node": 2}}
+        first = self.submit("oci:" + layout, "cat /hello; sleep 1000", **place)
+        second = self.submit("oci:" + layout, "cat /hello; sleep 1000", **place)
+        for job in (first, second):
+            self.cluster.await_state(job, "running")
+            until(20, "output", lambda job=job: self.cluster.logs(job) == "shared\n")
+        nodes = {self.cluster.job(job)["attempts"][-1]["tasks"][0]["node"] for job in (first, second)}
+        self.assertEqual(len(nodes), 1)
+        self.assertIn(name.partition(":")[2], self.stored(nodes.pop()))
+        for job in (first, second):
+            self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {})
+            self.cluster.await_over(job)
+        # The layout may go: by digest the image is found in the store.
+        shutil.rmtree(layout)
+
+    def test_a_registry_is_asked_by_tag_and_by_digest(self):
+        self.assertEqual(self.run_job(self.registry.name + ":v1", "cat /hello"), "hello from the image\n")
+        self.assertEqual(self.run_job(self.registry.name + "@" + self.digest, "cat /hello"),
+                         "hello from the image\n")
+
+    def test_progress_is_shown_and_a_waiting_job_is_cancelled_at_once(self):
+        make_layout(self.layout, "slow", PROGRAMS, {"/hello": "slow\n"})
+        self.registry.gate.clear()
+        try:
+            job = self.submit(self.registry.name + ":slow", "cat /hello")
+            shown = until(30, "progress", lambda: (job_now := self.cluster.peek(job)) and job_now["preparing"])
+            self.assertRegex(shown, r"^[ab]-n\d: (looking up|fetching) image 127.0.0.1:\d+/team/train:slow")
+            until(30, "fetching", lambda: "fetching image" in (self.cluster.peek(job)["preparing"] or ""))
+            self.assertIn("fetching image", self.cluster.tide("show", job).stdout)
+            self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {})
+            over = self.cluster.await_over(job, seconds=20)
+            self.assertEqual(over["outcome"], "cancelled")
+            self.assertIsNone(over["preparing"])
+        finally:
+            self.registry.gate.set()
+        self.assertEqual(self.run_job(self.registry.name + ":slow", "cat /hello"), "slow\n")
+
+    def test_an_agent_that_dies_while_it_fetches_starts_again(self):
+        make_layout(self.layout, "again", PROGRAMS, {"/hello": "again\n"})
+        self.registry.gate.clear()
+        try:
+            job = self.submit(self.registry.name + ":again", "cat /hello")
+            until(30, "fetching", lambda: "fetching image" in (self.cluster.peek(job)["preparing"] or ""))
+            node = self.cluster.job(job)["attempts"][-1]["tasks"][0]["node"]
+            self.cluster.kill_daemon("agent " + node)
+        finally:
+            self.registry.gate.set()
+        self.assertEqual(self.cluster.await_over(job)["outcome"], "succeeded")
+        self.assertEqual(self.cluster.logs(job), "again\n")
+
+    def test_what_is_wrong_is_one_clear_line(self):
+        none = "sha256:" + "a" * 64
+        broken = os.path.join(self.cluster.base, "broken")
+        make_layout(broken, "v1", PROGRAMS, {"/hello": "broken\n"})  # none of its layers is in a store yet
+        with open(blob(broken, layers(broken, "v1")[0]), "r+b") as file:
+            file.seek(40)
+            file.write(b"xxxx")
+        nobody = "127.0.0.1:%d/train:1" % free_port()
+        cases = {
+            "oci:" + self.layout + "@" + none: "no manifest " + none + " in the layout",
+            "oci:" + self.layout + ":nope": 'no tag "nope" in the layout',
+            "oci:" + broken + ":v1": "a layer is broken: it is not what its digest says",
+            "oci:/no/such/folder": "cannot open /no/such/folder/index.json",
+            self.registry.name + ":nope": "the registry has no such tag or digest",
+            self.registry.name + "@" + none: "the registry has no such tag or digest",
+            nobody: "the registry does not answer",
+        }
+        for image, says in cases.items():
+            with self.subTest(image):
+                line = self.refused(image)
+                self.assertIn("image ", line)
+                self.assertIn(says, line)
+        # The nodes are not to blame.
+        for node in self.cluster.get("/v1/nodes")["items"]:
+            self.assertIn(node["state"], ("ready", "probation"))
+
+    def test_a_command_that_the_image_has_not(self):
+        job = self.cluster.submit({"version": 1, "name": "none", "image": "oci:" + self.layout + "@" + self.digest,
+                                   "command": ["/usr/bin/python3"],
+                                   "resources": {"nodes": 1, "ranks_per_node": 1}})
+        over = self.cluster.await_over(job)
+        self.assertEqual(over["outcome"], "failed")
+        self.assertIn("/usr/bin/python3", over["detail"])
+
+
+class Full(unittest.TestCase):
+    @unittest.skipIf(why_not(), why_not())
+    def test_a_full_disk_is_the_nodes_fault(self):
+        cluster = Cluster(nodes=2)
+        cluster.runtime = "oci"
+        self.addCleanup(cluster.close)
+        layout = os.path.join(cluster.base, "layout")
+        make_layout(layout, "v1", PROGRAMS, {"/hello": "hello\n"})
+        os.makedirs(cluster.base + "/small")
+        small = os.path.join(cluster.base, "small")
+        if subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=False).returncode:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(subprocess.run, ["/bin/umount", small], check=True)
+        cluster.dev_flags = ["--agent-flag=--image-dir=" + small]
+        cluster.start()
+        job = cluster.submit({"version": 1, "name": "big", "image": "oci:" + layout, "command": ["true"],
+                              "retry": {"hardware": 1}, "resources": {"nodes": 1, "ranks_per_node": 1}})
+        over = cluster.await_over(job)
+        self.assertEqual(over["outcome"], "failed")
+        self.assertIn("the disk of this node's image store is full", over["detail"])
+
+
+if __name__ == "__main__":
+    unittest.main()
