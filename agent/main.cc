@@ -33,6 +33,7 @@ struct Options {
   std::string log_format = "text";
   std::string clean;
   uint32_t image_patience_s = 300;
+  uint32_t stuck_after_s = 30;
 };
 
 int Complain(const std::string& message, int code) {
@@ -110,6 +111,7 @@ Status Resolve(Options& options) {
     }
     config.env[pair.substr(0, equals)] = pair.substr(equals + 1);
   }
+  config.stuck_after = Duration::Seconds(options.stuck_after_s);
   config.image_patience = Duration::Seconds(options.image_patience_s);
   TIDE_TRY(ResolveJobUser(options));
   TIDE_TRY(MakeDirs(config.state_dir, 0711));
@@ -251,6 +253,12 @@ void AddOptions(CLI::App& app, Options& options) {
                  options.image_patience_s,
                  "seconds to wait for a registry that does not answer")
       ->capture_default_str();
+  app.add_option(
+         "--stuck-after",
+         options.stuck_after_s,
+         "seconds after SIGKILL until a task that does not die counts as stuck in the kernel")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3600));
   app.add_option("--ports", options.ports, "ports kept for MASTER_PORT")
       ->default_val("20000-20999");
   app.add_option("--run-root", config.run_root, "tmpfs folder for pages and rank sockets");

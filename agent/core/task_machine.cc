@@ -270,6 +270,7 @@ HeldReport TaskMachine::MakeReport(AgentTime now) const {
   report.stop_step = record_.stop_step;
   report.saved_step = record_.saved_step;
   report.saved_at = record_.saved_at;
+  report.stuck = record_.exited ? "" : news_.stuck;
   // The time belongs to the state: a report that says the same again keeps its time.
   report.at = report.state == reported_.state ? reported_.at : now.wall_ns;
   return report;

@@ -68,6 +68,7 @@ struct HeldReport {
   int64_t stop_step = -1;
   int64_t saved_step = -1;
   int64_t saved_at = 0;
+  std::string stuck = {};  // TaskNews
   bool operator==(const HeldReport&) const = default;
 };
 
@@ -79,6 +80,7 @@ struct TaskNews {
   bool released = false;  // proven: nothing of it is left
   bool cut_off = false;   // ended because its node's lease ran out
   std::string error;
+  std::string stuck = {};  // what was killed and hangs in the kernel; empty = nothing
   std::vector<RankExit> ranks;
 };
 

@@ -9,8 +9,6 @@
 namespace tide::agent {
 
 inline constexpr int64_t kNanosPerMilli = 1'000'000;
-// A task that does not end in this time after being killed is reported as stuck.
-inline constexpr int64_t kStuckMillis = 30'000;
 
 // The moment `millis` from now, by MonotonicNanos(); a day at most.
 [[nodiscard]] inline int64_t After(int64_t millis) {

@@ -323,7 +323,7 @@ void SupervisorLoop::KillWithin(int64_t millis) {
   const int64_t at = After(millis);
   if (at < kill_at_) {
     kill_at_ = at;
-    stuck_at_ = at + kStuckMillis * kNanosPerMilli;
+    stuck_at_ = at + config_.stuck_ms * kNanosPerMilli;
   }
 }
 

@@ -75,7 +75,7 @@ void SupervisorLoop::Release() {
     NoteUnreportedRanks(TakeOomKill());
     look_at_ = After(0);
     kill_at_ = kNever;
-    stuck_at_ = std::min(stuck_at_, After(kStuckMillis));
+    stuck_at_ = std::min(stuck_at_, After(config_.stuck_ms));
     if (config_.runtime == RuntimeKind::kOci && !CgroupFolders(cgroup_).empty()) {
       delete_pid_ = StartContainerDelete(config_);
       return;
@@ -114,10 +114,16 @@ void SupervisorLoop::SayStuck() {
   if (MonotonicNanos() < stuck_at_) {
     return;
   }
-  stuck_at_ = After(kStuckMillis);
-  const std::vector<int32_t> remains = Remains();
-  status_.error = remains.empty() ? "a cgroup or mount of the task cannot be removed"
+  stuck_at_ = After(config_.stuck_ms);
+  std::vector<int32_t> remains = Remains();
+  // The one that hangs comes first; others wait for it.
+  std::ranges::stable_partition(remains, [](int32_t pid) {
+    const auto info = ReadProcess(pid);
+    return info && info->state == 'D';
+  });
+  status_.stuck = remains.empty() ? "a cgroup or mount of the task cannot be removed"
                                   : DescribeProcess(remains.front()) + " does not die";
+  status_.error = status_.stuck;
 }
 
 void SupervisorLoop::Publish() {
@@ -136,6 +142,7 @@ void SupervisorLoop::Finish() {
     logs_->Finish();
   }
   status_.released = true;
+  status_.stuck.clear();
   status_.error = start_error_;
   status_.finished_at = SystemNow().unix_nanos();
   std::string text = TaskStatusToJson(status_);

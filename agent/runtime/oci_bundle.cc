@@ -76,6 +76,14 @@ void AddResolver(const TaskConfig& config, Json& mounts) {
   }
 }
 
+// A folder in memory that the job may fill. With a limit of memory what lies in it counts there;
+// without one, all of them together leave the machine some of its own.
+Json ScratchMount(const TaskConfig& config, const std::string& target, uint64_t part) {
+  const uint64_t bytes = ShmBytes(config) / part;
+  return Mount(
+      target, "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=1777", "size=" + std::to_string(bytes)});
+}
+
 Json BaseMounts(const TaskConfig& config, const std::vector<std::string>& host_mounts) {
   Json mounts = Json::array();
   for (const std::string& folder : host_mounts) {
@@ -94,8 +102,8 @@ Json BaseMounts(const TaskConfig& config, const std::vector<std::string>& host_m
       "tmpfs",
       "shm",
       {"nosuid", "noexec", "nodev", "mode=1777", "size=" + std::to_string(ShmBytes(config))}));
-  mounts.push_back(Mount("/tmp", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=1777"}));
-  mounts.push_back(Mount("/var/tmp", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=1777"}));
+  mounts.push_back(ScratchMount(config, "/tmp", 2));
+  mounts.push_back(ScratchMount(config, "/var/tmp", 4));
   mounts.push_back(Mount("/run", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=755", "size=16m"}));
   AddResolver(config, mounts);
   return mounts;

@@ -131,6 +131,7 @@ TaskConfig FromJson(const Json& json) {
   json.at("hostname").get_to(config.hostname);
   json.at("failure_grace_ms").get_to(config.failure_grace_ms);
   json.at("term_grace_ms").get_to(config.term_grace_ms);
+  config.stuck_ms = json.value("stuck_ms", config.stuck_ms);
   return config;
 }
 
@@ -248,7 +249,8 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"runtime_path", config.runtime_path},
                      {"hostname", config.hostname},
                      {"failure_grace_ms", config.failure_grace_ms},
-                     {"term_grace_ms", config.term_grace_ms}};
+                     {"term_grace_ms", config.term_grace_ms},
+                     {"stuck_ms", config.stuck_ms}};
   try {
     return json.dump(1);
   } catch (const Json::exception&) {

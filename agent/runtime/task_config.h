@@ -82,6 +82,7 @@ struct TaskConfig {
   std::string hostname;             // oci only; empty: the key
   int64_t failure_grace_ms = 5000;  // from the first failed rank to SIGTERM of the others
   int64_t term_grace_ms = 5000;     // from that SIGTERM to SIGKILL
+  int64_t stuck_ms = 30'000;        // from SIGKILL to being reported as stuck
 };
 
 [[nodiscard]] std::string_view RuntimeKindName(RuntimeKind kind);

@@ -40,6 +40,7 @@ std::string TaskStatusToJson(const TaskStatus& status) {
                      {"released", status.released},
                      {"cut_off", status.cut_off},
                      {"error", status.error},
+                     {"stuck", status.stuck},
                      {"finished_at", status.finished_at}};
   // Errors quote other programs, so they may hold anything.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -56,6 +57,7 @@ Result<TaskStatus> TaskStatusFromJson(std::string_view text) {
     json.at("released").get_to(status.released);
     status.cut_off = json.value("cut_off", false);
     json.at("error").get_to(status.error);
+    status.stuck = json.value("stuck", "");
     status.finished_at = json.value("finished_at", int64_t{0});
     return status;
   } catch (const Json::exception& e) {

@@ -32,9 +32,10 @@ struct RankStatus {
 struct TaskStatus {
   bool started = false;  // every rank was started
   std::vector<RankStatus> ranks;
-  bool released = false;    // proven: no process, cgroup or mount of the task is left
-  bool cut_off = false;     // ended because its node's lease (contact.h) ran out
-  std::string error;        // why it could not start, or what keeps it from ending
+  bool released = false;  // proven: no process, cgroup or mount of the task is left
+  bool cut_off = false;   // ended because its node's lease (contact.h) ran out
+  std::string error;      // why it could not start, or what keeps it from ending
+  std::string stuck;  // what was killed and does not die: it hangs in the kernel; empty = nothing
   int64_t finished_at = 0;  // unix ns; 0 = still there
 
   // Known to Runtime::Query only, not part of the JSON.

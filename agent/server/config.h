@@ -33,6 +33,7 @@ struct AgentConfig {
   std::string cdi_kind = "nvidia.com/gpu";
   std::string dev_dir = "/dev";
   std::string gpu_model;
+  Duration stuck_after = Duration::Seconds(30);    // from SIGKILL to being reported as stuck
   std::string image_dir;                           // store of images; "" = below state_dir
   std::string registry = "docker.io";              // of images that name none
   std::string image_auth;                          // as of `skopeo login`; empty = none

@@ -147,6 +147,7 @@ TaskNews CollectNews(const HeldTask& task) {
   news.released = task.status.released;
   news.cut_off = task.status.cut_off;
   news.error = task.status.error;
+  news.stuck = task.status.stuck;
   for (const RankStatus& status : task.status.ranks) {
     RankExit exit;
     exit.rank = status.rank;
@@ -187,6 +188,7 @@ tide::v1::TaskReport ToProto(const HeldReport& held) {
   report.set_stop_step(held.stop_step);
   report.set_saved_step(held.saved_step);
   report.set_saved_at(held.saved_at);
+  report.set_stuck(held.stuck);
   return report;
 }
 

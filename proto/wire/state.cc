@@ -243,6 +243,7 @@ Result<TaskReported> FromProto(const tide::v1::TaskReport& message, NodeId node)
   out.stop_step = message.stop_step();
   out.saved_step = message.saved_step();
   out.saved_at = At(message.saved_at());
+  out.stuck = message.stuck().substr(0, 512);
   return out;
 }
 

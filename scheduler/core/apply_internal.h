@@ -74,6 +74,9 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at);
 void SettleNode(ClusterState& state, Node& node, Instant at);
 // A task could not start, by the node's fault. A node to which that happens again and again is
 // taken out of service: it looks idle, and would draw and fail job after job.
+[[nodiscard]] std::string DescribeStuck(const TaskReported& report);
+// Nothing starts on it until it is heard and nothing is left on it; where its state allows that.
+void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string& why);
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
 // The jobs on `node` cannot go on there.
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);

@@ -168,6 +168,13 @@ void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::st
   SettleNode(state, node, at);
 }
 
+void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string& why) {
+  if (const auto next = NextNodeState(node.state, NodeEvent::kSilent)) {
+    node.reason = why;
+    SetNodeState(state, node, *next, at);
+  }
+}
+
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
   for (const Occupant& occupant : state.uses[node.id.value()].tasks) {
     Job& job = state.jobs.at(occupant.job);
@@ -232,8 +239,15 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
     report.node = event.node;
     // Reports of attempts that are over are no-ops; the replies tell the agent to drop them.
     (void)On(state, at, report);
-    if (report.state != TaskState::kExited && !IsBelieved(state, report)) {
-      node.leftovers.push_back({report.job, report.epoch, report.task});
+    const Leftover leftover{report.job, report.epoch, report.task};
+    if (report.state == TaskState::kExited || IsBelieved(state, report)) {
+      continue;
+    }
+    if (std::ranges::find(node.leftovers, leftover) == node.leftovers.end()) {
+      node.leftovers.push_back(leftover);
+    }
+    if (!report.stuck.empty()) {
+      SuspectNode(state, node, at, DescribeStuck(report));
     }
   }
   return Applied::kChanged;
@@ -252,6 +266,9 @@ ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event) {
 
 ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  if (node->state == NodeState::kSuspect && !node->lost_at.is_set() && !node->leftovers.empty()) {
+    return Applied::kNoOp;  // it is not suspected of being silent
+  }
   const auto next = NextNodeState(node->state, HeardAgain(*node));
   if (!next && !node->lost_at.is_set()) {
     return Applied::kNoOp;

@@ -284,6 +284,38 @@ TEST_CASE("an operator takes over a drain the machine began") {
   CHECK(world.state.nodes[0].actor == "op");
 }
 
+TEST_CASE("a task that hangs in the kernel is given up, and its node waits until it is gone") {
+  World world(Cluster().Leaf(3));
+  const JobId job = world.Submit(AJob().Nodes(2));
+  REQUIRE(world.NodesOf(job) == std::vector<uint32_t>{0, 1});
+  TaskReported report;
+  report.node = NodeId(0);
+  report.job = job;
+  report.epoch = Epoch(1);
+  report.task = 0;
+  report.state = TaskState::kStopping;
+  report.stuck = "pid 812 (python3, state D) does not die";
+  REQUIRE(world.Apply(report));
+  const Node& node = world.state.nodes[0];
+  CHECK(world.NodeIs(0) == NodeState::kSuspect);
+  CHECK(node.reason == "pid 812 (python3, state D) does not die (j-1)");
+  CHECK(node.leftovers == std::vector<Leftover>{{job, Epoch(1), 0}});
+  // It is heard all the time, which is no reason to use it.
+  REQUIRE(world.Apply(NodeHeard{NodeId(0)}));
+  CHECK(world.NodeIs(0) == NodeState::kSuspect);
+  REQUIRE(world.Apply(report));  // said again
+  CHECK(node.leftovers.size() == 1);
+  CHECK(world.Is(job) == JobState::kStopping);
+  world.Run();  // here the kernel lets go, too
+  CHECK(world.Is(job) == JobState::kRunning);
+  CHECK(world.NodesOf(job) == std::vector<uint32_t>{2, 1});
+  CHECK(world.At(job).hardware_restarts == 1);
+  CHECK(node.leftovers.empty());
+  REQUIRE(world.Apply(NodeHeard{NodeId(0)}));
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+  CHECK(node.reason.empty());
+}
+
 TEST_CASE("a validation never runs beside a job or on a node kept for one") {
   World world(Cluster().Leaf(2));
   const JobId low = world.Submit(AJob().Priority(0));

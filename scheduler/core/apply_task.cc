@@ -90,7 +90,23 @@ bool EndLeftover(ClusterState& state, const TaskReported& event) {
   return true;
 }
 
+// What hangs in the kernel was killed: it runs no more, whenever it ends. The job goes on
+// elsewhere, and its node is used again when it is gone.
+void GiveUpStuck(ClusterState& state, Job& job, const TaskReported& event, Instant at) {
+  Node& node = state.nodes[event.node.value()];
+  node.leftovers.push_back({job.id, event.epoch, event.task});
+  TaskExit exit;
+  exit.reason = ExitReason::kLost;
+  exit.message = event.stuck + " on " + node.identity.name;
+  ExitTask(state, job, event.task, at, exit);
+  SuspectNode(state, node, at, DescribeStuck(event));
+}
+
 }  // namespace
+
+std::string DescribeStuck(const TaskReported& report) {
+  return report.stuck + " (" + FormatJobName(report.job.value()) + ")";
+}
 
 void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExit exit) {
   Task& task = job.attempts.back().tasks[index];
@@ -131,6 +147,14 @@ ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
     return Fail(ErrorCode::kInvalidArgument, "an exit needs a reason");
   }
   Task& task = attempt.tasks[event.task];
+  if (!event.stuck.empty() && event.state != TaskState::kExited &&
+      task.state != TaskState::kExited) {
+    (void)MergeSaving(job, task, event);
+    MarkJob(state, job.id);
+    GiveUpStuck(state, job, event, at);
+    Settle(state, job, at);
+    return Applied::kChanged;
+  }
   const bool forward = ClassifyTaskReport(task.state, event.state) == TaskStep::kForward;
   const bool saving_news = task.state != TaskState::kExited && MergeSaving(job, task, event);
   if (!forward && !saving_news) {

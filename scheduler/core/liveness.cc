@@ -37,7 +37,8 @@ std::vector<EventBody> Liveness::Check(const ClusterState& state,
       if (TakesWork(node)) {
         events.emplace_back(NodeSilent{node.id});
       }
-    } else if (heard_since && (node.state == NodeState::kSuspect || node.lost_at.is_set())) {
+    } else if (heard_since && ((node.state == NodeState::kSuspect && node.leftovers.empty()) ||
+                               node.lost_at.is_set())) {
       // Also of a lost node: its stream may have outlived the silence, and then it joins no more.
       events.emplace_back(NodeHeard{node.id});
     }

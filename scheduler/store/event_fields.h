@@ -135,8 +135,18 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<TaskReported> T>
 void VisitFields(V& visit, T& record) {
-  auto& [node, job, epoch, task, state, exit, at, parked_at, stop_step, saved_step, saved_at] =
-      record;
+  auto& [node,
+         job,
+         epoch,
+         task,
+         state,
+         exit,
+         at,
+         parked_at,
+         stop_step,
+         saved_step,
+         saved_at,
+         stuck] = record;
   visit("node", node);
   visit("job", job);
   visit("epoch", epoch);
@@ -148,6 +158,7 @@ void VisitFields(V& visit, T& record) {
   visit("stop_step", stop_step);
   visit("saved_step", saved_step);
   visit("saved_at", saved_at);
+  visit("stuck", stuck);
 }
 
 template <typename V, MaybeConst<NodeJoined> T>

@@ -49,11 +49,23 @@ void Checkers::OnRankStart(const RankStart& start) {
 }
 
 void Checkers::OnRankGone(uint32_t node, const agent::TaskId& id, uint32_t rank) {
-  running_.erase({id.job, rank});
   const auto busy = busy_[node].find(id);
   if (--busy->second.ranks == 0) {
     busy_[node].erase(busy);
   }
+  if (stuck_.erase({node, id, rank}) == 0) {
+    EndRank(id, rank);
+  }
+}
+
+void Checkers::OnRankStuck(uint32_t node, const agent::TaskId& id, uint32_t rank) {
+  if (stuck_.insert({node, id, rank}).second) {
+    EndRank(id, rank);
+  }
+}
+
+void Checkers::EndRank(const agent::TaskId& id, uint32_t rank) {
+  running_.erase({id.job, rank});
   Gang& gang = gangs_[{id.job, id.epoch}];
   if (--gang.live[id.task] == 0) {
     gang.live.erase(id.task);
@@ -157,7 +169,14 @@ void Checkers::CheckTasks(const ClusterState& rows, const Job& job) {
     if (task.state == TaskState::kRunning && !started_.contains({id, node})) {
       throw Broken("C2: " + Name(id) + " is thought to run and was never started");
     }
-    if (task.state == TaskState::kExited && busy_[node].contains(id)) {
+    if (task.state != TaskState::kExited || !busy_[node].contains(id)) {
+      continue;
+    }
+    // A rank that hangs in the kernel does nothing, but keeps its node.
+    const Node& row = rows.nodes[task.node.value()];
+    const bool kept = std::ranges::find(row.leftovers, Leftover{job.id, attempt.epoch, index}) !=
+                      row.leftovers.end();
+    if (!kept || gangs_[{id.job, id.epoch}].live.contains(index)) {
       throw Broken("C2: " + Name(id) + " is thought to have ended (reason " +
                    std::to_string(static_cast<int>(task.exit.reason)) + ") and runs on node " +
                    std::to_string(node));

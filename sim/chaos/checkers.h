@@ -49,6 +49,8 @@ class Checkers {
   // Nothing notices a hang yet: its gang is left alone.
   void OnHang(const agent::TaskId& id) { gangs_[{id.job, id.epoch}].hangs = true; }
   void OnRankGone(uint32_t node, const agent::TaskId& id, uint32_t rank);
+  // It was killed and does not die: it does nothing any more, but its node is not free.
+  void OnRankStuck(uint32_t node, const agent::TaskId& id, uint32_t rank);
   void OnLoad(uint64_t job, int64_t step);
   void OnFinish(const agent::TaskId& id,
                 const TrainingSpec& spec,
@@ -76,6 +78,7 @@ class Checkers {
   void AtEnd(const ClusterStore& store);
 
  private:
+  void EndRank(const agent::TaskId& id, uint32_t rank);
   void CheckPromises(const ClusterStore& store);
   void CheckJob(const Job& job);
   void CheckTasks(const ClusterState& rows, const Job& job);
@@ -93,11 +96,12 @@ class Checkers {
     uint32_t ranks = 0;  // alive
     uint64_t devices = 0;
   };
-  std::map<uint32_t, std::map<agent::TaskId, Busy>> busy_;       // node → its live tasks
-  std::map<std::tuple<agent::TaskId, uint32_t>, bool> started_;  // (task, node)
-  std::map<std::pair<uint64_t, uint64_t>, Gang> gangs_;          // (job, epoch)
-  std::map<uint64_t, std::set<uint32_t>> finished_;              // ranks that did every step
-  std::map<uint32_t, uint64_t> obeyed_;                          // node → highest term
+  std::map<uint32_t, std::map<agent::TaskId, Busy>> busy_;         // node → its live tasks
+  std::set<std::tuple<uint32_t, agent::TaskId, uint32_t>> stuck_;  // (node, task, rank)
+  std::map<std::tuple<agent::TaskId, uint32_t>, bool> started_;    // (task, node)
+  std::map<std::pair<uint64_t, uint64_t>, Gang> gangs_;            // (job, epoch)
+  std::map<uint64_t, std::set<uint32_t>> finished_;                // ranks that did every step
+  std::map<uint32_t, uint64_t> obeyed_;                            // node → highest term
   struct Seen {
     uint64_t epoch = 0;
     int64_t checkpoint = -1;

@@ -11,6 +11,7 @@ using agent::RankPhase;
 constexpr int64_t kArmedSilenceNs = 9'000'000'000;
 constexpr Duration kFailureGrace = Duration::Seconds(5);
 constexpr Duration kLeaseLook = Duration::Seconds(10);
+constexpr Duration kStuckAfter = Duration::Seconds(30);
 constexpr int32_t kSigTerm = 15;
 constexpr int32_t kSigKill = 9;
 
@@ -116,6 +117,10 @@ void Machine::Stop(const TaskId& id, Duration grace) {
     }
     if (grace == Duration()) {
       Kill(task, rank);
+      if (rank.in_kernel) {
+        checkers_.OnRankStuck(node_, id, rank.number);
+        context_.After(kStuckAfter, [this, id, serial = task.serial] { SayStuck(id, serial); });
+      }
     } else if (!rank.stubborn) {
       Later(context_.BetweenMs(10, 300), task, rank, &Machine::Kill);
     }
@@ -137,8 +142,11 @@ void Machine::Signal(const TaskId& id) {
 
 void Machine::Kill(RunTask& task, Rank& rank) {
   const bool stuck = context_.Strikes(context_.plan.faults.stuck_rank);
-  const Duration wait = stuck ? context_.BetweenMs(2000, 10'000) : context_.BetweenMs(1, 20);
+  const Duration wait = stuck ? context_.BetweenMs(2000, 150'000) : context_.BetweenMs(1, 20);
   const TaskId id = task.order.id;
+  if (stuck && task.dying) {
+    rank.in_kernel = true;  // it acts no more
+  }
   context_.After(wait, [this, id, serial = task.serial, number = rank.number] {
     if (RunTask* found = FindRun(id, serial)) {
       for (Rank& each : found->ranks) {
@@ -148,6 +156,21 @@ void Machine::Kill(RunTask& task, Rank& rank) {
       }
     }
   });
+}
+
+// The supervisor gives up on ranks that do not die, and says so.
+void Machine::SayStuck(const TaskId& id, uint64_t serial) {
+  RunTask* task = FindRun(id, serial);
+  if (task == nullptr || !task->AnyAlive() ||
+      !std::ranges::all_of(task->ranks,
+                           [](const Rank& rank) { return !rank.alive || rank.in_kernel; })) {
+    return;
+  }
+  if (!task->stuck) {
+    context_.Note("ranks stuck", {{"node", node_}, {"job", id.job}, {"epoch", id.epoch}});
+  }
+  task->stuck = true;
+  on_news(id);
 }
 
 void Machine::Die(RunTask& task, Rank& rank, int32_t code, int32_t signal) {
@@ -217,6 +240,7 @@ agent::TaskNews Machine::NewsOf(const TaskId& id) const {
   news.lost = task.lost;
   news.released = task.released;
   news.cut_off = task.cut_off;
+  news.stuck = task.stuck && !task.ended ? "a rank does not die" : "";
   for (const Rank& rank : task.ranks) {
     agent::RankExit exit;
     exit.rank = rank.number;

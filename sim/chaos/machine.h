@@ -35,8 +35,9 @@ struct Rank {
   bool exited = false;
   bool leaving = false;  // fired: saves, acknowledges, exits
   bool hung = false;
-  bool stubborn = false;  // ignores SIGTERM
-  bool attached = false;  // loaded, trains
+  bool in_kernel = false;  // killed, and does not die
+  bool stubborn = false;   // ignores SIGTERM
+  bool attached = false;   // loaded, trains
   int32_t code = 0;
   int32_t signal = 0;
 };
@@ -64,6 +65,7 @@ struct RunTask {
   bool lost = false;
   bool released = false;
   bool cut_off = false;
+  bool stuck = false;  // the supervisor says that a rank does not die
   bool dying = false;  // told to stop before the ranks were started, or since
 
   [[nodiscard]] bool AnyAlive() const;
@@ -127,6 +129,7 @@ class Machine {
   void ExitWell(RunTask& task, Rank& rank);
   void ExitSuspended(RunTask& task, Rank& rank);
   void NoteCommitted(uint64_t job, uint64_t epoch, int64_t step);
+  void SayStuck(const TaskId& id, uint64_t serial);
   void Die(RunTask& task, Rank& rank, int32_t code, int32_t signal);
   void Kill(RunTask& task, Rank& rank);
   void OnRankGone(RunTask& task);

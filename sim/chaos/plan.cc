@@ -24,7 +24,8 @@ Policy ShortPolicy() {
   policy.probation = Duration::Seconds(10);
   policy.isolation_timeout = Duration::Seconds(60);
   policy.witness_timeout = Duration::Seconds(12);
-  policy.isolation_margin = Duration::Seconds(12);  // a stuck rank outlives its kill by 10
+  policy.isolation_margin =
+      Duration::Seconds(12);  // a rank that was killed acts no more, however long it hangs
   policy.minimum_run = Duration::Seconds(30);
   policy.overtaken_wait = Duration::Seconds(10);
   policy.patience = Duration::Seconds(10);

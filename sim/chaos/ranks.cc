@@ -21,7 +21,8 @@ void Machine::Later(Duration wait,
   context_.After(wait, [this, id, serial = task.serial, number = rank.number, act] {
     if (RunTask* found = FindRun(id, serial)) {
       for (Rank& each : found->ranks) {
-        if (each.number == number && each.alive && (!each.hung || act == &Machine::Kill)) {
+        const bool acts = !each.hung && !each.in_kernel;
+        if (each.number == number && each.alive && (acts || act == &Machine::Kill)) {
           (this->*act)(*found, each);
         }
       }
@@ -134,7 +135,7 @@ void Machine::Wait(RunTask& task, Rank& rank) {
 
 void Machine::WakeWaiting(RunTask& task) {
   for (Rank& rank : task.ranks) {
-    if (rank.alive && !rank.hung && rank.view.phase == RankPhase::kWaiting) {
+    if (rank.alive && !rank.hung && !rank.in_kernel && rank.view.phase == RankPhase::kWaiting) {
       LookAtOrder(task, rank);
     }
   }
@@ -161,7 +162,7 @@ void Machine::NoteCommitted(uint64_t job, uint64_t epoch, int64_t step) {
       continue;
     }
     for (Rank& rank : task.ranks) {
-      if (!rank.alive || rank.hung) {
+      if (!rank.alive || rank.hung || rank.in_kernel) {
         continue;
       }
       rank.view.saved_step = std::max(rank.view.saved_step, step);

@@ -455,6 +455,7 @@ std::vector<EventBody> SimScheduler::EventsOf(NodeId node, const ToScheduler& me
     report.stop_step = held.stop_step;
     report.saved_step = held.saved_step;
     report.saved_at = Instant::FromUnixNanos(held.saved_at);
+    report.stuck = held.stuck;
     events.emplace_back(report);
   }
   if (message.validated) {

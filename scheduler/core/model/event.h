@@ -132,6 +132,7 @@ struct TaskReported {
   int64_t stop_step = -1;
   int64_t saved_step = -1;
   Instant saved_at;
+  std::string stuck = {};  // what of it was killed and hangs in the kernel; empty = nothing
   bool operator==(const TaskReported&) const = default;
 };
 struct NodeJoined {
