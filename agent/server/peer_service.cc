@@ -1,53 +1,21 @@
 #include "agent/server/peer_service.h"
 
-#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <thread>
+#include <atomic>
 #include <utility>
 
 #include "agent/runtime/task_folder.h"
 #include "agent/server/deadline.h"
+#include "agent/server/log_stream.h"
 #include "agent/server/start_plan.h"
-#include "common/base/file.h"
 #include "tide/v1/agent.grpc.pb.h"
 
 namespace tide::agent {
 namespace {
 
-constexpr size_t kChunkBytes = 64 * 1024;
-constexpr auto kFollowPause = std::chrono::milliseconds(50);
-
-// Offset at which the last `lines` lines begin.
-uint64_t FindTail(int fd, uint64_t size, int64_t lines) {
-  std::array<char, kChunkBytes> buffer{};
-  uint64_t end = size;
-  int64_t seen = -1;  // the newline that ends the last line does not count
-  while (end > 0) {
-    const uint64_t begin = end > buffer.size() ? end - buffer.size() : 0;
-    const ssize_t n = ::pread(fd, buffer.data(), end - begin, static_cast<off_t>(begin));
-    if (n <= 0) {
-      return 0;
-    }
-    for (ssize_t i = n - 1; i >= 0; --i) {
-      const bool last_byte = begin + static_cast<uint64_t>(i) == size - 1;
-      if (buffer[static_cast<size_t>(i)] == '\n') {
-        ++seen;
-      } else if (last_byte) {
-        seen = 0;  // an unfinished last line is a line
-      }
-      if (seen >= lines) {
-        return begin + static_cast<uint64_t>(i) + 1;
-      }
-    }
-    end = begin;
-  }
-  return 0;
-}
+// Each holds a thread; a person reads a few, a merged log 64.
+constexpr int kMaxLogCalls = 512;
 
 class PeerService final : public tide::v1::AgentPeer::Service {
  public:
@@ -104,65 +72,36 @@ class PeerService final : public tide::v1::AgentPeer::Service {
     if (!options_.token.Matches(*context)) {
       return rpc::Unauthenticated();
     }
-    const std::string key = TaskKey(IdOf(*request));
-    const std::string path =
-        options_.state_dir + "/tasks/" + key + "/logs/" + LogName(request->rank()) + ".log";
-    Fd fd;
-    uint64_t offset = request->offset();
-    bool started = false;
-    while (!context->IsCancelled()) {
-      // Looked at before reading: what was written before the end is read after it.
-      const bool over = options_.is_over(key);
-      if (!fd.valid()) {
-        fd = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-      }
-      if (fd.valid() && !started) {
-        started = true;
-        struct stat info{};
-        if (request->tail_lines() >= 0 && ::fstat(fd.get(), &info) == 0) {
-          offset = FindTail(fd.get(), static_cast<uint64_t>(info.st_size), request->tail_lines());
-        }
-      }
-      bool sent = false;
-      if (fd.valid() && !SendNew(fd.get(), offset, *writer, sent)) {
-        return grpc::Status::OK;  // the reader went away
-      }
-      if (sent) {
-        continue;
-      }
-      if (!request->follow() || over) {
-        // A task that is over, or not here yet, has no output; the API knows which it is.
-        return fd.valid() || over || request->follow()
-                   ? grpc::Status::OK
-                   : rpc::ToGrpc({ErrorCode::kNotFound,
-                                  "no output of rank " + std::to_string(request->rank()) +
-                                      " of task " + key + " here"},
-                                 context);
-      }
-      std::this_thread::sleep_for(kFollowPause);  // tidy: poll, a file grows without telling
+    struct Count {
+      explicit Count(std::atomic<int>& calls) : calls_(calls) { ++calls_; }
+      Count(const Count&) = delete;
+      Count& operator=(const Count&) = delete;
+      ~Count() { --calls_; }
+      std::atomic<int>& calls_;
+    };
+    const Count count(log_calls_);
+    if (log_calls_ > kMaxLogCalls) {
+      return rpc::ToGrpc({ErrorCode::kExhausted, "too many logs of this node are being read"},
+                         context);
     }
-    return grpc::Status::CANCELLED;
+    const std::string key = TaskKey(IdOf(*request));
+    const Status read =
+        LogStream({.folder = options_.state_dir + "/tasks/" + key + "/" + kLogsFolder,
+                   .name = "rank " + std::to_string(request->rank()) + " of task " + key,
+                   .is_over = [&] { return options_.is_over(key); },
+                   .cancelled = [&] { return context->IsCancelled(); },
+                   .send = [&](const tide::v1::LogChunk& chunk) { return writer->Write(chunk); }},
+                  *request)
+            .Run();
+    if (!read) {
+      return rpc::ToGrpc(read.error(), context);
+    }
+    return context->IsCancelled() ? grpc::Status::CANCELLED : grpc::Status::OK;
   }
 
  private:
-  static bool SendNew(int fd,
-                      uint64_t& offset,
-                      grpc::ServerWriter<tide::v1::LogChunk>& writer,
-                      bool& sent) {
-    std::array<char, kChunkBytes> buffer{};
-    const ssize_t n = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
-    if (n <= 0) {
-      return true;
-    }
-    tide::v1::LogChunk chunk;
-    chunk.set_offset(offset);
-    chunk.set_data(buffer.data(), static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-    sent = true;
-    return writer.Write(chunk);
-  }
-
   const PeerServiceOptions options_;
+  std::atomic<int> log_calls_ = 0;
 };
 
 }  // namespace

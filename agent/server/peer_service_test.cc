@@ -107,8 +107,11 @@ TEST_CASE("following begins before the log does and ends when all was sent") {
   tide::v1::ReadLogRequest request = Served::Request();
   request.set_follow(true);
   const auto stream = served.stub->ReadLog(&context, request);
-  served.Log("one\n");
   tide::v1::LogChunk chunk;
+  REQUIRE(stream->Read(&chunk));
+  CHECK(chunk.caught_up());
+  CHECK(chunk.data().empty());
+  served.Log("one\n");
   REQUIRE(stream->Read(&chunk));
   CHECK(chunk.data() == "one\n");
   served.Log("two\n");
