@@ -31,6 +31,7 @@ struct Options {
   std::vector<std::string> env;
   std::string cluster_token_file;
   std::string log_format = "text";
+  int64_t log_retention_s = int64_t{14} * 24 * 3600;
   std::string clean;
   uint32_t image_patience_s = 300;
   uint32_t stuck_after_s = 30;
@@ -84,6 +85,21 @@ Status ResolveRuntime(Options& options) {
   return {};
 }
 
+Status ResolveLogs(Options& options) {
+  AgentConfig& config = options.config;
+  // Less would be deleted while it is being read.
+  constexpr uint64_t kLeast = 1U << 20U;
+  if (config.log_bytes_per_rank != 0 && config.log_bytes_per_rank < kLeast) {
+    return Fail(ErrorCode::kInvalidArgument, "--log-bytes-per-rank is 0 or at least 1M");
+  }
+  constexpr int64_t kMost = int64_t{100} * 365 * 24 * 3600;
+  if (options.log_retention_s < 0 || options.log_retention_s > kMost) {
+    return Fail(ErrorCode::kInvalidArgument, "--log-retention is 0 (for ever) to 36500d");
+  }
+  config.log_retention = Duration::Seconds(options.log_retention_s);
+  return {};
+}
+
 Status Resolve(Options& options) {
   AgentConfig& config = options.config;
   const std::string here = FolderOfThisProgram();
@@ -113,6 +129,7 @@ Status Resolve(Options& options) {
   }
   config.stuck_after = Duration::Seconds(options.stuck_after_s);
   config.image_patience = Duration::Seconds(options.image_patience_s);
+  TIDE_TRY(ResolveLogs(options));
   TIDE_TRY(ResolveJobUser(options));
   TIDE_TRY(MakeDirs(config.state_dir, 0711));
   return ResolveRuntime(options);
@@ -268,6 +285,21 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--sdk-dir", config.sdk_dir, "Tide's SDK, put on PYTHONPATH");
   app.add_option("--init", config.init_path, "tide-init");
   app.add_option("--validators", config.validator_dir, "folder of tide-validator-*");
+  app.add_option("--log-bytes-per-rank",
+                 config.log_bytes_per_rank,
+                 "output kept of each rank of a task, the newest (8G, 500M); 0 = all")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("4G");
+  app.add_option("--log-bytes-total",
+                 config.log_bytes_total,
+                 "output kept of all tasks that are gone, the oldest goes first; 0 = any")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--log-retention",
+                 options.log_retention_s,
+                 "how long output of tasks that are gone is kept (14d, 12h); 0 = for ever")
+      ->transform(CLI::AsNumberWithUnit(
+          std::map<std::string, int64_t>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}))
+      ->default_str("14d");
   app.add_option("--kmsg", config.kmsg, "kernel log: /dev/kmsg or a file; \"\" = none")
       ->default_val(::geteuid() == 0 ? "/dev/kmsg" : "");
   app.add_option("--env", options.env, "KEY=VALUE for every rank (network profile)");

@@ -1,6 +1,6 @@
 #pragma once
-// Writes the ranks' output to logs/rank-NNNNN.log and .idx from a thread of its own, so that a slow
-// disk delays neither the ranks' exits nor the control socket.
+// Writes the ranks' output to segments in logs/ (agent/runtime/log_segments.h) from a thread of its
+// own, so that a slow disk delays neither the ranks' exits nor the control socket.
 //
 // Threads: one owner calls everything; the writing thread is inside.
 // Invariants:
@@ -8,6 +8,8 @@
 //    in the log.
 // 2. What could not be written is counted, and the count is written into the log as a line of
 //    stream 2 as soon as the disk takes it.
+// 3. Where output is limited, the segments of a rank with their indexes take no more than that on
+//    the disk, and one piece of output: the oldest go first, whole.
 
 #include <condition_variable>
 #include <cstdint>
@@ -19,19 +21,19 @@
 #include <thread>
 #include <vector>
 
+#include "agent/runtime/log_segments.h"
 #include "common/base/file.h"
 #include "common/base/result.h"
 
 namespace tide::agent {
 
-inline constexpr uint32_t kStdoutStream = 1;
-inline constexpr uint32_t kStderrStream = 2;
-
 class LogWriter {
  public:
-  // Opens the files in `folder`, one pair for each number in `ranks`.
+  // Goes on with the files in `folder` of each number in `ranks`, or begins them.
+  //   max_bytes: kept of each rank; 0 = everything.
   [[nodiscard]] static Result<std::unique_ptr<LogWriter>> Open(const std::string& folder,
-                                                               const std::vector<uint32_t>& ranks);
+                                                               const std::vector<uint32_t>& ranks,
+                                                               uint64_t max_bytes = 0);
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
@@ -54,17 +56,27 @@ class LogWriter {
     int64_t at = 0;
     std::string data;
   };
+  struct Segment {
+    LogSegment names;
+    uint64_t bytes = 0;  // on the disk, log and index
+  };
   struct File {
+    uint32_t rank = 0;
+    std::deque<Segment> segments;  // the last is written to
     Fd log;
     Fd index;
-    uint64_t size = 0;     // of the log
-    uint64_t indexed = 0;  // bytes that have a record
-    uint64_t records = 0;
-    uint64_t lost = 0;   // bytes not written since the last marker
-    std::string reason;  // of the loss
+    uint64_t end = 0;      // offset past the last byte
+    uint64_t indexed = 0;  // bytes below this have a record
+    uint64_t records = 0;  // in the last segment's index
+    uint64_t lost = 0;     // bytes not written since the last marker
+    std::string reason;    // of the loss
   };
 
-  LogWriter() = default;
+  LogWriter(std::string folder, uint64_t max_bytes);
+  Status OpenFile(File& file);
+  static Status FindEnd(File& file);
+  // Begins a segment where the last is long enough, and deletes the oldest that are too many.
+  void Rotate(File& file, int64_t now);
   void Loop();
   void Write(const Chunk& chunk);
   static void WriteMarker(File& file, int64_t now);
@@ -72,7 +84,10 @@ class LogWriter {
   static size_t Append(File& file, std::string_view data);
   static void WriteRecord(File& file, int64_t now, uint32_t stream);
 
-  std::vector<File> files_;  // of the writing thread once it runs
+  const std::string folder_;
+  const uint64_t max_bytes_;
+  const uint64_t segment_bytes_;  // 0 = no limit
+  std::vector<File> files_;       // of the writing thread once it runs
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;

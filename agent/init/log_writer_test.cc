@@ -1,7 +1,10 @@
 #include "agent/init/log_writer.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +15,8 @@
 #include <filesystem>
 
 #include "agent/init/log_pump.h"
+#include "agent/runtime/log_segments.h"
+#include "common/base/prng.h"
 #include "common/base/time.h"
 
 namespace tide::agent {
@@ -127,6 +132,133 @@ TEST_CASE("log writer: a full disk loses output, says how much, and goes on") {
         std::string::npos);
   CHECK(log.ends_with("again\n"));
   CheckIndex(folder, "rank-00000");
+}
+
+// What is kept of rank 0, checked: each segment begins where the one before ends, its records
+// follow each other without a gap and name no byte that is not there.
+struct Kept {
+  uint64_t begin = 0;
+  std::string text;
+  uint64_t bytes_on_disk = 0;
+  size_t segments = 0;
+};
+
+Kept ReadKept(const Folder& folder) {
+  Kept kept;
+  const std::vector<LogSegment> segments = ListLogSegments(folder.path(), 0).value();
+  kept.segments = segments.size();
+  kept.begin = segments.empty() ? 0 : segments.front().base;
+  for (const LogSegment& segment : segments) {
+    CHECK(segment.base == kept.begin + kept.text.size());
+    const std::string log = ReadFile(segment.log).value();
+    const std::string index = ReadFile(segment.index).value_or("");
+    uint64_t expected = segment.base;
+    for (size_t at = 0; at + kLogRecordBytes <= index.size(); at += kLogRecordBytes) {
+      LogRecord record;
+      std::memcpy(&record, index.data() + at, sizeof(record));
+      CHECK(record.offset == expected);
+      expected = record.end();
+    }
+    CHECK(expected <= segment.base + log.size());
+    kept.text += log;
+    kept.bytes_on_disk += log.size() + index.size();
+  }
+  return kept;
+}
+
+// Numbered lines of one length, so that a place in the text says which they are.
+std::string NumberedLine(uint64_t number) {
+  std::string line = std::to_string(number);
+  return std::string(15 - line.size(), '.') + line + "\n";
+}
+
+TEST_CASE("log writer: the newest output is kept, in no more than was allowed") {
+  const Folder folder;
+  constexpr uint64_t kMax = 1U << 20U;
+  auto writer = LogWriter::Open(folder.path(), {0}, kMax).value();
+  writer->Start();
+  uint64_t lines = 0;
+  for (int64_t at = 1; at < 300; ++at) {
+    std::string text;
+    for (int i = 0; i < 1000; ++i) {
+      text += NumberedLine(lines++);
+    }
+    writer->Push(0, kStdoutStream, text, at * 1'000'000'000);
+  }
+  writer->Finish();
+  const Kept kept = ReadKept(folder);
+  CHECK(kept.segments > 4);
+  CHECK(kept.bytes_on_disk <= kMax + (64U << 10U));
+  CHECK(kept.bytes_on_disk > kMax / 2);
+  CHECK(kept.begin + kept.text.size() == lines * 16);
+  CHECK(kept.text.ends_with(NumberedLine(lines - 1)));
+  CHECK(kept.text.starts_with(NumberedLine(kept.begin / 16).substr(kept.begin % 16)));
+}
+
+TEST_CASE("log writer: goes on with what another one wrote") {
+  const Folder folder;
+  for (int round = 0; round < 3; ++round) {
+    auto writer = LogWriter::Open(folder.path(), {0}, 1U << 20U).value();
+    writer->Start();
+    writer->Push(0, kStdoutStream, std::string(100'000, 'a'), 1);
+    writer->Push(0, kStdoutStream, std::string(100'000, 'b'), 1'000'000'000);
+    writer->Finish();
+    // A crash may leave a part of a record.
+    const std::string index = ListLogSegments(folder.path(), 0).value().back().index;
+    const Fd end(::open(index.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    REQUIRE(WriteAll(end.get(), "torn"));
+  }
+  CHECK(ReadKept(folder).text.size() == 600'000);
+}
+
+TEST_CASE("log writer: killed at any time it leaves all it wrote, without a gap") {
+  const Folder folder;
+  Prng random(5);
+  constexpr uint64_t kMax = 1U << 20U;  // a segment is 128 KiB: many are begun and deleted
+  uint64_t least = 0;
+  for (int round = 0; round < 100; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto writer = LogWriter::Open(folder.path(), {0}, kMax);
+      (*writer)->Start();
+      uint64_t number = ReadKept(folder).text.size() + ReadKept(folder).begin;
+      for (int64_t at = 1;; ++at) {
+        std::string text;
+        for (uint64_t i = 0; i < 4096; ++i) {
+          text += static_cast<char>('a' + (number++ % 26));
+        }
+        while (!(*writer)->HasRoom()) {
+        }
+        (*writer)->Push(0, kStdoutStream, text, at * 1'000'000'000);
+      }
+    }
+    REQUIRE(child > 0);
+    // Until it has written something, and then some.
+    const auto end = [&] {
+      const auto segments = ListLogSegments(folder.path(), 0).value();
+      struct stat info{};
+      return segments.empty() || ::stat(segments.back().log.c_str(), &info) != 0
+                 ? 0
+                 : segments.back().base + static_cast<uint64_t>(info.st_size);
+    };
+    least += random.Below(400'000);
+    for (int i = 0; i < 100'000 && end() < least; ++i) {
+      ::poll(nullptr, 0, 1);
+    }
+    ::kill(child, SIGKILL);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFSIGNALED(status));
+    const Kept kept = ReadKept(folder);
+    REQUIRE(kept.begin + kept.text.size() >= least);
+    least = kept.begin + kept.text.size();
+    bool right = true;
+    for (size_t i = 0; i < kept.text.size(); ++i) {
+      right = right && kept.text[i] == static_cast<char>('a' + ((kept.begin + i) % 26));
+    }
+    REQUIRE(right);
+    REQUIRE(kept.bytes_on_disk <= kMax + (512U << 10U));
+  }
 }
 
 TEST_CASE("log pump: takes everything to the end of each pipe") {

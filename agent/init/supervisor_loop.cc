@@ -113,7 +113,8 @@ Status SupervisorLoop::Launch() {
   for (const RankConfig& rank : config_.ranks) {
     ranks.push_back(rank.rank);
   }
-  TIDE_ASSIGN(std::unique_ptr<LogWriter> writer, LogWriter::Open(kLogsFolder, ranks));
+  TIDE_ASSIGN(std::unique_ptr<LogWriter> writer,
+              LogWriter::Open(kLogsFolder, ranks, config_.log_bytes));
   TIDE_ASSIGN(agent::Launch launch, LaunchTask(config_));
   (config_.runtime == RuntimeKind::kOci ? runtime_pid_ : init_pid_) = launch.child;
   init_socket_ = std::move(launch.socket);

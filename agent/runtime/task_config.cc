@@ -126,6 +126,7 @@ TaskConfig FromJson(const Json& json) {
   json.at("shm_bytes").get_to(config.shm_bytes);
   json.at("cpu_millis").get_to(config.cpu_millis);
   json.at("pids").get_to(config.pids);
+  config.log_bytes = json.value("log_bytes", uint64_t{0});
   json.at("init_path").get_to(config.init_path);
   json.at("runtime_path").get_to(config.runtime_path);
   json.at("hostname").get_to(config.hostname);
@@ -245,6 +246,7 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"shm_bytes", config.shm_bytes},
                      {"cpu_millis", config.cpu_millis},
                      {"pids", config.pids},
+                     {"log_bytes", config.log_bytes},
                      {"init_path", config.init_path},
                      {"runtime_path", config.runtime_path},
                      {"hostname", config.hostname},

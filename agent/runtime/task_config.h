@@ -77,6 +77,7 @@ struct TaskConfig {
   uint64_t shm_bytes = 0;  // 0 = half of memory_bytes, or of the machine's memory
   uint64_t cpu_millis = 0;
   uint64_t pids = 0;
+  uint64_t log_bytes = 0;           // output kept of each rank, the newest; 0 = all
   std::string init_path;            // tide-init, statically linked
   std::string runtime_path;         // runc or crun; oci only
   std::string hostname;             // oci only; empty: the key

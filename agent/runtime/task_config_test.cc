@@ -28,6 +28,7 @@ TaskConfig Full() {
   config.shm_bytes = 7;
   config.cpu_millis = 2500;
   config.pids = 99;
+  config.log_bytes = 1 << 20;
   config.init_path = "/bin/tide-init";
   config.runtime_path = "/usr/sbin/runc";
   config.hostname = "h";

@@ -37,6 +37,7 @@ Status AgentLoop::Adopt() {
   EndStrays();
   AdoptStrays();
   janitor_.DiscardAll([&](const std::string& key) { return adopted.contains(key); });
+  log_janitor_.DiscardAll([](const std::string& name) { return !name.starts_with('.'); });
   core_.CheckIsolation(Now());
   Act();
   return {};

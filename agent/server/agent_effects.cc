@@ -1,5 +1,7 @@
 // What the core wants done, done. Results go back to the core before the next effect.
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "agent/runtime/task_folder.h"
@@ -212,6 +214,19 @@ void AgentLoop::Do(const ClearTask& effect) {
   RemoveHeld(config_.state_dir, key);
   held_.erase(effect.id);
   core_.OnCleared(effect.id, true);
+}
+
+void AgentLoop::DiscardLogs(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    // Tasks start on this thread, so none comes in between.
+    const std::string task_file = config_.state_dir + "/tasks/" + key + "/" + kTaskFile;
+    const auto id = ParseTaskKey(key);
+    if ((id && FindHeld(*id) != nullptr) || ::access(task_file.c_str(), F_OK) == 0) {
+      continue;
+    }
+    log::Info("Old output deleted", {{"Task", key}});
+    log_janitor_.Discard(key);
+  }
 }
 
 void AgentLoop::Do(const LeadAgreement& effect) {

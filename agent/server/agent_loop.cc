@@ -48,9 +48,15 @@ AgentLoop::AgentLoop(AgentConfig config,
           ReadContact(ContactPath(config_), BootNanos()).value_or(Contact{.heard_ns = BootNanos()}),
           ReadNumber(config_, "hello")),
       janitor_(config_.state_dir + "/scratch"),
+      log_janitor_(config_.state_dir + "/tasks"),
       witnesses_(token_),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      images_(std::move(images)) {}
+      images_(std::move(images)),
+      log_retention_(config_.state_dir + "/tasks",
+                     {.total_bytes = config_.log_bytes_total, .age = config_.log_retention},
+                     [this](const std::vector<std::string>& keys) {
+                       Post([this, keys] { DiscardLogs(keys); });
+                     }) {}
 
 AgentLoop::~AgentLoop() {
   witnesses_.Stop();

@@ -22,6 +22,7 @@
 #include "agent/server/held_task.h"
 #include "agent/server/janitor.h"
 #include "agent/server/link.h"
+#include "agent/server/log_retention.h"
 #include "agent/server/rank_socket.h"
 #include "agent/server/suspend_run.h"
 #include "agent/server/task_book.h"
@@ -108,6 +109,8 @@ class AgentLoop {
   void AdoptStrays();
   void AdoptPages(HeldTask& task);
   void AdoptStatus(HeldTask& task);
+  // Unless the task has come back meanwhile.
+  void DiscardLogs(const std::vector<std::string>& keys);
   void EndStrays();
   [[nodiscard]] bool EndStray(const std::string& key);
   void EndStraysSoon();
@@ -151,6 +154,7 @@ class AgentLoop {
   std::map<TaskId, HeldTask> held_;  // of the core's tasks, those with an order to start
   std::set<std::string> strays_;     // of the runtime, without an order that counts
   Janitor janitor_;
+  Janitor log_janitor_;  // of the folders of tasks that are gone
   struct Lead {
     uint64_t serial = 0;  // tells a run from the one it replaced
     std::unique_ptr<SuspendRun> run;
@@ -185,7 +189,9 @@ class AgentLoop {
   bool stopping_ = false;
   bool stop_tasks_ = false;
   uint64_t next_fetch_ = 1;
-  std::unique_ptr<ImageFetcher> images_;  // last: its threads post to the rest; null = no images
+  // Last: their threads post to the rest.
+  std::unique_ptr<ImageFetcher> images_;  // null = no images
+  LogRetention log_retention_;
 };
 
 }  // namespace tide::agent

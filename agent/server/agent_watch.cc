@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/runtime/log_segments.h"
 #include "agent/runtime/task_folder.h"
 #include "agent/server/agent_loop.h"
 #include "agent/server/start_plan.h"
@@ -47,9 +48,17 @@ void AgentLoop::UpdateStatus(HeldTask& task, const TaskStatus& status) {
 // The last line a failed rank wrote usually says why.
 std::string AgentLoop::LastWords(const HeldTask& task, int32_t rank) const {
   constexpr size_t kLineMax = 200;
-  const std::string path = config_.state_dir + "/tasks/" + task.key + "/logs/" +
-                           LogName(static_cast<uint32_t>(rank)) + ".log";
-  const auto text = ReadTail(path, 4096);
+  constexpr size_t kTailBytes = 4096;
+  const std::string folder = config_.state_dir + "/tasks/" + task.key + "/" + kLogsFolder;
+  const auto segments = ListLogSegments(folder, static_cast<uint32_t>(rank));
+  if (!segments || segments->empty()) {
+    return "";
+  }
+  auto text = ReadTail(segments->back().log, kTailBytes);
+  if (text && text->size() < kLineMax && segments->size() > 1) {
+    // The newest segment has just begun.
+    text = ReadTail((*segments)[segments->size() - 2].log, kTailBytes).value_or("") + *text;
+  }
   if (!text) {
     return "";
   }

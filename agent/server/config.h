@@ -46,6 +46,11 @@ struct AgentConfig {
   uint32_t job_gid = 0;
   RuntimeKind runtime = RuntimeKind::kProcess;
   std::string runtime_path;  // runc or crun
+  // Output on the disk: of each rank of a task, the newest; and of all tasks that are gone, the
+  // oldest go first. 0 = no limit.
+  uint64_t log_bytes_per_rank = 4ULL << 30U;
+  uint64_t log_bytes_total = 0;
+  Duration log_retention = Duration::Seconds(int64_t{14} * 24 * 3600);
   bool stop_tasks_on_exit = false;
 };
 

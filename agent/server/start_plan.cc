@@ -478,6 +478,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   task.cpu_millis = spec.cpus_per_node() * 1000ULL;
   task.pids = kPidsMax;
   task.stuck_ms = config.stuck_after.millis();
+  task.log_bytes = config.log_bytes_per_rank;
   // All jobs are one user: what is of others must not be seen.
   task.masks = {config.state_dir, config.checkpoint_root, config.run_root};
   if (start.task() == 0) {
