@@ -44,7 +44,7 @@ class LineMatcher {
   LineMatcher();
   [[nodiscard]] bool MatchesLine(std::string_view line) const;
 
-  std::string literal_;           // searched for by memmem unless there is a
+  std::string literal_;  // searched for by memmem unless there is a
   std::unique_ptr<Regex> regex_;
 };
 

@@ -58,9 +58,16 @@ TEST_CASE("a line matches a text or an expression") {
 }
 
 TEST_CASE("what cannot be searched for is refused with a reason") {
-  for (const LinePattern& pattern : std::vector<LinePattern>{
-           {""}, {"a\nb"}, {"(a"}, {"a{2000}{2000}"}, {"a)|(b"}, {"\\Aa"}, {"(a)\\1"}, {"[z-a]"},
-           {std::string(LineMatcher::kMaxPattern + 1, 'x')}}) {
+  for (const LinePattern& pattern :
+       std::vector<LinePattern>{{""},
+                                {"a\nb"},
+                                {"(a"},
+                                {"a{2000}{2000}"},
+                                {"a)|(b"},
+                                {"\\Aa"},
+                                {"(a)\\1"},
+                                {"[z-a]"},
+                                {std::string(LineMatcher::kMaxPattern + 1, 'x')}}) {
     INFO(pattern.text);
     const auto made = LineMatcher::Make(pattern);
     REQUIRE_FALSE(made);
@@ -82,7 +89,8 @@ TEST_CASE("whole blocks give what single lines give") {
     for (uint64_t i = random.Below(40); i > 0; --i) {
       text += "ab\n c"[random.Below(5)];
     }
-    static constexpr const char* kPatterns[] = {"a", "^b", "a$", "[^b]b", "a|c", "\\s", "^$", "b c"};
+    static constexpr const char* kPatterns[] = {
+        "a", "^b", "a$", "[^b]b", "a|c", "\\s", "^$", "b c"};
     const LinePattern pattern{kPatterns[random.Below(std::size(kPatterns))]};
     Lines expected;
     for (size_t at = 0; at < text.size();) {

@@ -13,8 +13,7 @@ Status Mark(LogFile& log, LogBlock& block) {
   TIDE_ASSIGN(const std::vector<LogRecord> records, log.Records(block.offset, end, kMaxMarks));
   for (const LogRecord& record : records) {
     const uint64_t begin = std::max(record.offset, block.offset);
-    block.marks.push_back(
-        {static_cast<uint32_t>(begin - block.offset), record.at, record.stream});
+    block.marks.push_back({static_cast<uint32_t>(begin - block.offset), record.at, record.stream});
   }
   if (records.size() == kMaxMarks) {
     block.data.resize(std::min<uint64_t>(end, records.back().end()) - block.offset);

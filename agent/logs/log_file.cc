@@ -49,8 +49,7 @@ Status LogFile::Refresh() {
 
 size_t LogFile::SegmentOf(uint64_t offset) const {
   const auto after = std::ranges::upper_bound(segments_, offset, {}, &LogSegment::base);
-  return after == segments_.begin() ? kNone
-                                    : static_cast<size_t>(after - segments_.begin()) - 1;
+  return after == segments_.begin() ? kNone : static_cast<size_t>(after - segments_.begin()) - 1;
 }
 
 uint64_t LogFile::After(uint64_t offset) const {
@@ -166,8 +165,8 @@ Result<std::vector<LogRecord>> LogFile::Records(uint64_t from, uint64_t to, size
   }
   TIDE_ASSIGN(const uint64_t count, RecordCount(segment));
   TIDE_ASSIGN(const uint64_t first, Partition(segment, count, [from](const LogRecord& record) {
-    return record.end() <= from;
-  }));
+                return record.end() <= from;
+              }));
   std::vector<LogRecord> records;
   if (first < count) {
     // A record is of one byte at least.

@@ -148,8 +148,11 @@ TEST_CASE("after a power cut the lost end of a segment is skipped") {
 TEST_CASE("names of other files are not segments") {
   LogsFolder folder;
   folder.Write("x", 1);
-  for (const char* name : {"rank-00000.12.log", "rank-000001.log", "rank-00000.idx",
-                           "rank-00000.0000000000000000001x.log", "rank-00001.log",
+  for (const char* name : {"rank-00000.12.log",
+                           "rank-000001.log",
+                           "rank-00000.idx",
+                           "rank-00000.0000000000000000001x.log",
+                           "rank-00001.log",
                            "rank-00000.00000000000000000000.log"}) {
     std::ofstream(folder.path() + "/" + name) << "no";
   }

@@ -56,7 +56,9 @@ Result<bool> LogSearch::Step(uint64_t end,
 }
 
 Status LogSearch::Add(size_t begin, size_t end, std::vector<FoundLine>& found) {
-  FoundLine line{.offset = begin_ + begin};
+  FoundLine line;
+  line.offset = begin_ + begin;
+  line.next = begin_ + std::min(end + 1, buffer_.size());
   line.text = buffer_.substr(begin, std::min(end - begin, kMaxFoundLine));
   TIDE_ASSIGN(const std::vector<LogRecord> records, log_.Records(line.offset, line.offset + 1, 1));
   if (!records.empty()) {

@@ -12,9 +12,10 @@ namespace tide::agent {
 
 struct FoundLine {
   uint64_t offset = 0;  // of its first byte
+  uint64_t next = 0;    // of the line after it
   int64_t at = 0;       // of its first byte; 0 = not known
   uint32_t stream = 0;
-  std::string text;     // without newline; cut after kMaxFoundLine
+  std::string text;  // without newline; cut after kMaxFoundLine
 };
 
 class LogSearch {
@@ -45,9 +46,9 @@ class LogSearch {
 
   LogFile& log_;
   const LineMatcher& matcher_;
-  uint64_t begin_;      // offset of the buffer's first byte
+  uint64_t begin_;  // offset of the buffer's first byte
   std::string buffer_;
-  size_t used_ = 0;     // of the buffer: these bytes were looked at
+  size_t used_ = 0;  // of the buffer: these bytes were looked at
 };
 
 }  // namespace tide::agent

@@ -23,9 +23,9 @@ LogWatch::LogWatch(std::string folder, uint32_t rank)
 }
 
 void LogWatch::Watch() {
-  watching_ = inotify_.valid() &&
-              ::inotify_add_watch(
-                  inotify_.get(), folder_.c_str(), IN_MODIFY | IN_CREATE | IN_ONLYDIR) >= 0;
+  watching_ =
+      inotify_.valid() &&
+      ::inotify_add_watch(inotify_.get(), folder_.c_str(), IN_MODIFY | IN_CREATE | IN_ONLYDIR) >= 0;
 }
 
 bool LogWatch::TakeEvents() {

@@ -37,9 +37,7 @@ class LogsFolder {
     Write("", 0);
   }
   // The oldest segment goes.
-  void DropOldest() {
-    REQUIRE(DeleteLogSegment(ListLogSegments(path_, 0).value().front()));
-  }
+  void DropOldest() { REQUIRE(DeleteLogSegment(ListLogSegments(path_, 0).value().front())); }
 
  private:
   std::string path_ = "/tmp/tide-logs-XXXXXX";

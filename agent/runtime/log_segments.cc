@@ -35,9 +35,8 @@ std::optional<uint64_t> BaseOf(std::string_view name) {
   name.remove_prefix(1);
   uint64_t base = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), base);
-  return error == std::errc() && end == name.data() + name.size() && base > 0
-             ? std::optional(base)
-             : std::nullopt;
+  return error == std::errc() && end == name.data() + name.size() && base > 0 ? std::optional(base)
+                                                                              : std::nullopt;
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ void Measure(const std::string& folder, OldLogs& logs) {
     if (::lstat(it->path().c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
       logs.bytes += static_cast<uint64_t>(info.st_blocks) * 512;
       logs.at = std::max(
-          logs.at, Instant::FromUnixNanos(info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec));
+          logs.at,
+          Instant::FromUnixNanos(info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec));
     }
   }
 }

@@ -25,16 +25,16 @@ TEST_CASE("log retention: what is old or too much goes, the oldest first") {
     LogLimits limits;
     Keys keys;
   };
-  for (const Case& each : std::vector<Case>{
-           {{0, Duration()}, {}},
-           {{0, Duration::Seconds(80)}, {}},
-           {{0, Duration::Seconds(79)}, {"3.1.0"}},
-           {{0, Duration::Seconds(49)}, {"3.1.0", "7.1.0", "7.1.1"}},
-           {{215, Duration()}, {}},
-           {{214, Duration()}, {"3.1.0"}},
-           {{204, Duration()}, {"3.1.0", "7.1.0"}},
-           {{4, Duration()}, {"3.1.0", "7.1.0", "7.1.1", "9.1.0"}},
-           {{105, Duration::Seconds(79)}, {"3.1.0", "7.1.0"}}}) {
+  for (const Case& each :
+       std::vector<Case>{{{0, Duration()}, {}},
+                         {{0, Duration::Seconds(80)}, {}},
+                         {{0, Duration::Seconds(79)}, {"3.1.0"}},
+                         {{0, Duration::Seconds(49)}, {"3.1.0", "7.1.0", "7.1.1"}},
+                         {{215, Duration()}, {}},
+                         {{214, Duration()}, {"3.1.0"}},
+                         {{204, Duration()}, {"3.1.0", "7.1.0"}},
+                         {{4, Duration()}, {"3.1.0", "7.1.0", "7.1.1", "9.1.0"}},
+                         {{105, Duration::Seconds(79)}, {"3.1.0", "7.1.0"}}}) {
     CHECK(ChooseExpired(logs, each.limits, At(100)) == each.keys);
   }
 }

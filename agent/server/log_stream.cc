@@ -32,15 +32,14 @@ LogStream::LogStream(LogCall call, const tide::v1::ReadLogRequest& request)
       request_(request),
       log_(call_.folder, request.rank()),
       offset_(request.offset()),
-      lines_left_(request.follow() ? UINT64_MAX - 1
-                                   : (request.max_lines() == 0 ? kDefaultMaxLines
-                                                               : request.max_lines())) {}
+      lines_left_(request.follow()
+                      ? UINT64_MAX - 1
+                      : (request.max_lines() == 0 ? kDefaultMaxLines : request.max_lines())) {}
 
 Status LogStream::Run() {
   if (!request_.grep().empty()) {
-    TIDE_ASSIGN(
-        LineMatcher matcher,
-        LineMatcher::Make({request_.grep(), request_.literal(), request_.ignore_case()}));
+    TIDE_ASSIGN(LineMatcher matcher,
+                LineMatcher::Make({request_.grep(), request_.literal(), request_.ignore_case()}));
     matcher_.emplace(std::move(matcher));
     tailing_ = request_.tail_lines() >= 0;
   }
@@ -83,7 +82,8 @@ Status LogStream::Begin() {
   if (!request_.follow()) {
     TIDE_ASSIGN(end_, log_.End());
   }
-  if (request_.until() != 0 && (!request_.follow() || SystemNow().unix_nanos() > request_.until())) {
+  if (request_.until() != 0 &&
+      (!request_.follow() || SystemNow().unix_nanos() > request_.until())) {
     TIDE_ASSIGN(end_, log_.FindTime(request_.until()));
   }
   if (matcher_) {
@@ -168,6 +168,7 @@ bool LogStream::SayCaughtUp() {
   tide::v1::LogChunk chunk;
   chunk.set_offset(offset());
   chunk.set_removed(std::exchange(removed_, 0));
+  chunk.set_next(offset());
   chunk.set_caught_up(true);
   return call_.send(chunk);
 }
@@ -189,6 +190,7 @@ Result<LogStream::Turn> LogStream::SendBytes(uint64_t limit) {
     added.set_offset(block.offset + mark.begin);
   }
   offset_ += block.data.size();
+  chunk.set_next(offset_);
   if (!call_.send(chunk)) {
     return Turn::kOver;
   }
@@ -261,6 +263,7 @@ LogStream::Turn LogStream::Send(const std::vector<FoundLine>& lines, bool cut) {
     mark.set_at(line.at);
     mark.set_stream(line.stream);
     mark.set_offset(line.offset);
+    chunk.set_next(line.next);
     chunk.mutable_data()->append(line.text).push_back('\n');
   }
   if (chunk.data().empty() && !cut) {

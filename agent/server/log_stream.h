@@ -22,10 +22,10 @@ namespace tide::agent {
 
 // What a call needs from around it.
 struct LogCall {
-  std::string folder;               // the task's logs/
-  std::string name;                 // "rank 3 of task 7.1.0", for errors
-  std::function<bool()> is_over;    // has the task written all it ever will?
-  std::function<bool()> cancelled;  // has the client left?
+  std::string folder;                                   // the task's logs/
+  std::string name;                                     // "rank 3 of task 7.1.0", for errors
+  std::function<bool()> is_over;                        // has the task written all it ever will?
+  std::function<bool()> cancelled;                      // has the client left?
   std::function<bool(const tide::v1::LogChunk&)> send;  // false: the client has left
 };
 
@@ -40,7 +40,11 @@ class LogStream {
 
  private:
   // What one look at the log has come to.
-  enum class Turn { kSent, kNothing, kOver };
+  enum class Turn {
+    kSent,
+    kNothing,
+    kOver
+  };
 
   Status Begin();
   [[nodiscard]] Result<uint64_t> FirstByte();
@@ -66,9 +70,9 @@ class LogStream {
   bool caught_up_ = false;
   uint64_t offset_ = 0;  // of the next byte to send
   uint64_t end_ = UINT64_MAX;
-  uint64_t removed_ = 0;           // not told yet
-  uint64_t lines_left_ = 0;        // of a search
-  int64_t unrecorded_since_ = 0;   // monotonic ns; 0 = every byte has a record
+  uint64_t removed_ = 0;          // not told yet
+  uint64_t lines_left_ = 0;       // of a search
+  int64_t unrecorded_since_ = 0;  // monotonic ns; 0 = every byte has a record
 };
 
 }  // namespace tide::agent

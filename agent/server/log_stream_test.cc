@@ -70,18 +70,17 @@ TEST_CASE("log stream: times choose lines") {
     int64_t tail;
     std::string text;
   };
-  for (const Case& each :
-       std::vector<Case>{{0, 0, -1, "loss 5\nother\nloss 4\nloss 3\nloss 2"},
-                         {20, 0, -1, "other\nloss 4\nloss 3\nloss 2"},
-                         {21, 0, -1, "loss 4\nloss 3\nloss 2"},
-                         {0, 40, -1, "loss 5\nother\nloss 4\n"},
-                         {20, 40, -1, "other\nloss 4\n"},
-                         {51, 0, -1, ""},
-                         {40, 40, -1, ""},
-                         {50, 20, -1, ""},
-                         {0, 0, 2, "loss 3\nloss 2"},
-                         {50, 0, 2, "loss 2"},
-                         {1, 0, 1, "loss 2"}}) {
+  for (const Case& each : std::vector<Case>{{0, 0, -1, "loss 5\nother\nloss 4\nloss 3\nloss 2"},
+                                            {20, 0, -1, "other\nloss 4\nloss 3\nloss 2"},
+                                            {21, 0, -1, "loss 4\nloss 3\nloss 2"},
+                                            {0, 40, -1, "loss 5\nother\nloss 4\n"},
+                                            {20, 40, -1, "other\nloss 4\n"},
+                                            {51, 0, -1, ""},
+                                            {40, 40, -1, ""},
+                                            {50, 20, -1, ""},
+                                            {0, 0, 2, "loss 3\nloss 2"},
+                                            {50, 0, 2, "loss 2"},
+                                            {1, 0, 1, "loss 2"}}) {
     INFO(each.since << " to " << each.until << ", tail " << each.tail);
     tide::v1::ReadLogRequest request = AllBytes();
     request.set_since(each.since);
@@ -120,6 +119,7 @@ TEST_CASE("log stream: lines that match") {
   REQUIRE(reader.chunks.size() == 1);
   CHECK(reader.chunks[0].marks(1).offset() == 20);
   CHECK(reader.chunks[0].marks(1).at() == 40);
+  CHECK(reader.chunks[0].next() == 33);
   request.set_until(50);
   CHECK(reader.Text(request) == "loss 4\nloss 3\n");
   request.set_until(0);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "api/http/log_lines.h"
+#include "api/http/log_merge.h"
 #include "common/base/time.h"
 
 namespace tide::api {
@@ -9,24 +11,28 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWait{250};               // for output of a single rank
-constexpr milliseconds kSweepWait{25};           // the same where several are read in turn
-constexpr milliseconds kRetry{500};              // before asking an agent again
-constexpr milliseconds kRetryEnd{100};           // the same, of a log that ended before its task
-constexpr int64_t kGiveUpNanos = 5'000'000'000;  // silence after the task has ended
+constexpr milliseconds kWait{250};  // for output; then the client is looked after
+constexpr milliseconds kRetry{500};
 constexpr milliseconds kFirstPiece{5000};
-constexpr size_t kLongestLine = 64U << 10U;
+constexpr milliseconds kFirstPieceOfMany{1000};  // of a log that is followed: it may not be there
+constexpr size_t kBodyPiece = 64U << 10U;
+constexpr size_t kReadAhead = 16;
+constexpr size_t kReadAheadOfMany = 2;
 constexpr int kNodesInMarker = 4;
 
-const v1::Attempt* FindAttempt(const v1::Job& job, uint64_t epoch) {
-  const auto it = std::ranges::find_if(
-      job.attempts(), [epoch](const v1::Attempt& attempt) { return attempt.epoch() == epoch; });
-  return it == job.attempts().end() ? nullptr : &*it;
+std::string RemovedMarker(uint32_t rank, uint64_t bytes) {
+  return "--- rank " + std::to_string(rank) + ": " + std::to_string(bytes) +
+         " bytes of older output are kept no more ---";
 }
 
-bool MayPass(const Error& error) {
-  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kNotFound ||
-         error.code == ErrorCode::kDeadlineExceeded || error.code == ErrorCode::kExhausted;
+std::string CutMarker(uint32_t rank) {
+  return "--- rank " + std::to_string(rank) +
+         ": more lines match; narrow it down by time, or ask for the last ones (tail) ---";
+}
+
+std::string ErrorMarker(const LogSource& source, const Error& error) {
+  return "--- cannot read rank " + std::to_string(source.rank()) + " of attempt " +
+         std::to_string(source.epoch()) + ": " + error.message + " ---";
 }
 
 }  // namespace
@@ -59,128 +65,201 @@ std::string AttemptMarker(const v1::Job& job, const v1::Attempt& attempt) {
          (step > 0 ? " at step " + std::to_string(step) : std::string()) + ") ---";
 }
 
-struct LogCopy::Where {
-  LogPlace place;
-  bool exited = false;  // the task is over: its log grows no more
-};
+// Copies several ranks of an attempt line by line, the oldest first.
+class LogCopy::Merge {
+ public:
+  Merge(LogCopy& copy, std::vector<std::unique_ptr<LogSource>> sources, BodySink& sink)
+      : copy_(copy), sink_(sink) {
+    for (auto& source : sources) {
+      lanes_.emplace_back().source = std::move(source);
+    }
+    inputs_.resize(lanes_.size());
+  }
 
-struct LogCopy::Rank {
-  uint64_t epoch = 0;
-  uint32_t rank = 0;
-  std::unique_ptr<LogReader> reader;
-  std::optional<LogPiece> peeked;
-  std::optional<uint64_t> next_offset;  // once something was read
-  std::string line;                     // an unfinished one, where lines get a prefix
-  int64_t retry_at = 0;                 // monotonic ns
-  int64_t quiet_since = 0;              // since the task was seen to be over, monotonic ns
-  bool exited_before = false;           // the task was over before `reader` began
-  bool ended = false;                   // nothing came since the agent said that it is all
-  bool done = false;
+  // False when the client is gone.
+  bool Run() {
+    uint64_t arrived = 0;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      Fill(i);
+    }
+    while (true) {
+      const MergeChoice choice = ChooseNext(inputs_, copy_.query_.follow, MonotonicNanos());
+      if (choice.next) {
+        Take(*choice.next);
+        if (body_.size() >= kBodyPiece && !Flush()) {
+          return false;
+        }
+        continue;
+      }
+      if (!Flush()) {
+        return false;
+      }
+      if (std::ranges::none_of(inputs_, &MergeInput::open)) {
+        return true;
+      }
+      if (copy_.app_.store.Pause(milliseconds(0)) || !sink_.Alive()) {
+        return false;
+      }
+      arrived = copy_.arrivals_->WaitBeyond(arrived, WaitFor(choice));
+      for (size_t i = 0; i < lanes_.size(); ++i) {
+        Fill(i);
+      }
+    }
+  }
+
+ private:
+  struct Lane {
+    std::unique_ptr<LogSource> source;
+    LineSplitter lines;
+    int64_t came = 0;  // when the last piece did, monotonic ns
+    bool cut = false;  // more lines match than were sent
+  };
+
+  // While somebody has to be asked again, no arrival tells when.
+  static milliseconds WaitFor(const MergeChoice& choice) {
+    constexpr milliseconds kLook{25};
+    const int64_t left = (choice.look_again - MonotonicNanos()) / 1'000'000 + 1;
+    return choice.look_again == 0 ? kLook
+                                  : milliseconds(std::clamp<int64_t>(left, 1, kLook.count()));
+  }
+
+  // Reads until there is a line, or nothing more for now.
+  void Fill(size_t i) {
+    Lane& lane = lanes_[i];
+    while (lane.lines.empty() && !lane.source->done()) {
+      const LogPiece piece = lane.source->Next(milliseconds(0));
+      if (piece.event == LogEvent::kNothing) {
+        break;
+      }
+      lane.came = MonotonicNanos();
+      if (piece.removed > 0) {
+        AddMarker(RemovedMarker(lane.source->rank(), piece.removed));
+      }
+      lane.lines.Add(piece);
+      if (piece.event != LogEvent::kData) {
+        lane.lines.End();
+      }
+      if (piece.event == LogEvent::kError) {
+        AddMarker(ErrorMarker(*lane.source, piece.error));
+      }
+      if (piece.cut) {
+        lane.cut = true;
+      }
+    }
+    MergeInput& input = inputs_[i];
+    input.open = !lane.source->done();
+    input.at = lane.lines.empty() ? std::nullopt : std::optional(lane.lines.front().at);
+    input.came = lane.came;
+    input.caught_up = lane.source->caught_up();
+    input.asked = lane.source->asked();
+    if (!input.open && !input.at && std::exchange(lane.cut, false)) {
+      AddMarker(CutMarker(lane.source->rank()));
+    }
+  }
+
+  void Take(size_t i) {
+    Lane& lane = lanes_[i];
+    const LogLine line = lane.lines.Take();
+    if (copy_.query_.prefixed) {
+      body_ += "[" + std::to_string(lane.source->rank()) + "] ";
+    }
+    if (copy_.query_.timestamps) {
+      body_ += line.at == 0 ? "-" : FormatRfc3339(Instant::FromUnixNanos(line.at));
+      body_ += ' ';
+    }
+    body_ += line.text;
+    body_ += '\n';
+    Fill(i);
+  }
+
+  void AddMarker(const std::string& text) { body_ += text + "\n"; }
+
+  bool Flush() {
+    const std::string body = std::exchange(body_, {});
+    return body.empty() || sink_.Write(body);
+  }
+
+  LogCopy& copy_;
+  BodySink& sink_;
+  std::vector<Lane> lanes_;
+  std::vector<MergeInput> inputs_;  // one for each lane
+  std::string body_;
 };
 
 LogCopy::LogCopy(App& app, uint64_t job_id, LogQuery query)
-    : app_(app), job_id_(job_id), query_(query), tail_(query.tail) {}
+    : app_(app), job_id_(job_id), query_(std::move(query)), tail_(query_.tail) {}
 LogCopy::~LogCopy() = default;
 
-std::shared_ptr<const JobRow> LogCopy::Job() const {
-  const ViewPtr view = app_.store.Get();
-  const auto it = view->jobs.find(job_id_);
-  return it == view->jobs.end() ? nullptr : it->second;
+std::unique_ptr<LogSource> LogCopy::MakeSource(uint64_t epoch, uint32_t rank) const {
+  const bool many = query_.ranks.size() > 1;
+  return std::make_unique<LogSource>(app_,
+                                     job_id_,
+                                     epoch,
+                                     rank,
+                                     LogRange{.offset = query_.offset,
+                                              .tail_lines = tail_,
+                                              .follow = query_.follow,
+                                              .since = query_.since,
+                                              .until = query_.until,
+                                              .marks = query_.by_lines(),
+                                              .grep = query_.grep,
+                                              .read_ahead = many ? kReadAheadOfMany : kReadAhead,
+                                              .arrivals = arrivals_});
 }
 
-std::vector<uint32_t> LogCopy::RanksOf(const v1::Job& job) const {
-  if (query_.rank) {
-    return {*query_.rank};
+std::optional<uint64_t> LogCopy::FirstAttempt(const v1::Job& job) const {
+  if (query_.attempt || job.attempts().empty()) {
+    return query_.attempt;
   }
-  std::vector<uint32_t> ranks(job.spec().nodes() * std::max(1U, job.spec().ranks_per_node()));
-  for (uint32_t i = 0; i < ranks.size(); ++i) {
-    ranks[i] = i;
-  }
-  return ranks;
-}
-
-Result<LogCopy::Where> LogCopy::Find(uint64_t epoch, uint32_t rank) const {
-  const auto job = Job();
-  const v1::Attempt* attempt = job == nullptr ? nullptr : FindAttempt(job->message, epoch);
-  if (attempt == nullptr) {
-    return Fail(ErrorCode::kNotFound,
-                FormatJobName(job_id_) + " has no attempt " + std::to_string(epoch));
-  }
-  const uint32_t per_node = std::max(1U, job->message.spec().ranks_per_node());
-  const auto task = std::ranges::find_if(attempt->tasks(), [&](const v1::Task& candidate) {
-    return candidate.index() == rank / per_node;
-  });
-  if (task == attempt->tasks().end()) {
-    return Fail(ErrorCode::kNotFound,
-                FormatJobName(job_id_) + " has no rank " + std::to_string(rank));
-  }
-  const ViewPtr view = app_.store.Get();
-  const auto node = view->nodes.find(task->node());
-  if (node == view->nodes.end() || node->second->message.endpoint().empty()) {
-    return Fail(ErrorCode::kNotFound,
-                "node " + task->node() + ", which holds this log, is not part of the cluster now");
-  }
-  return Where{{node->second->message.endpoint(), job_id_, epoch, task->index(), rank},
-               task->state() == v1::TASK_STATE_EXITED || attempt->released_at() != 0 ||
-                   job->message.state() == v1::JOB_STATE_FINISHED};
-}
-
-Result<LogCopy::Where> LogCopy::OpenRank(Rank& rank) {
-  TIDE_ASSIGN(Where where, Find(rank.epoch, rank.rank));
-  LogRange range{.follow = query_.follow};
-  if (rank.next_offset) {
-    range.offset = *rank.next_offset;
-  } else {
-    range.tail_lines = tail_;
-  }
-  rank.exited_before = where.exited;
-  rank.reader = app_.agents.ReadLog(where.place, range);
-  return where;
+  return query_.all_attempts ? job.attempts(0).epoch()
+                             : job.attempts(job.attempts_size() - 1).epoch();
 }
 
 Status LogCopy::Open() {
-  const auto job = Job();
-  if (job == nullptr || job->message.attempts().empty()) {
+  const auto job = FindJob(app_, job_id_);
+  const auto epoch = job == nullptr ? std::nullopt : FirstAttempt(job->message);
+  if (!epoch) {
+    if (query_.follow) {
+      return {};
+    }
     return Fail(ErrorCode::kNotFound,
                 FormatJobName(job_id_) + " has not started yet, so it has no output; `tide why " +
                     FormatJobName(job_id_) + "` says what it waits for");
   }
-  const auto& attempts = job->message.attempts();
-  auto first = std::make_unique<Rank>();
-  first->epoch = query_.attempt.value_or(attempts[attempts.size() - 1].epoch());
-  first->rank = query_.rank.value_or(0);
-  TIDE_ASSIGN(const Where where, OpenRank(*first));
-  LogPiece piece = first->reader->Next(kFirstPiece);
-  if (piece.event == LogEvent::kError) {
-    return Fail(
-        piece.error.code,
-        "cannot read the log on the agent at " + where.place.endpoint + ": " + piece.error.message);
+  auto source = MakeSource(*epoch, query_.ranks.front());
+  const auto piece = source->Peek(query_.follow ? kFirstPieceOfMany : kFirstPiece);
+  if (!piece) {
+    const bool refused = piece.error().code == ErrorCode::kInvalidArgument;
+    // Of several attempts the others may still be there.
+    return (query_.follow || query_.all_attempts) && !refused ? Status()
+                                                              : std::unexpected(piece.error());
   }
-  first->peeked = std::move(piece);
-  ranks_.push_back(std::move(first));
+  if (piece->event == LogEvent::kData) {
+    start_offset_ = piece->offset;
+  } else if (piece->event == LogEvent::kEnd && query_.tail < 0 && query_.since == 0) {
+    start_offset_ = query_.offset;
+  }
+  opened_ = std::move(source);
   return {};
 }
 
 void LogCopy::Run(BodySink& sink) {
-  const auto job = Job();
+  const auto job = FindJob(app_, job_id_);
   if (job == nullptr) {
     return;
   }
-  const auto& attempts = job->message.attempts();
-  std::optional<uint64_t> epoch = query_.attempt;
-  if (!epoch && !attempts.empty()) {
-    epoch = attempts[attempts.size() - 1].epoch();
-  }
+  std::optional<uint64_t> epoch = FirstAttempt(job->message);
   if (!epoch) {
     epoch = NextAttempt(0, sink);
   }
-  while (epoch && CopyAttempt(*epoch, sink) && query_.follow && !query_.attempt) {
+  const bool go_on = (query_.follow || query_.all_attempts) && !query_.attempt;
+  while (epoch && CopyAttempt(*epoch, sink) && go_on) {
     epoch = NextAttempt(*epoch, sink);
     if (!epoch) {
       return;
     }
-    tail_ = -1;
-    const auto now = Job();
+    tail_ = query_.all_attempts ? query_.tail : -1;
+    const auto now = FindJob(app_, job_id_);
     const v1::Attempt* attempt = now == nullptr ? nullptr : FindAttempt(now->message, *epoch);
     if (attempt == nullptr || !Line(AttemptMarker(now->message, *attempt), sink)) {
       return;
@@ -191,7 +270,7 @@ void LogCopy::Run(BodySink& sink) {
 std::optional<uint64_t> LogCopy::NextAttempt(uint64_t epoch, BodySink& sink) const {
   uint64_t seq = 0;
   while (sink.Alive() && !app_.store.stopped()) {
-    const auto job = Job();
+    const auto job = FindJob(app_, job_id_);
     if (job == nullptr) {
       return std::nullopt;
     }
@@ -200,7 +279,7 @@ std::optional<uint64_t> LogCopy::NextAttempt(uint64_t epoch, BodySink& sink) con
         return attempt.epoch();
       }
     }
-    if (job->message.state() == v1::JOB_STATE_FINISHED) {
+    if (job->message.state() == v1::JOB_STATE_FINISHED || !query_.follow) {
       return std::nullopt;
     }
     seq = app_.store.WaitBeyond(seq, kRetry)->seq;
@@ -208,132 +287,44 @@ std::optional<uint64_t> LogCopy::NextAttempt(uint64_t epoch, BodySink& sink) con
   return std::nullopt;
 }
 
-// False when the client is gone.
 bool LogCopy::CopyAttempt(uint64_t epoch, BodySink& sink) {
-  const auto job = Job();
-  if (job == nullptr) {
-    return false;
+  std::vector<std::unique_ptr<LogSource>> sources;
+  for (const uint32_t rank : query_.ranks) {
+    const bool opened = opened_ != nullptr && opened_->epoch() == epoch && opened_->rank() == rank;
+    sources.push_back(opened ? std::move(opened_) : MakeSource(epoch, rank));
   }
-  std::vector<std::unique_ptr<Rank>> opened = std::move(ranks_);  // by Open(), if anything
-  ranks_.clear();
-  for (const uint32_t number : RanksOf(job->message)) {
-    if (!opened.empty() && opened.front()->epoch == epoch && opened.front()->rank == number) {
-      ranks_.push_back(std::move(opened.front()));
-      opened.clear();
-      continue;
-    }
-    ranks_.push_back(std::make_unique<Rank>());
-    ranks_.back()->epoch = epoch;
-    ranks_.back()->rank = number;
-  }
-  // Without `follow` rank after rank, so that the order is the same each time; with it all at
-  // once, in turn.
-  bool open = true;
-  while (open) {
-    open = false;
-    bool busy = false;
-    for (const auto& rank : ranks_) {
-      if (rank->done) {
-        continue;
-      }
-      open = true;
-      const bool alone = ranks_.size() == 1 || !query_.follow;
-      if (!CopyRank(*rank, sink, alone ? kWait : milliseconds(0), busy)) {
-        return false;
-      }
-      if (!query_.follow) {
+  opened_.reset();
+  return query_.by_lines() ? Merge(*this, std::move(sources), sink).Run()
+                           : CopyBytes(*sources.front(), sink);
+}
+
+bool LogCopy::CopyBytes(LogSource& source, BodySink& sink) {
+  bool begun = start_offset_ && query_.exact();  // then the start was told already
+  while (true) {
+    const LogPiece piece = source.Next(kWait);
+    switch (piece.event) {
+      case LogEvent::kData:
+        if (piece.removed > 0 && !begun &&
+            !Line(RemovedMarker(source.rank(), piece.removed), sink)) {
+          return false;
+        }
+        begun = false;
+        at_line_start_ = piece.data.empty() ? at_line_start_ : piece.data.back() == '\n';
+        if (!piece.data.empty() && !sink.Write(piece.data)) {
+          return false;
+        }
         break;
-      }
-    }
-    if (open && !busy &&
-        (app_.store.Pause(ranks_.size() > 1 ? kSweepWait : milliseconds(0)) || !sink.Alive())) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool LogCopy::CopyRank(Rank& rank, BodySink& sink, milliseconds wait, bool& busy) {
-  if (rank.reader == nullptr) {
-    if (MonotonicNanos() < rank.retry_at) {
-      return !app_.store.Pause(std::min(wait, kSweepWait));
-    }
-    if (const auto opened = OpenRank(rank); !opened) {
-      return HandleError(rank, opened.error(), sink);
-    }
-  }
-  LogPiece piece = rank.peeked ? std::move(*rank.peeked) : rank.reader->Next(wait);
-  rank.peeked.reset();
-  switch (piece.event) {
-    case LogEvent::kData:
-      busy = true;
-      rank.quiet_since = 0;
-      rank.ended = false;
-      rank.next_offset = piece.offset + piece.data.size();
-      return Emit(rank, piece.data, sink);
-    case LogEvent::kEnd:
-      rank.ended = true;
-      // To an agent, a task that it is about to start or to adopt is one that writes no more.
-      if (query_.follow && !rank.exited_before) {
-        rank.reader.reset();
-        rank.retry_at = MonotonicNanos() + kRetryEnd.count() * 1'000'000;
+      case LogEvent::kEnd:
         return true;
-      }
-      rank.done = true;
-      return rank.line.empty() || Emit(rank, "\n", sink);
-    case LogEvent::kError:
-      return HandleError(rank, piece.error, sink);
-    case LogEvent::kNothing:
-      break;
+      case LogEvent::kError:
+        return Line(ErrorMarker(source, piece.error), sink);
+      case LogEvent::kNothing:
+        if (app_.store.Pause(milliseconds(0)) || !sink.Alive()) {
+          return false;
+        }
+        break;
+    }
   }
-  // An agent that is cut off never ends its stream; the scheduler knows that the task is over.
-  const auto where = Find(rank.epoch, rank.rank);
-  if (where && !where->exited) {
-    rank.quiet_since = 0;
-  } else if (rank.quiet_since == 0) {
-    rank.quiet_since = MonotonicNanos();
-  } else if (MonotonicNanos() - rank.quiet_since > kGiveUpNanos) {
-    rank.reader.reset();
-    return HandleError(rank, {ErrorCode::kUnavailable, "its agent does not answer"}, sink);
-  }
-  return true;
-}
-
-bool LogCopy::HandleError(Rank& rank, const Error& error, BodySink& sink) {
-  const auto where = Find(rank.epoch, rank.rank);
-  if (query_.follow && where && !where->exited && MayPass(error)) {
-    rank.reader.reset();
-    rank.retry_at = MonotonicNanos() + kRetry.count() * 1'000'000;
-    return true;
-  }
-  rank.done = true;
-  if (rank.ended && rank.next_offset) {  // its agent is gone now, but all of it was read
-    return rank.line.empty() || Emit(rank, "\n", sink);
-  }
-  return Line("--- cannot read rank " + std::to_string(rank.rank) + " of attempt " +
-                  std::to_string(rank.epoch) + ": " + error.message + " ---",
-              sink);
-}
-
-bool LogCopy::Emit(Rank& rank, const std::string& data, BodySink& sink) {
-  if (query_.rank) {
-    at_line_start_ = data.empty() ? at_line_start_ : data.back() == '\n';
-    return sink.Write(data);
-  }
-  std::string out;
-  rank.line += data;
-  size_t begin = 0;
-  for (size_t end = rank.line.find('\n'); end != std::string::npos;
-       end = rank.line.find('\n', begin)) {
-    out += "[" + std::to_string(rank.rank) + "] " + rank.line.substr(begin, end + 1 - begin);
-    begin = end + 1;
-  }
-  rank.line.erase(0, begin);
-  if (rank.line.size() > kLongestLine) {
-    out += "[" + std::to_string(rank.rank) + "] " + rank.line + "\n";
-    rank.line.clear();
-  }
-  return out.empty() || sink.Write(out);
 }
 
 bool LogCopy::Line(const std::string& text, BodySink& sink) {

@@ -66,10 +66,15 @@ class FakeAgent {
   ~FakeAgent();
   FakeAgent(const FakeAgent&) = delete;
   FakeAgent& operator=(const FakeAgent&) = delete;
-  void Append(const Key& key, const std::string& text);
+  // at: when it was written, unix ns; 0 = the agent does not say.
+  void Append(const Key& key, const std::string& text, int64_t at = 0);
+  // Forgets the oldest bytes.
+  void Remove(const Key& key, size_t bytes);
   void Close(const Key& key);
   // Until logs were asked for `count` times; false after 10 s.
   [[nodiscard]] bool WaitReads(int count);
+  // Calls so far. It searches for `grep` as for a text; times of a request choose nothing here.
+  [[nodiscard]] std::vector<v1::ReadLogRequest> reads() const;
 
   [[nodiscard]] grpc::Service& service();
 

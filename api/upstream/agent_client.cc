@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -15,7 +16,21 @@
 namespace tide::api {
 namespace {
 
-constexpr size_t kMaxQueued = 16;  // chunks read ahead of a slow client
+LogPiece ToPiece(v1::LogChunk& chunk) {
+  LogPiece piece;
+  piece.event = LogEvent::kData;
+  piece.offset = chunk.offset();
+  piece.data = std::move(*chunk.mutable_data());
+  // An agent of before says neither.
+  piece.next = std::max(chunk.next(), chunk.offset() + (chunk.next() == 0 ? piece.data.size() : 0));
+  for (const v1::LogMark& mark : chunk.marks()) {
+    piece.marks.push_back({std::min<size_t>(mark.begin(), piece.data.size()), mark.at()});
+  }
+  piece.removed = chunk.removed();
+  piece.caught_up = chunk.caught_up();
+  piece.cut = chunk.cut();
+  return piece;
+}
 
 // The stream is read by a thread of its own: gRPC's blocking read has no time limit, and the
 // caller must look after its client meanwhile.
@@ -23,8 +38,12 @@ class GrpcLogReader final : public LogReader {
  public:
   GrpcLogReader(std::shared_ptr<grpc::Channel> channel,
                 const rpc::ClusterToken& token,
-                v1::ReadLogRequest request)
-      : channel_(std::move(channel)), request_(std::move(request)) {
+                v1::ReadLogRequest request,
+                const LogRange& range)
+      : channel_(std::move(channel)),
+        request_(std::move(request)),
+        read_ahead_(std::max<size_t>(range.read_ahead, 1)),
+        arrivals_(range.arrivals) {
     token.Attach(context_);
     thread_ = std::thread([this] { Run(); });
   }
@@ -57,7 +76,7 @@ class GrpcLogReader final : public LogReader {
     const auto stream = stub->ReadLog(&context_, request_);
     bool wanted = true;
     for (v1::LogChunk chunk; wanted && stream->Read(&chunk);) {
-      wanted = Push({LogEvent::kData, chunk.offset(), std::move(*chunk.mutable_data()), {}});
+      wanted = Push(ToPiece(chunk));
     }
     if (!wanted) {
       context_.TryCancel();
@@ -73,17 +92,23 @@ class GrpcLogReader final : public LogReader {
 
   bool Push(LogPiece piece) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return stopping_ || queue_.size() < kMaxQueued; });
+    changed_.wait(lock, [this] { return stopping_ || queue_.size() < read_ahead_; });
     if (stopping_) {
       return false;
     }
     queue_.push_back(std::move(piece));
     changed_.notify_all();
+    lock.unlock();
+    if (arrivals_ != nullptr) {
+      arrivals_->Notify();
+    }
     return true;
   }
 
   const std::shared_ptr<grpc::Channel> channel_;
   const v1::ReadLogRequest request_;
+  const size_t read_ahead_;
+  const std::shared_ptr<LogArrivals> arrivals_;
   grpc::ClientContext context_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -105,7 +130,14 @@ class GrpcAgents final : public Agents {
     request.set_offset(range.offset);
     request.set_tail_lines(range.tail_lines);
     request.set_follow(range.follow);
-    return std::make_unique<GrpcLogReader>(ChannelTo(place.endpoint), token_, std::move(request));
+    request.set_since(range.since);
+    request.set_until(range.until);
+    request.set_marks(range.marks);
+    request.set_grep(range.grep.text);
+    request.set_literal(range.grep.literal);
+    request.set_ignore_case(range.grep.ignore_case);
+    return std::make_unique<GrpcLogReader>(
+        ChannelTo(place.endpoint), token_, std::move(request), range);
   }
 
  private:

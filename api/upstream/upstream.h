@@ -2,10 +2,13 @@
 // What tide-api needs from the rest of the cluster. Routes see these interfaces only.
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/spec/job_spec.h"
@@ -35,10 +38,47 @@ struct LogPlace {
   uint32_t rank = 0;  // as the training script sees it
 };
 
+// Wakes who waits for the first of several logs. Threads may share it.
+class LogArrivals {
+ public:
+  void Notify() {
+    {
+      const std::scoped_lock lock(mutex_);
+      ++count_;
+    }
+    changed_.notify_all();
+  }
+  // Returns the count once it is not `seen` any more, or after `timeout`.
+  uint64_t WaitBeyond(uint64_t seen, std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, timeout, [&] { return count_ != seen; });
+    return count_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t count_ = 0;
+};
+
+struct LogPattern {
+  std::string text;  // "" = every byte, and not lines
+  bool literal = false;
+  bool ignore_case = false;
+  bool operator==(const LogPattern&) const = default;
+};
+
 struct LogRange {
   uint64_t offset = 0;
   int64_t tail_lines = -1;  // >= 0: that many lines before the end instead of `offset`
   bool follow = false;
+  // Lines that began at `since` or later and before `until`, unix ns; 0 = no bound.
+  int64_t since = 0;
+  int64_t until = 0;
+  bool marks = false;
+  LogPattern grep = {};
+  size_t read_ahead = 16;                           // pieces kept of a slow client's log
+  std::shared_ptr<LogArrivals> arrivals = nullptr;  // told of each piece
 };
 
 enum class LogEvent {
@@ -48,11 +88,22 @@ enum class LogEvent {
   kNothing  // nothing came within the time
 };
 
+// The bytes from `begin` on were written at `at`, up to the next mark.
+struct LogMark {
+  size_t begin = 0;
+  int64_t at = 0;  // unix ns by the node's clock; 0 = not known
+};
+
 struct LogPiece {
   LogEvent event = LogEvent::kNothing;
-  uint64_t offset = 0;
+  uint64_t offset = 0;  // of data's first byte
   std::string data;
   Error error;
+  std::vector<LogMark> marks;
+  uint64_t next = 0;       // offset to go on at
+  uint64_t removed = 0;    // bytes before `offset` that were asked for and are kept no more
+  bool caught_up = false;  // all that was there when the reading began has come
+  bool cut = false;        // more lines match than one call gives
 };
 
 // One log being read. Destroying it ends the call.
