@@ -159,7 +159,9 @@ Answer<std::string> Client::Post(const std::string& path, const PostBody& body) 
   return Call(path, &body);
 }
 
-Answer<Client::StreamEnd> Client::Stream(const std::string& path, const Sink& sink) const {
+Answer<Client::StreamEnd> Client::Stream(const std::string& path,
+                                         const Sink& sink,
+                                         const HeadSink& on_head) const {
   httplib::Client http(server_.url);
   http.set_url_encode(false);
   SetTimeout(http, patience_.timeout);
@@ -172,6 +174,9 @@ Answer<Client::StreamEnd> Client::Stream(const std::string& path, const Sink& si
       HeadersFor(server_),
       [&](const httplib::Response& response) {
         status = response.status;
+        if (status == 200 && on_head) {
+          on_head(response.get_header_value("Tide-Log-Offset"));
+        }
         if (status == 200) {
           sink({});
         }

@@ -44,7 +44,11 @@ class Client {
   using Sink = std::function<void(std::string_view)>;
   // One GET whose body goes to `sink` as it arrives, for as long as the server sends. No retries.
   // The first call of `sink`, with nothing, says that the answer begins.
-  [[nodiscard]] Answer<StreamEnd> Stream(const std::string& path, const Sink& sink) const;
+  //   on_head: called before it, with the header that says where in a log the body begins, or "".
+  using HeadSink = std::function<void(const std::string& log_offset)>;
+  [[nodiscard]] Answer<StreamEnd> Stream(const std::string& path,
+                                         const Sink& sink,
+                                         const HeadSink& on_head = {}) const;
 
   [[nodiscard]] const Server& server() const { return server_; }
   [[nodiscard]] Duration timeout() const { return patience_.timeout; }

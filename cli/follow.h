@@ -1,5 +1,5 @@
 #pragma once
-// Watching a job: its output, over broken connections and suspensions, and its end.
+// Watching a job to its end. Its output: log_follow.h.
 
 #include <cstdint>
 #include <string>
@@ -7,19 +7,6 @@
 #include "cli/context.h"
 
 namespace tide::cli {
-
-struct LogOptions {
-  std::string rank = "0";  // a number, or "all"
-  int64_t attempt = 0;     // 0 = the newest, and with `follow` those after it
-  int64_t tail = -1;       // last lines only; -1 = all
-  bool follow = false;
-};
-
-// Copies the job's output to stdout. With `follow` until the job ends (or the attempt that was
-// asked for); markers between attempts go to stderr.
-[[nodiscard]] Answer<void> CopyLogs(Context& context,
-                                    const std::string& id,
-                                    const LogOptions& options);
 
 // Waits until the job is finished and returns it.
 [[nodiscard]] Answer<json> AwaitFinished(Context& context, const std::string& id);

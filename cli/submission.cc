@@ -12,6 +12,7 @@
 
 #include "cli/follow.h"
 #include "cli/interrupt.h"
+#include "cli/log_follow.h"
 #include "common/base/file.h"
 #include "common/spec/dependency_text.h"
 #include "common/spec/spec_text.h"

@@ -39,6 +39,9 @@ struct FakeServer::Impl {
                                 ? Problem(404, "not_found", "there is no " + from.path)
                                 : handler->second(request);
     to.status = reply.status;
+    for (const auto& [name, value] : reply.headers) {
+      to.set_header(name, value);
+    }
     if (!reply.stream) {
       to.set_content(reply.body, reply.type.c_str());
       return;

@@ -26,6 +26,7 @@ struct FakeReply {
   // Instead of `body`: sends pieces as they come; `write` is false once the client is gone.
   using Write = std::function<bool(std::string_view)>;
   std::function<void(const Write& write)> stream = {};
+  std::map<std::string, std::string> headers = {};
   bool break_off = false;  // ends a stream by closing the connection in its middle
 };
 
