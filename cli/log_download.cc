@@ -54,14 +54,14 @@ class LogTarget {
   // More of an attempt that went on: the whole file is a part of one again.
   Answer<void> Reopen() {
     struct stat info{};
-    if (::stat(Whole().c_str(), &info) != 0 ||
-        std::rename(Whole().c_str(), Part().c_str()) != 0) {
+    if (::stat(Whole().c_str(), &info) != 0 || std::rename(Whole().c_str(), Part().c_str()) != 0) {
       return std::unexpected(FileFailure("cannot go on with " + Whole()));
     }
     size_ = static_cast<uint64_t>(info.st_size);
     return {};
   }
-  // The server sends from `offset` on. Where it does not have what is missing, the file begins anew.
+  // The server sends from `offset` on. Where it does not have what is missing, the file begins
+  // anew.
   Answer<void> Begin(uint64_t offset) {
     if (offset != Next()) {
       ::unlink(Part().c_str());
@@ -149,8 +149,8 @@ Answer<void> DownloadOne(Context& context,
     }
     tries = target.Next() > before ? 0 : tries;
     if (tries == kTries) {
-      return std::unexpected((*client)->Unreachable(
-          "the log broke off; the same command goes on where it ended"));
+      return std::unexpected(
+          (*client)->Unreachable("the log broke off; the same command goes on where it ended"));
     }
     std::this_thread::sleep_for(kRetryPause);
   }
@@ -222,11 +222,8 @@ Answer<void> DownloadLogs(Context& context,
     const bool over = epoch != newest || Text(job, "state") == "finished";
     for (const uint32_t rank : *ranks) {
       std::array<char, 64> name{};
-      std::snprintf(name.data(),
-                    name.size(),
-                    ".attempt-%lld.rank-%05u",
-                    static_cast<long long>(epoch),
-                    rank);
+      std::snprintf(
+          name.data(), name.size(), ".attempt-%lld.rank-%05u", static_cast<long long>(epoch), rank);
       const std::string path = "/v1/jobs/" + id + "/logs?rank=" + std::to_string(rank) +
                                "&attempt=" + std::to_string(epoch);
       if (auto copied = DownloadOne(context, path, folder + "/" + id + name.data(), over);

@@ -220,11 +220,9 @@ class LogFollower {
     }
     int64_t lost_at = 0;  // when the connection broke that has not come back since
     for (bool again = false;; again = true) {
-      const std::string path = "/v1/jobs/" + id_ + "/logs" +
-                               progress->Ask(again)
-                                   .Add("follow", "true")
-                                   .Add("attempt", std::to_string(epoch))
-                                   .text();
+      const std::string path =
+          "/v1/jobs/" + id_ + "/logs" +
+          progress->Ask(again).Add("follow", "true").Add("attempt", std::to_string(epoch)).text();
       bool heard = false;
       int64_t answered_at = INT64_MAX;
       const auto end = (*client)->Stream(
@@ -252,8 +250,9 @@ class LogFollower {
         return std::unexpected((*client)->Unreachable("the log broke off; the job may go on"));
       }
       if (!again) {
-        context_.Hint(progress->Exact() ? "--- connection lost, reconnecting ---"
-                                        : "--- connection lost, reconnecting; lines may be missing ---");
+        context_.Hint(progress->Exact()
+                          ? "--- connection lost, reconnecting ---"
+                          : "--- connection lost, reconnecting; lines may be missing ---");
       }
       Sleep(kReconnectPause);
     }

@@ -16,7 +16,7 @@ bool IsNumber(std::string_view text) {
 }
 
 std::string Prefix(const std::string& rank, bool color) {
-  const std::string text = "rank " + rank + " | ";
+  std::string text = "rank " + rank + " | ";
   if (!color) {
     return text;
   }
@@ -45,7 +45,8 @@ std::string ByteView::Show(std::string_view data) {
     const std::string_view part = data.substr(0, newline);
     const std::string_view shown = FoldReturns(part);
     // Written over if a return stands before what is shown now.
-    const bool again = return_pending_ || part.find('\r') < part.size() - (part.ends_with('\r') ? 1 : 0);
+    const bool again =
+        return_pending_ || part.find('\r') < part.size() - (part.ends_with('\r') ? 1 : 0);
     if (!shown.empty()) {
       out += line_shown_ && again ? kRewind : std::string_view();
       out += shown;

@@ -11,7 +11,7 @@
 namespace tide::cli {
 
 struct LogLook {
-  bool fold = false;       // what a carriage return overwrites is not shown: for terminals
+  bool fold = false;  // what a carriage return overwrites is not shown: for terminals
   bool color = false;
   bool timestamps = false;  // shown; else they are taken away, where `stamped`
   // What the server was asked for.
@@ -28,7 +28,7 @@ class ByteView {
 
  private:
   const bool fold_;
-  bool line_shown_ = false;    // a part of the line that is not finished yet
+  bool line_shown_ = false;      // a part of the line that is not finished yet
   bool return_pending_ = false;  // the last byte was a carriage return
 };
 

@@ -37,16 +37,17 @@ TEST_CASE("bytes are shown without what a return overwrites") {
     std::vector<std::string> pieces;
     std::string screen;
   };
-  for (const Case& each : std::vector<Case>{{{"a\nb"}, "a\nb"},
-                                            {{"10%\r20%\r30%\n"}, "30%\n"},
-                                            {{"windows\r\nline\r\n"}, "windows\nline\n"},
-                                            {{"long line\rab\n"}, "ab\n"},
-                                            {{"long line", "\rab", "\n"}, "ab\n"},
-                                            {{"long line\r", "ab"}, "ab"},
-                                            {{"\r1%", "\r", "2%", "\r100%", "\n", "end"}, "100%\nend"},
-                                            {{"a", "b", "c\n"}, "abc\n"},
-                                            {{"kept\r"}, "kept"},
-                                            {{"\r\r\n\n"}, "\n\n"}}) {
+  for (const Case& each :
+       std::vector<Case>{{{"a\nb"}, "a\nb"},
+                         {{"10%\r20%\r30%\n"}, "30%\n"},
+                         {{"windows\r\nline\r\n"}, "windows\nline\n"},
+                         {{"long line\rab\n"}, "ab\n"},
+                         {{"long line", "\rab", "\n"}, "ab\n"},
+                         {{"long line\r", "ab"}, "ab"},
+                         {{"\r1%", "\r", "2%", "\r100%", "\n", "end"}, "100%\nend"},
+                         {{"a", "b", "c\n"}, "abc\n"},
+                         {{"kept\r"}, "kept"},
+                         {{"\r\r\n\n"}, "\n\n"}}) {
     ByteView view(true);
     ByteView plain(false);
     std::string shown;
@@ -70,30 +71,35 @@ TEST_CASE("bytes are shown without what a return overwrites") {
 TEST_CASE("lines show their rank, folded, and times only where wanted") {
   const std::string answer =
       "[0] 2026-01-31T12:00:00.000Z a\r b\n[12] - c\n--- rank 3: more ---\n[x] d\n[3] rest";
-  LineView view({.fold = true, .color = false, .timestamps = false, .prefixed = true, .stamped = true});
+  LineView view(
+      {.fold = true, .color = false, .timestamps = false, .prefixed = true, .stamped = true});
   CHECK(view.Show(answer) == "rank 0 |  b\nrank 12 | c\n--- rank 3: more ---\n[x] d\n");
   CHECK(view.End() == "rank 3 | rest\n");
   CHECK(view.End().empty());
-  LineView stamped({.fold = false, .color = false, .timestamps = true, .prefixed = true, .stamped = true});
+  LineView stamped(
+      {.fold = false, .color = false, .timestamps = true, .prefixed = true, .stamped = true});
   CHECK(stamped.Show(answer.substr(0, 36)) == "rank 0 | 2026-01-31T12:00:00.000Z a\r b\n");
-  LineView color({.fold = true, .color = true, .timestamps = false, .prefixed = true, .stamped = false});
+  LineView color(
+      {.fold = true, .color = true, .timestamps = false, .prefixed = true, .stamped = false});
   const std::string painted = color.Show("[1] x\n[2] y\n");
   CHECK(painted.find("\x1b[0;33mrank 1 | \x1b[0mx\n") == 0);
   CHECK(painted.find("\x1b[0;32mrank 2 | \x1b[0my\n") != std::string::npos);
-  LineView single({.fold = true, .color = true, .timestamps = false, .prefixed = false, .stamped = true});
+  LineView single(
+      {.fold = true, .color = true, .timestamps = false, .prefixed = false, .stamped = true});
   CHECK(single.Show("2026-01-31T12:00:00.000Z [1] x\n") == "[1] x\n");
 }
 
 TEST_CASE("after a break only lines come that were not shown") {
-  LineView view({.fold = false, .color = false, .timestamps = false, .prefixed = true, .stamped = true});
+  LineView view(
+      {.fold = false, .color = false, .timestamps = false, .prefixed = true, .stamped = true});
   CHECK(view.Since().empty());
   const std::string at = "2026-01-31T12:00:00.";
   CHECK(view.Show("[0] " + at + "100Z a\n[1] " + at + "200Z b\n[1] " + at + "200Z b\n[1] " + at +
                   "200Z half") == "rank 0 | a\nrank 1 | b\nrank 1 | b\n");
   CHECK(view.Since() == at + "100Z");
   view.Restart();
-  CHECK(view.Show("[0] " + at + "100Z a\n[0] " + at + "100Z new\n[1] " + at + "150Z old\n[1] " + at +
-                  "200Z b\n[1] " + at + "200Z b\n[1] " + at + "200Z half\n[0] " + at +
+  CHECK(view.Show("[0] " + at + "100Z a\n[0] " + at + "100Z new\n[1] " + at + "150Z old\n[1] " +
+                  at + "200Z b\n[1] " + at + "200Z b\n[1] " + at + "200Z half\n[0] " + at +
                   "300Z c\n") == "rank 0 | new\nrank 1 | half\nrank 0 | c\n");
   CHECK(view.Since() == at + "200Z");
 }

@@ -53,7 +53,7 @@ int Logs(Context& context, LogsOptions& options) {
 
 // "" when `text` is a rank, a list of ranks, or all.
 std::string CheckRanks(const std::string& text) {
-  const std::string wrong = "write a number, a list such as 0,3-7, or all";
+  std::string wrong = "write a number, a list such as 0,3-7, or all";
   if (text == "all") {
     return "";
   }

@@ -24,7 +24,7 @@ Status Mark(LogFile& log, LogBlock& block) {
 }  // namespace
 
 Result<LogBlock> ReadBlock(LogFile& log, uint64_t offset, uint64_t end, bool marks) {
-  LogBlock block{.offset = offset};
+  LogBlock block{.offset = offset, .data = {}, .marks = {}};
   if (end <= offset) {
     return block;
   }

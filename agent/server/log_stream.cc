@@ -134,7 +134,7 @@ Result<LogStream::Turn> LogStream::Look(bool over) {
   }
   TIDE_ASSIGN(const uint64_t limit, Limit(over));
   const bool to_the_end = !request_.follow() || over || limit == end_;
-  const auto turn = matcher_ ? SendMatches(limit, to_the_end) : SendBytes(limit);
+  const auto turn = search_ ? SendMatches(*search_, limit, to_the_end) : SendBytes(limit);
   if (!turn && turn.error().code == ErrorCode::kNotFound) {
     TIDE_TRY(SkipRemoved());
     return Turn::kSent;
@@ -200,14 +200,14 @@ Result<LogStream::Turn> LogStream::SendBytes(uint64_t limit) {
   return Turn::kSent;
 }
 
-Result<LogStream::Turn> LogStream::SendMatches(uint64_t limit, bool to_the_end) {
+Result<LogStream::Turn> LogStream::SendMatches(LogSearch& search, uint64_t limit, bool to_the_end) {
   std::vector<FoundLine> found;
   bool more = false;
   {
     const std::lock_guard turn(SearchTurn());
     constexpr uint64_t kLinesAtOnce = 1024;
     const uint64_t most = tailing_ ? kLinesAtOnce : std::min(kLinesAtOnce, lines_left_ + 1);
-    TIDE_ASSIGN(more, search_->Step(limit, to_the_end, most, found));
+    TIDE_ASSIGN(more, search.Step(limit, to_the_end, most, found));
   }
   if (tailing_) {
     return Tail(found, more) ? Send(found, false) : Turn::kSent;

@@ -52,7 +52,7 @@ class LogStream {
   [[nodiscard]] Result<uint64_t> Limit(bool over);
   [[nodiscard]] Result<Turn> Look(bool over);
   [[nodiscard]] Result<Turn> SendBytes(uint64_t limit);
-  [[nodiscard]] Result<Turn> SendMatches(uint64_t limit, bool to_the_end);
+  [[nodiscard]] Result<Turn> SendMatches(LogSearch& search, uint64_t limit, bool to_the_end);
   [[nodiscard]] Turn Send(const std::vector<FoundLine>& lines, bool cut);
   [[nodiscard]] bool Tail(std::vector<FoundLine>& lines, bool more);
   Status SkipRemoved();

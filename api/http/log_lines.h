@@ -32,9 +32,9 @@ class LineSplitter {
   void AddPart(std::string_view data, int64_t at);
 
   std::deque<LogLine> lines_;
-  LogLine open_;              // the unfinished last line
+  LogLine open_;  // the unfinished last line
   bool has_open_ = false;
-  int64_t last_at_ = 0;       // of the last mark
+  int64_t last_at_ = 0;  // of the last mark
 };
 
 }  // namespace tide::api

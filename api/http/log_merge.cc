@@ -6,9 +6,11 @@ namespace tide::api {
 
 MergeChoice ChooseNext(std::span<const MergeInput> inputs, bool follow, int64_t now) {
   std::optional<size_t> oldest;
+  int64_t oldest_at = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].at && (!oldest || *inputs[i].at < *inputs[*oldest].at)) {
+    if (const auto at = inputs[i].at; at && (!oldest || *at < oldest_at)) {
       oldest = i;
+      oldest_at = *at;
     }
   }
   if (!oldest) {

@@ -30,20 +30,20 @@ TEST_CASE("merge: the oldest line goes first, once nobody can have an older one"
     std::optional<size_t> next;
     int64_t look_again;
   };
-  for (const Case& each : std::vector<Case>{
-           {{}, false, 0, {}, 0},
-           {{over, over}, false, 0, {}, 0},
-           {{Line(7)}, false, 0, 0, 0},
-           {{Line(7), Line(5)}, false, 0, 1, 0},
-           {{Line(5), Line(5)}, false, 0, 0, 0},
-           {{Line(5), over}, false, 0, 0, 0},
-           {{Line(5), Silent()}, false, 1000 * kMs, {}, 0},
-           {{Line(5, 10 * kMs), Silent()}, true, 10 * kMs, {}, 110 * kMs},
-           {{Line(5, 10 * kMs), Silent()}, true, 110 * kMs, 0, 0},
-           {{Line(5, 10 * kMs), over}, true, 10 * kMs, 0, 0},
-           {{Line(5, 10 * kMs), Silent(false)}, true, 110 * kMs, {}, 2000 * kMs},
-           {{Line(5, 10 * kMs), Silent(false)}, true, 2000 * kMs, 0, 0},
-           {{Silent(), Silent()}, true, 0, {}, 0}}) {
+  for (const Case& each :
+       std::vector<Case>{{{}, false, 0, {}, 0},
+                         {{over, over}, false, 0, {}, 0},
+                         {{Line(7)}, false, 0, 0, 0},
+                         {{Line(7), Line(5)}, false, 0, 1, 0},
+                         {{Line(5), Line(5)}, false, 0, 0, 0},
+                         {{Line(5), over}, false, 0, 0, 0},
+                         {{Line(5), Silent()}, false, 1000 * kMs, {}, 0},
+                         {{Line(5, 10 * kMs), Silent()}, true, 10 * kMs, {}, 110 * kMs},
+                         {{Line(5, 10 * kMs), Silent()}, true, 110 * kMs, 0, 0},
+                         {{Line(5, 10 * kMs), over}, true, 10 * kMs, 0, 0},
+                         {{Line(5, 10 * kMs), Silent(false)}, true, 110 * kMs, {}, 2000 * kMs},
+                         {{Line(5, 10 * kMs), Silent(false)}, true, 2000 * kMs, 0, 0},
+                         {{Silent(), Silent()}, true, 0, {}, 0}}) {
     const MergeChoice choice = ChooseNext(each.inputs, each.follow, each.now);
     CHECK(choice.next == each.next);
     CHECK(choice.look_again == each.look_again);

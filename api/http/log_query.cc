@@ -55,8 +55,7 @@ std::expected<std::vector<uint32_t>, Problem> ParseRanks(const std::string& text
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     const size_t dash = part.find('-');
     const auto first = ParseRank(part.substr(0, dash));
-    const auto last =
-        dash == std::string_view::npos ? first : ParseRank(part.substr(dash + 1));
+    const auto last = dash == std::string_view::npos ? first : ParseRank(part.substr(dash + 1));
     if (!first || !last || *first > *last || (comma != std::string_view::npos && rest.empty())) {
       return Refuse(ErrorCode::kInvalidArgument,
                     "`rank=" + text + "` is none of: a rank, a list such as 0,3-7, or all");
@@ -104,8 +103,9 @@ std::optional<Problem> Contradiction(const LogQuery& query) {
     return ToProblem({ErrorCode::kInvalidArgument, why});
   };
   if (query.offset != 0 && (!query.exact() || query.ranks.size() != 1 || query.tail >= 0)) {
-    return refuse("`offset` counts the bytes of one rank in one attempt: give `rank` and `attempt`, "
-                  "and neither `tail`, `timestamps` nor `grep`");
+    return refuse(
+        "`offset` counts the bytes of one rank in one attempt: give `rank` and `attempt`, "
+        "and neither `tail`, `timestamps` nor `grep`");
   }
   if (query.since != 0 && query.until != 0 && query.since >= query.until) {
     return refuse("`since` is not before `until`, so there is nothing between them");

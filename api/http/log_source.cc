@@ -9,10 +9,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLongestPause{25};           // while there is nobody to ask
-constexpr int64_t kRetryNanos = 500'000'000;        // before asking an agent again
-constexpr int64_t kRetryEndNanos = 100'000'000;     // the same, of a log that ended before its task
-constexpr int64_t kGiveUpNanos = 5'000'000'000;     // silence after the task has ended
+constexpr milliseconds kLongestPause{25};        // while there is nobody to ask
+constexpr int64_t kRetryNanos = 500'000'000;     // before asking an agent again
+constexpr int64_t kRetryEndNanos = 100'000'000;  // the same, of a log that ended before its task
+constexpr int64_t kGiveUpNanos = 5'000'000'000;  // silence after the task has ended
 
 bool MayPass(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kNotFound ||

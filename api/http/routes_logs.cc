@@ -39,8 +39,8 @@ Outcome Logs(App& app, const Call& call) {
   }
   Reply reply;
   reply.content_type = std::string(kTextType);
-  if (query->exact() && copy->start_offset()) {
-    reply.headers.emplace_back("Tide-Log-Offset", std::to_string(*copy->start_offset()));
+  if (const auto start = copy->start_offset(); query->exact() && start) {
+    reply.headers.emplace_back("Tide-Log-Offset", std::to_string(*start));
   }
   reply.stream = [copy, slot](BodySink& sink) { copy->Run(sink); };
   return reply;
