@@ -26,6 +26,9 @@ constexpr Bench kBenches[] = {
     {"agents", "CPU and memory for connected agents", RunAgents},
     {"start-container", "a container runs: by the agent, by runc alone", RunStartContainer},
     {"launch-storm", "1,024 ranks of 128 tasks run on one machine", RunLaunchStorm},
+    {"log-follow", "a line is written until `tide logs -f` has printed it", RunLogFollow},
+    {"log-search", "1 GiB of a rank's output is searched", RunLogSearch},
+    {"log-writer", "a rank prints 50 MB/s: its step, the agent's heartbeats", RunLogWriter},
     {"scaling", "cost against nodes and waiting jobs", RunScaling, ScalingTables},
 };
 

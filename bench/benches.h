@@ -25,6 +25,9 @@ void RunFailover(Run& run);
 void RunAgents(Run& run);
 void RunStartContainer(Run& run);
 void RunLaunchStorm(Run& run);
+void RunLogFollow(Run& run);
+void RunLogSearch(Run& run);
+void RunLogWriter(Run& run);
 
 // p50 by size: one table against nodes, one against waiting jobs.
 [[nodiscard]] std::string ScalingTables(const std::vector<Figure>& figures);

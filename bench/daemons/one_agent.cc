@@ -1,0 +1,175 @@
+#include "bench/daemons/one_agent.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <utility>
+
+#include "bench/daemons/program.h"
+#include "common/base/check.h"
+#include "common/base/time.h"
+#include "tide/v1/agent.grpc.pb.h"
+
+namespace tide::bench {
+
+class OneAgentService final : public v1::AgentLink::Service {
+ public:
+  using Stream = grpc::ServerReaderWriter<v1::SchedulerMessage, v1::AgentMessage>;
+
+  grpc::Status Connect(grpc::ServerContext* /*context*/, Stream* stream) override {
+    for (v1::AgentMessage message; stream->Read(&message);) {
+      const std::scoped_lock lock(mutex);
+      v1::SchedulerMessage answer;
+      answer.set_term(1);
+      if (message.has_hello()) {
+        answer.mutable_welcome()->set_node_id(1);
+        answer.mutable_welcome()->set_heartbeat_ms(1000);
+        answer.mutable_welcome()->set_isolation_timeout_ms(600'000);
+        newest = stream;
+        stream->Write(answer);
+      } else if (message.has_heartbeat()) {
+        const int64_t now = MonotonicNanos();
+        if (last_beat != 0) {
+          intervals.Add(now - last_beat);
+        }
+        last_beat = now;
+        answer.mutable_ack()->set_heartbeat(message.heartbeat().number());
+        stream->Write(answer);
+      } else if (message.has_report()) {
+        for (const v1::TaskReport& report : message.report().tasks()) {
+          over = over || report.state() == v1::TASK_STATE_EXITED;
+          exit_code = report.exit().code();
+        }
+      }
+      changed.notify_all();
+    }
+    const std::scoped_lock lock(mutex);
+    newest = nullptr;
+    return grpc::Status::OK;
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  Stream* newest = nullptr;
+  int64_t last_beat = 0;
+  Samples intervals;
+  bool over = false;
+  int exit_code = 0;
+};
+
+namespace {
+
+pid_t SpawnAgent(std::vector<std::string> words, const std::string& log_file) {
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::dup2(log, STDOUT_FILENO);
+    ::dup2(log, STDERR_FILENO);
+    ::execv(argv.front(), argv.data());
+    ::_exit(127);
+  }
+  ::close(log);
+  TIDE_CHECK(pid > 0, "tide-agent can be started");
+  return pid;
+}
+
+}  // namespace
+
+struct OneAgent::Impl {
+  std::string state;
+  OneAgentService service;
+  std::unique_ptr<grpc::Server> server;
+  pid_t agent = -1;
+};
+
+OneAgent::OneAgent(const TaskPlace& place) : impl_(std::make_unique<Impl>()) {
+  impl_->state = place.path() + "/agent";
+  const std::string address = "unix:" + place.path() + "/scheduler.sock";
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+  builder.RegisterService(&impl_->service);
+  impl_->server = builder.BuildAndStart();
+  TIDE_CHECK(impl_->server != nullptr, "the agent has somebody to talk to");
+  impl_->agent = SpawnAgent(
+      {ProgramBeside("tide-agent"),
+       "--scheduler",
+       address,
+       "--name",
+       "n1",
+       "--state",
+       impl_->state,
+       "--listen",
+       "unix:" + place.path() + "/agent.sock",
+       "--run-root",
+       place.path() + "/run",
+       "--runtime",
+       "process",
+       "--job-user",
+       std::to_string(::geteuid()) + ":" + std::to_string(::getegid()),
+       "--kmsg",
+       "",
+       "--log-bytes-per-rank",
+       "0",
+       "--stop-tasks-on-exit"},
+      place.path() + "/agent.log");
+}
+
+OneAgent::~OneAgent() {
+  ::kill(impl_->agent, SIGTERM);
+  ::waitpid(impl_->agent, nullptr, 0);
+  impl_->server->Shutdown(std::chrono::system_clock::now());
+}
+
+void OneAgent::Start(const std::vector<std::string>& command) {
+  v1::SchedulerMessage message;
+  message.set_term(1);
+  v1::StartTask& start = *message.mutable_command()->mutable_start();
+  start.set_job_id(1);
+  start.set_epoch(1);
+  start.mutable_spec()->set_name("bench");
+  start.mutable_spec()->set_image("host");
+  for (const std::string& word : command) {
+    start.mutable_spec()->add_command(word);
+  }
+  start.mutable_spec()->set_nodes(1);
+  start.mutable_spec()->set_ranks_per_node(1);
+  start.add_peers()->set_node("n1");
+  OneAgentService& service = impl_->service;
+  std::unique_lock lock(service.mutex);
+  TIDE_CHECK(service.changed.wait_for(
+                 lock, std::chrono::seconds(20), [&] { return service.newest != nullptr; }),
+             "the agent joins");
+  service.newest->Write(message);
+}
+
+void OneAgent::WaitUntilOver(int seconds) {
+  OneAgentService& service = impl_->service;
+  std::unique_lock lock(service.mutex);
+  TIDE_CHECK(service.changed.wait_for(
+                 lock, std::chrono::seconds(seconds), [&] { return service.over; }),
+             "the task ends");
+  TIDE_CHECK(service.exit_code == 0, "the rank ends well");
+}
+
+Samples OneAgent::BeatIntervals() const {
+  const std::scoped_lock lock(impl_->service.mutex);
+  return impl_->service.intervals;
+}
+
+std::string OneAgent::LogsFolder() const {
+  return impl_->state + "/tasks/" + kTaskKey + "/logs";
+}
+
+}  // namespace tide::bench
