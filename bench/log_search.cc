@@ -1,6 +1,8 @@
 // log-search: a rank's output searched as the agent does it, by one thread, in the page cache; and
 // what the C library's memmem takes for the same file, read the same way, with nothing around it.
 
+#include "agent/logs/log_search.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "agent/logs/log_search.h"
 #include "agent/runtime/log_segments.h"
 #include "bench/benches.h"
 #include "bench/daemons/task_place.h"
@@ -38,7 +39,8 @@ uint64_t WriteLog(const std::string& folder, uint64_t bytes) {
     std::string text;
     for (size_t i = 0; i < kLinesOfRecord; ++i, ++line) {
       text += "epoch 3 step " + std::to_string(line) + " ";
-      text += line % kEvery == 0 ? kNeedle : "loss " + std::to_string(1.0 / static_cast<double>(line));
+      text +=
+          line % kEvery == 0 ? kNeedle : "loss " + std::to_string(1.0 / static_cast<double>(line));
       text += " lr 3.0e-04 tokens/s 184203 grad_norm 0.8731\n";
     }
     const agent::LogRecord record{.offset = written,
@@ -73,8 +75,7 @@ size_t Search(const std::string& folder, const agent::LinePattern& pattern) {
 
 // The limit: the same reads, and memmem.
 size_t Scan(const std::string& folder) {
-  const Fd log(
-      ::open(agent::MakeLogSegment(folder, 0, 0).log.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd log(::open(agent::MakeLogSegment(folder, 0, 0).log.c_str(), O_RDONLY | O_CLOEXEC));
   std::string buffer(agent::LogSearch::kBlockBytes, '\0');
   size_t found = 0;
   while (true) {

@@ -58,7 +58,8 @@ std::string DevCluster::Tide(const std::vector<std::string>& words) const {
   }
   ::close(child.out);
   int status = 0;
-  TIDE_CHECK(::waitpid(child.pid, &status, 0) == child.pid && status == 0, "tide does as it is told");
+  TIDE_CHECK(::waitpid(child.pid, &status, 0) == child.pid && status == 0,
+             "tide does as it is told");
   return text;
 }
 
@@ -70,9 +71,8 @@ DevCluster::Child DevCluster::Spawn(const std::vector<std::string>& words) const
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
-  std::vector<std::string> variables = {"HOME=" + folder_,
-                                        "PATH=/usr/bin:/bin",
-                                        "TIDE_DEV_PROFILE=" + folder_ + "/profile.yaml"};
+  std::vector<std::string> variables = {
+      "HOME=" + folder_, "PATH=/usr/bin:/bin", "TIDE_DEV_PROFILE=" + folder_ + "/profile.yaml"};
   std::vector<char*> envp;
   for (std::string& variable : variables) {
     envp.push_back(variable.data());
@@ -80,8 +80,8 @@ DevCluster::Child DevCluster::Spawn(const std::vector<std::string>& words) const
   envp.push_back(nullptr);
   int ends[2] = {-1, -1};
   TIDE_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "there are descriptors");
-  const int log = ::open(
-      (folder_ + "/tide.err").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int log =
+      ::open((folder_ + "/tide.err").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);

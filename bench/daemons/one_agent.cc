@@ -102,28 +102,27 @@ OneAgent::OneAgent(const TaskPlace& place) : impl_(std::make_unique<Impl>()) {
   builder.RegisterService(&impl_->service);
   impl_->server = builder.BuildAndStart();
   TIDE_CHECK(impl_->server != nullptr, "the agent has somebody to talk to");
-  impl_->agent = SpawnAgent(
-      {ProgramBeside("tide-agent"),
-       "--scheduler",
-       address,
-       "--name",
-       "n1",
-       "--state",
-       impl_->state,
-       "--listen",
-       "unix:" + place.path() + "/agent.sock",
-       "--run-root",
-       place.path() + "/run",
-       "--runtime",
-       "process",
-       "--job-user",
-       std::to_string(::geteuid()) + ":" + std::to_string(::getegid()),
-       "--kmsg",
-       "",
-       "--log-bytes-per-rank",
-       "0",
-       "--stop-tasks-on-exit"},
-      place.path() + "/agent.log");
+  impl_->agent = SpawnAgent({ProgramBeside("tide-agent"),
+                             "--scheduler",
+                             address,
+                             "--name",
+                             "n1",
+                             "--state",
+                             impl_->state,
+                             "--listen",
+                             "unix:" + place.path() + "/agent.sock",
+                             "--run-root",
+                             place.path() + "/run",
+                             "--runtime",
+                             "process",
+                             "--job-user",
+                             std::to_string(::geteuid()) + ":" + std::to_string(::getegid()),
+                             "--kmsg",
+                             "",
+                             "--log-bytes-per-rank",
+                             "0",
+                             "--stop-tasks-on-exit"},
+                            place.path() + "/agent.log");
 }
 
 OneAgent::~OneAgent() {
@@ -157,9 +156,9 @@ void OneAgent::Start(const std::vector<std::string>& command) {
 void OneAgent::WaitUntilOver(int seconds) {
   OneAgentService& service = impl_->service;
   std::unique_lock lock(service.mutex);
-  TIDE_CHECK(service.changed.wait_for(
-                 lock, std::chrono::seconds(seconds), [&] { return service.over; }),
-             "the task ends");
+  TIDE_CHECK(
+      service.changed.wait_for(lock, std::chrono::seconds(seconds), [&] { return service.over; }),
+      "the task ends");
   TIDE_CHECK(service.exit_code == 0, "the rank ends well");
 }
 
