@@ -14,6 +14,7 @@
 #include "agent/runtime/detect.h"
 #include "agent/runtime/leftovers.h"
 #include "agent/runtime/supervised_runtime.h"
+#include "agent/server/access_service.h"
 #include "agent/server/agent_loop.h"
 #include "agent/server/peer_service.h"
 #include "agent/server/start_plan.h"
@@ -198,11 +199,14 @@ int Serve(AgentConfig config,
                        [&loop](const tide::agent::TaskId& id, int64_t submitted_at) {
                          return loop.IsAlive(id, submitted_at);
                        }});
+  const auto access = MakeAccessService(
+      {token, config.state_dir, [&loop](const std::string& key) { return loop.IsOver(key); }});
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials());
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   rpc::AcceptPings(builder);
   builder.RegisterService(service.get());
+  builder.RegisterService(access.get());
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server) {
     return Complain("cannot listen on " + config.listen +

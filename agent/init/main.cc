@@ -1,9 +1,11 @@
-// tide-init: PID 1 of a task (`run`) and its supervisor on the host (`supervise`). One static
-// binary, since the first runs inside images that hold nothing of ours.
+// tide-init: PID 1 of a task (`run`), its supervisor on the host (`supervise`), and the attendant
+// of a person's command in it (`attend`). One static binary, since it runs inside images that hold
+// nothing of ours.
 #include <cstdio>
 #include <exception>
 #include <string_view>
 
+#include "agent/init/attendant.h"
 #include "agent/init/init.h"
 #include "agent/init/supervisor.h"
 
@@ -17,10 +19,14 @@ int Run(int argc, char** argv) {
   if (mode == "supervise" && argc == 3) {
     return tide::agent::RunSupervisor(argv[2]);
   }
+  if (mode == "attend" && argc == 2) {
+    return tide::agent::RunAttendant();
+  }
   std::fputs(
       "tide-init is started by the agent:\n"
       "  tide-init supervise TASK_FOLDER   keep one task, as a daemon\n"
-      "  tide-init run                     start the ranks of a task (in its container)\n",
+      "  tide-init run                     start the ranks of a task (in its container)\n"
+      "  tide-init attend                  run a person's command in a task\n",
       stderr);
   return 2;
 }

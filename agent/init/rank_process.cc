@@ -30,30 +30,6 @@ std::string Reason(const std::string& what, int error) {
   return FailErrno(what, error).error().message;
 }
 
-void ResetSignals() {
-  for (int signal = 1; signal < NSIG; ++signal) {
-    ::signal(signal, SIG_DFL);
-  }
-  sigset_t none{};
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
-// True when all of the new identity is in place.
-bool BecomeUser(const TaskConfig& config) {
-  return ::setgroups(0, nullptr) == 0 && ::setresgid(config.gid, config.gid, config.gid) == 0 &&
-         ::setresuid(config.uid, config.uid, config.uid) == 0;
-}
-
-void SetEnvironment(const TaskConfig& config, const RankConfig& rank) {
-  ::clearenv();
-  ::setenv("PATH", kDefaultPath, 1);
-  for (const auto& [name, value] : rank.env) {
-    ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  ::setenv(kTagVariable, TaskTag(config.key, config.folder).c_str(), 1);
-}
-
 [[noreturn]] void RunRank(const TaskConfig& config, size_t index, bool drop_user, pid_t init) {
   const RankConfig& rank = config.ranks[index];
   const std::string where =
@@ -66,7 +42,7 @@ void SetEnvironment(const TaskConfig& config, const RankConfig& rank) {
   if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out + 1, 2) < 0) {
     GiveUp(index, Reason("cannot set up the output of rank " + std::to_string(rank.rank), errno));
   }
-  if (drop_user && !BecomeUser(config)) {
+  if (drop_user && !BecomeUser(config.uid, config.gid)) {
     GiveUp(index, Reason("cannot become user " + std::to_string(config.uid), errno));
   }
   // After the change of user, which clears it. If tide-init is gone already, so is the point.
@@ -77,7 +53,7 @@ void SetEnvironment(const TaskConfig& config, const RankConfig& rank) {
   if (::chdir(config.workdir.c_str()) != 0) {
     GiveUp(index, Reason("cannot enter the work folder " + config.workdir, errno) + where);
   }
-  SetEnvironment(config, rank);
+  SetEnvironment(rank.env, TaskTag(config.key, config.folder));
   std::vector<char*> argv;
   for (const std::string& argument : rank.argv) {
     argv.push_back(const_cast<char*>(argument.c_str()));
@@ -91,6 +67,29 @@ void SetEnvironment(const TaskConfig& config, const RankConfig& rank) {
 }
 
 }  // namespace
+
+void ResetSignals() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    ::signal(signal, SIG_DFL);
+  }
+  sigset_t none{};
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+bool BecomeUser(uint32_t uid, uint32_t gid) {
+  return ::setgroups(0, nullptr) == 0 && ::setresgid(gid, gid, gid) == 0 &&
+         ::setresuid(uid, uid, uid) == 0;
+}
+
+void SetEnvironment(const std::map<std::string, std::string>& env, const std::string& tag) {
+  ::clearenv();
+  ::setenv("PATH", kDefaultPath, 1);
+  for (const auto& [name, value] : env) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ::setenv(kTagVariable, tag.c_str(), 1);
+}
 
 pid_t StartRank(const TaskConfig& config, size_t index, bool drop_user) {
   const pid_t init = ::getpid();

@@ -97,6 +97,10 @@ std::vector<int32_t> SupervisorLoop::Remains() const {
   if (config_.runtime == RuntimeKind::kOci) {
     const std::vector<int32_t> contained = CgroupProcesses(cgroup_);
     remains.insert(remains.end(), contained.begin(), contained.end());
+  } else {
+    // What people run beside the ranks descends from the agent.
+    const std::vector<int32_t> tagged = ProcessesWithTag(TaskTag(config_.key, config_.folder));
+    remains.insert(remains.end(), tagged.begin(), tagged.end());
   }
   return remains;
 }

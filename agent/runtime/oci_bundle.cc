@@ -191,10 +191,11 @@ Json Capabilities(const TaskConfig& config) {
   return capabilities;
 }
 
-Json Process(const TaskConfig& config) {
+// role: of tide-init.
+Json Process(const TaskConfig& config, const char* role) {
   return {{"terminal", false},
           {"user", {{"uid", config.uid}, {"gid", config.gid}, {"additionalGids", config.groups}}},
-          {"args", {kInitInContainer, "run"}},
+          {"args", {kInitInContainer, role}},
           {"env",
            {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             std::string(kTagVariable) + "=" + TaskTag(config.key, config.folder)}},
@@ -303,11 +304,21 @@ Result<std::string> OciConfig(const TaskConfig& config,
   const Json json = {{"ociVersion", "1.0.2"},
                      {"root", {{"path", rootfs}, {"readonly", true}}},
                      {"hostname", config.hostname.empty() ? config.key : config.hostname},
-                     {"process", Process(config)},
+                     {"process", Process(config, "run")},
                      {"mounts", std::move(mounts)},
                      {"hooks", std::move(hooks)},
                      {"linux", std::move(linux_part)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string OciExecProcess(const TaskConfig& config,
+                           const std::map<std::string, OciLimit>& limits) {
+  Json process = Process(config, "attend");
+  process["rlimits"] = Json::array();
+  for (const auto& [type, limit] : limits) {
+    process["rlimits"].push_back({{"type", type}, {"soft", limit.soft}, {"hard", limit.hard}});
+  }
+  return process.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::vector<std::string> HostMounts() {

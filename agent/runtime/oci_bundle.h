@@ -8,6 +8,8 @@
 // 3. The host's /run and /tmp, with other programs' sockets, are not seen, nor is anything of the
 //    masked folders but what the task mounts there.
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,17 @@ inline constexpr const char* kInitInContainer = "/run/tide-init";
 [[nodiscard]] Result<std::string> OciConfig(const TaskConfig& config,
                                             const std::string& rootfs,
                                             const std::vector<std::string>& host_mounts);
+
+struct OciLimit {
+  uint64_t soft = 0;
+  uint64_t hard = 0;
+};
+
+// process.json of a further process in that container, `tide-init attend`: the user, the groups,
+// the lack of capabilities and of new privileges of the first one. limits: by name, as
+// "RLIMIT_NOFILE".
+[[nodiscard]] std::string OciExecProcess(const TaskConfig& config,
+                                         const std::map<std::string, OciLimit>& limits);
 
 // Mount points of local disks below "/", apart from those a container must not see.
 [[nodiscard]] std::vector<std::string> HostMounts();
