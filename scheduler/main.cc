@@ -258,7 +258,7 @@ int Listen(const Options& options,
   LivenessPolicy liveness;
   liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
 
-  ViewHub view;
+  ViewHub view(ProjectsWithoutExec(settings.policy));
   SessionRegistry sessions;
   Loop loop(std::move(store),
             std::move(state),

@@ -337,6 +337,7 @@ ViewHub::Part ViewHub::Next(Reader& reader, size_t most, size_t most_bytes) {
   }
   if (reader.rev == 0) {
     part.reset = true;
+    *head.mutable_access()->mutable_no_exec_projects() = {no_exec_.begin(), no_exec_.end()};
     reader.removals_rev = rev_;  // of what is gone it was never told
     reader.sent = 0;
   }

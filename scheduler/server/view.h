@@ -28,6 +28,10 @@ class ViewHub {
  public:
   using Listener = std::function<void()>;  // called without the lock; must not block
 
+  ViewHub() = default;
+  // no_exec: projects in whose tasks nobody may run commands (policy.h).
+  explicit ViewHub(std::vector<std::string> no_exec) : no_exec_(std::move(no_exec)) {}
+
   // Loop thread only. Shows what the step changed, those jobs with why they wait. Returns the
   // revision that shows it.
   uint64_t Publish(const ClusterState& state, const StepResult& step, Term term);
@@ -103,6 +107,7 @@ class ViewHub {
   std::string ProgressOf(const Job& job) TIDE_REQUIRES(mutex_);
   void Notify();
 
+  const std::vector<std::string> no_exec_;
   Mutex mutex_;
   uint64_t rev_ TIDE_GUARDED_BY(mutex_) = 1;  // 0 is that of a reader who has seen nothing
   uint64_t term_ TIDE_GUARDED_BY(mutex_) = 0;

@@ -16,6 +16,7 @@ namespace tide {
 struct ProjectPolicy {
   std::string parent;  // "" = at the top
   int64_t weight = 1;
+  std::optional<bool> exec = {};  // may people run commands in its tasks; nothing: as in its parent
   bool operator==(const ProjectPolicy&) const = default;
 };
 inline constexpr int kProjectDepthMax = 16;
@@ -88,5 +89,9 @@ struct Policy {
   std::map<int32_t, Demotion> demotions = {{20, {10, Duration::Minutes(30)}}};  // by class
   bool operator==(const Policy&) const = default;
 };
+
+// Projects in whose tasks nobody may run commands, by what they or the nearest above them say.
+// Where none says anything, it is allowed.
+[[nodiscard]] std::vector<std::string> ProjectsWithoutExec(const Policy& policy);
 
 }  // namespace tide

@@ -144,7 +144,13 @@ class PolicyReader {
       Word parent;
       if (entry.node->kind != yaml::Kind::kNothing && entry.node->kind != yaml::Kind::kNull) {
         reader_.Map(entry,
-                    {WordField("parent", parent), WholeField("weight", kWeight, project.weight)});
+                    {WordField("parent", parent),
+                     WholeField("weight", kWeight, project.weight),
+                     {"exec", [&](const Value& v) {
+                        bool allowed = true;
+                        reader_.Flag(v, allowed);
+                        project.exec = allowed;
+                      }}});
       }
       if (name.empty()) {
         reader_.Add(key, "a project's name is empty");
@@ -392,6 +398,25 @@ ParsedPolicy ParsePolicyFile(std::string_view text, const Policy& policy) {
     return {policy, std::move(document.findings)};
   }
   return PolicyReader(policy).Read(*document.root);
+}
+
+std::vector<std::string> ProjectsWithoutExec(const Policy& policy) {
+  std::vector<std::string> without;
+  for (const auto& [name, project] : policy.projects) {
+    const ProjectPolicy* at = &project;
+    // The tree was checked; the bound is for policies that no file has made.
+    for (int depth = 0; !at->exec && !at->parent.empty() && depth <= kProjectDepthMax; ++depth) {
+      const auto parent = policy.projects.find(at->parent);
+      if (parent == policy.projects.end()) {
+        break;
+      }
+      at = &parent->second;
+    }
+    if (!at->exec.value_or(true)) {
+      without.push_back(name);
+    }
+  }
+  return without;
 }
 
 Result<Policy> PolicyFromText(std::string_view text,

@@ -35,7 +35,8 @@ TEST_CASE("the example of configs/ is read, its retention and sharing are the de
   want.projects = {{"research", {"", 3}},
                    {"llm", {"research", 2}},
                    {"vision", {"research", 1}},
-                   {"courses", {}}};
+                   {"courses", {}},
+                   {"clinic", {"", 1, false}}};
   using enum QuotaRow::Subject;
   const Instant never = Instant::Never();
   const Instant term = *ParseRfc3339("2027-07-01T00:00:00Z");
@@ -166,6 +167,25 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
   }
   CHECK(Findings("projects: {}\n") == "1:1: the policy file lacks the key `version`\n");
   CHECK(Findings("version: 2\n") == "1:10: version must be 1: this Tide reads no other\n");
+}
+
+TEST_CASE("where commands in tasks are forbidden, the nearest word up the tree counts") {
+  const ParsedPolicy parsed = ParsePolicyFile(
+      "version: 1\n"
+      "projects:\n"
+      "  open: {}\n"
+      "  sealed: { exec: false }\n"
+      "  below: { parent: sealed }\n"
+      "  deeper: { parent: below }\n"
+      "  aired: { parent: below, exec: true }\n"
+      "  leaf: { parent: aired }\n",
+      {});
+  REQUIRE(parsed.findings.empty());
+  CHECK(ProjectsWithoutExec(parsed.policy) ==
+        std::vector<std::string>{"below", "deeper", "sealed"});
+  CHECK(ProjectsWithoutExec({}).empty());
+  CHECK_FALSE(
+      ParsePolicyFile("version: 1\nprojects: { a: { exec: never } }\n", {}).findings.empty());
 }
 
 TEST_CASE("a tree of projects is bounded in depth") {
