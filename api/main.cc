@@ -10,8 +10,10 @@
 #include <iostream>
 #include <thread>
 
+#include "api/exec/exec_sessions.h"
 #include "api/http/server.h"
 #include "api/http/static_files.h"
+#include "api/upstream/access.h"
 #include "api/upstream/grpc_upstream.h"
 #include "common/log/log.h"
 #include "common/rpc/rpc.h"
@@ -34,6 +36,8 @@ struct Options {
   std::string cluster_token_file;
   std::string login_code_file;
   std::string log_format = "text";
+  std::string audit_log;
+  int exec_idle_s = 60;
   std::vector<std::string> allowed_hosts;
   int max_streams = 192;
 };
@@ -56,6 +60,14 @@ void Describe(CLI::App& app, Options& options) {
       ->required();
   app.add_option(
       "--cluster-token-file", options.cluster_token_file, "secret sent to Tide's daemons");
+  app.add_option("--audit-log",
+                 options.audit_log,
+                 "file that records who ran commands in tasks; none without it");
+  app.add_option("--exec-idle-s",
+                 options.exec_idle_s,
+                 "commands in tasks whose output nobody reads are ended after so long")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
   app.add_option("--login-code-file", options.login_code_file, "one-time code for a browser");
   app.add_option(
       "--allow-host", options.allowed_hosts, "another name in Host headers to answer to");
@@ -117,6 +129,20 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   const auto scheduler = MakeGrpcScheduler(schedulers, *secret);
   const auto agents = MakeGrpcAgents(*secret);
   App app{store, *scheduler, *agents, auth, streams};
+  const auto access = MakeGrpcAccess(*secret);
+  std::unique_ptr<AuditLog> audit;
+  std::unique_ptr<ExecSessions> exec;
+  if (!options.audit_log.empty()) {
+    auto opened = AuditLog::Open(options.audit_log);
+    if (!opened) {
+      return Complain(kBadFile, opened.error().message);
+    }
+    audit = *std::move(opened);
+    ExecSessions::Limits limits;
+    limits.idle = std::chrono::seconds(options.exec_idle_s);
+    exec = std::make_unique<ExecSessions>(*access, *audit, limits);
+    app.exec = exec.get();
+  }
   Routes routes = AllRoutes(app);
   std::ranges::move(web, std::back_inserter(routes));
   Server server(server_options, std::move(routes), auth, store);
@@ -128,6 +154,9 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   auto serving = std::async(std::launch::async, [&server] { server.Run(); });
   log::Info("listening", {{"host", server_options.host}, {"port", *port}});
   WaitForStopSignal(signals);
+  if (exec != nullptr) {
+    exec->EndAll("the API server stopped");
+  }
   store.Stop();
   server.Stop();
   if (serving.wait_for(kStopTime) != std::future_status::ready) {

@@ -352,8 +352,12 @@ std::set<std::string> DocumentedRoutes() {
       in_paths = line == "paths:";
     } else if (in_paths && line.starts_with("  /")) {
       path = line.substr(2, line.find(':') - 2);
-    } else if (in_paths && (line == "    get:" || line == "    post:")) {
-      out.insert((line == "    get:" ? "GET " : "POST ") + path);
+    } else if (in_paths && line == "    get:") {
+      out.insert("GET " + path);
+    } else if (in_paths && line == "    post:") {
+      out.insert("POST " + path);
+    } else if (in_paths && line == "    delete:") {
+      out.insert("DELETE " + path);
     }
   }
   return out;

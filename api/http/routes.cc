@@ -36,6 +36,7 @@ Routes AllRoutes(App& app) {
   Routes all;
   for (Routes part : {JobRoutes(app),
                       LogRoutes(app),
+                      ExecRoutes(app),
                       NodeRoutes(app),
                       StreamRoutes(app),
                       SessionRoutes(app),

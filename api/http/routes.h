@@ -21,7 +21,7 @@ enum class Access {
 };
 
 struct Route {
-  std::string method;   // GET, POST
+  std::string method;   // GET, POST, DELETE
   std::string pattern;  // "/v1/jobs/{ref}"
   Access access = Access::kViewer;
   Handler handler;
@@ -41,6 +41,8 @@ class StreamSlots {
   std::atomic<int> open_ = 0;
 };
 
+class ExecSessions;
+
 // What the routes work with. Everything outlives the server.
 struct App {
   ViewStore& store;
@@ -50,10 +52,12 @@ struct App {
   StreamSlots& streams;
   std::chrono::milliseconds stream_merge = std::chrono::milliseconds(250);
   std::chrono::milliseconds stream_heartbeat = std::chrono::seconds(15);
+  ExecSessions* exec = nullptr;  // null = no commands in tasks
 };
 
 [[nodiscard]] Routes JobRoutes(App& app);
 [[nodiscard]] Routes LogRoutes(App& app);
+[[nodiscard]] Routes ExecRoutes(App& app);
 [[nodiscard]] Routes NodeRoutes(App& app);
 [[nodiscard]] Routes StreamRoutes(App& app);
 [[nodiscard]] Routes SessionRoutes(App& app);

@@ -214,6 +214,8 @@ class Server::Impl {
     };
     if (route.method == "POST") {
       http_.Post(expression, handler);
+    } else if (route.method == "DELETE") {
+      http_.Delete(expression, handler);
     } else {
       http_.Get(expression, handler);
     }
@@ -284,7 +286,7 @@ class Server::Impl {
     const std::string authority = call.Header("host");
     const bool same_origin = origin == "http://" + authority || origin == "https://" + authority;
     if (route.access == Access::kOpen) {
-      if (route.method == "POST" && !origin.empty() && !same_origin) {
+      if (route.method != "GET" && !origin.empty() && !same_origin) {
         return ToProblem({ErrorCode::kPermissionDenied, "another site sent this request"});
       }
       return std::nullopt;

@@ -276,6 +276,7 @@ v1::ViewDelta FakeScheduler::Service::SnapshotLocked() const {
   v1::ViewDelta snapshot;
   snapshot.set_reset(true);
   snapshot.set_rev(rev_);
+  snapshot.mutable_access()->add_no_exec_projects(std::string(kNoExecProject));
   for (const auto& [id, job] : jobs_) {
     *snapshot.add_jobs() = job;
   }

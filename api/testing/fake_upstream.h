@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tide/v1/agent.pb.h"
@@ -15,6 +16,9 @@ class Service;
 }
 
 namespace tide::api::testing {
+
+// Of this project the policy of the played scheduler says `exec: false`.
+inline constexpr std::string_view kNoExecProject = "sealed";
 
 // Keeps what it was told, hands it to every watcher, and answers calls from it.
 class FakeScheduler {

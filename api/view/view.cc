@@ -88,6 +88,11 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
   Changes changes;
   if (delta.reset()) {
     DropMissing(*next, delta, changes);
+    next->no_exec.reset();
+    if (delta.has_access()) {
+      next->no_exec.emplace(delta.access().no_exec_projects().begin(),
+                            delta.access().no_exec_projects().end());
+    }
   }
   for (const v1::Job& job : delta.jobs()) {
     Put(next->jobs, job.id(), job, JobJson(job), changes.jobs);

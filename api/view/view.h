@@ -36,6 +36,8 @@ struct View {
   std::map<uint64_t, std::shared_ptr<const JobRow>> jobs;
   std::map<std::string, std::shared_ptr<const NodeRow>> nodes;
   std::map<uint64_t, std::shared_ptr<const IncidentRow>> incidents;
+  // Projects in whose tasks nobody runs commands; nothing = the scheduler has not said.
+  std::optional<std::set<std::string>> no_exec;
 };
 using ViewPtr = std::shared_ptr<const View>;
 

@@ -1,0 +1,128 @@
+#include "api/exec/exec_sessions.h"
+
+#include <algorithm>
+
+#include "api/http/auth.h"
+#include "common/log/log.h"
+
+namespace tide::api {
+namespace {
+
+constexpr size_t kNameBytes = 16;
+constexpr auto kLookForForgotten = std::chrono::milliseconds(500);
+
+}  // namespace
+
+ExecSessions::ExecSessions(AgentAccess& agents, AuditLog& audit, Limits limits)
+    : agents_(agents), audit_(audit), limits_(limits), thread_([this] { EndForgotten(); }) {}
+
+ExecSessions::~ExecSessions() {
+  EndAll("the API server stopped");
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Result<std::unique_ptr<ExecCall>> ExecSessions::Call(const std::string& endpoint,
+                                                     const v1::ExecStart& start,
+                                                     const std::string& user) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto own = std::ranges::count_if(
+        sessions_, [&](const auto& entry) { return entry.second->user() == user; });
+    if (sessions_.size() + starting_ >= limits_.sessions ||
+        static_cast<size_t>(own) >= limits_.of_one_user) {
+      return Fail(ErrorCode::kExhausted,
+                  "too many commands run through this server; end one and try again");
+    }
+    ++starting_;
+  }
+  auto call = agents_.Exec(endpoint, start);
+  const auto first = call->Read();
+  {
+    const std::scoped_lock lock(mutex_);
+    --starting_;
+  }
+  if (first && first->started()) {
+    return call;
+  }
+  TIDE_TRY(call->Finish());
+  return Fail(ErrorCode::kUnavailable, "the agent did not start the command; try again");
+}
+
+Result<std::string> ExecSessions::Start(const std::string& endpoint,
+                                        const v1::ExecStart& start,
+                                        AuditRecord record) {
+  // Before it runs: what cannot be recorded does not happen.
+  record.event = "allowed";
+  TIDE_TRY(audit_.Record(record));
+  auto call = Call(endpoint, start, record.user);
+  if (!call) {
+    record.event = "failed";
+    record.reason = call.error().message;
+    TIDE_TRY(audit_.Record(record));
+    return std::unexpected(call.error());
+  }
+  std::string name = RandomHex(kNameBytes);
+  auto session = std::make_shared<ExecSession>(*std::move(call), std::move(record), audit_);
+  const std::scoped_lock lock(mutex_);
+  if (stopping_) {
+    return Fail(ErrorCode::kUnavailable, "this server stops; try again");
+  }
+  sessions_.emplace(Sha256Hex(name), std::move(session));
+  return name;
+}
+
+std::shared_ptr<ExecSession> ExecSessions::Find(const std::string& name, const std::string& user) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = sessions_.find(Sha256Hex(name));
+  return found == sessions_.end() || found->second->user() != user ? nullptr : found->second;
+}
+
+bool ExecSessions::End(const std::string& name, const std::string& user) {
+  const auto session = Find(name, user);
+  if (session == nullptr) {
+    return false;
+  }
+  session->Close("its user left");
+  const std::scoped_lock lock(mutex_);
+  sessions_.erase(Sha256Hex(name));
+  return true;
+}
+
+void ExecSessions::EndAll(const std::string& why) {
+  std::map<std::string, std::shared_ptr<ExecSession>> all;
+  {
+    const std::scoped_lock lock(mutex_);
+    all.swap(sessions_);
+  }
+  for (const auto& [name, session] : all) {
+    session->Close(why);
+  }
+}
+
+void ExecSessions::EndForgotten() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    std::vector<std::shared_ptr<ExecSession>> forgotten;
+    std::erase_if(sessions_, [&](const auto& entry) {
+      if (entry.second->IsForgotten(limits_.idle)) {
+        forgotten.push_back(entry.second);
+        return true;
+      }
+      return false;
+    });
+    lock.unlock();
+    for (const auto& session : forgotten) {
+      session->Close("nobody read its output any more");
+    }
+    forgotten.clear();
+    lock.lock();
+    changed_.wait_for(lock, kLookForForgotten, [this] { return stopping_; });
+  }
+}
+
+}  // namespace tide::api

@@ -1,0 +1,61 @@
+#pragma once
+// The commands that people run inside tasks through this server, by their secret name. Ends those
+// whose output nobody reads any more.
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "api/exec/exec_session.h"
+
+namespace tide::api {
+
+class ExecSessions {
+ public:
+  struct Limits {
+    size_t sessions = 64;
+    size_t of_one_user = 16;
+    std::chrono::milliseconds idle = std::chrono::seconds(60);
+  };
+
+  // Both must outlive this.
+  ExecSessions(AgentAccess& agents, AuditLog& audit, Limits limits);
+  ~ExecSessions();
+  ExecSessions(const ExecSessions&) = delete;
+  ExecSessions& operator=(const ExecSessions&) = delete;
+
+  [[nodiscard]] AuditLog& audit() { return audit_; }
+
+  // Starts a command and returns the session's name: 128 random bits. record: who and where; its
+  // start or failure goes to the audit log before this returns.
+  // Errors: kExhausted, what the agent says, and kSystem when it cannot be recorded.
+  [[nodiscard]] Result<std::string> Start(const std::string& endpoint,
+                                          const v1::ExecStart& start,
+                                          AuditRecord record);
+  // Null for one that does not exist, or is another user's.
+  [[nodiscard]] std::shared_ptr<ExecSession> Find(const std::string& name, const std::string& user);
+  // Ends it. False for one that Find does not find.
+  [[nodiscard]] bool End(const std::string& name, const std::string& user);
+  // Ends all; for a server that stops.
+  void EndAll(const std::string& why);
+
+ private:
+  [[nodiscard]] Result<std::unique_ptr<ExecCall>> Call(const std::string& endpoint,
+                                                       const v1::ExecStart& start,
+                                                       const std::string& user);
+  void EndForgotten();
+
+  AgentAccess& agents_;
+  AuditLog& audit_;
+  const Limits limits_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  size_t starting_ = 0;
+  std::map<std::string, std::shared_ptr<ExecSession>> sessions_;  // by sha256 of the name
+  std::thread thread_;                                            // last: it uses the members above
+};
+
+}  // namespace tide::api
