@@ -15,8 +15,7 @@ namespace {
 
 constexpr Duration kFirstPause = Duration::Millis(200);  // doubles from try to try
 constexpr Duration kLongestPause = Duration::Seconds(2);
-constexpr auto kSilence = std::chrono::hours(24 * 30);  // a job may print nothing for long
-constexpr int kProbeAfterS = 15;                        // of silence, by TCP keep-alive
+constexpr int kProbeAfterS = 15;  // of silence, by TCP keep-alive
 
 std::string Hex(const unsigned char* bytes, size_t count) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -161,11 +160,12 @@ Answer<std::string> Client::Post(const std::string& path, const PostBody& body) 
 
 Answer<Client::StreamEnd> Client::Stream(const std::string& path,
                                          const Sink& sink,
-                                         const HeadSink& on_head) const {
+                                         const HeadSink& on_head,
+                                         Duration silence) const {
   httplib::Client http(server_.url);
   http.set_url_encode(false);
   SetTimeout(http, patience_.timeout);
-  http.set_read_timeout(kSilence);
+  http.set_read_timeout(std::chrono::milliseconds(silence.millis()));
   http.set_socket_options(ProbeSilentPeer);
   int status = 0;
   std::string refusal;
@@ -200,6 +200,31 @@ Answer<Client::StreamEnd> Client::Stream(const std::string& path,
     return std::unexpected(FailureFromReply(status, refusal));
   }
   return StreamEnd::kComplete;
+}
+
+KeptConnection::KeptConnection(const Server& server, Duration timeout)
+    : server_(server), http_(std::make_unique<httplib::Client>(server.url)) {
+  http_->set_url_encode(false);
+  SetTimeout(*http_, timeout);
+  http_->set_keep_alive(true);
+  http_->set_tcp_nodelay(true);
+}
+KeptConnection::~KeptConnection() = default;
+
+KeptConnection::Reply KeptConnection::Post(const std::string& path,
+                                           const std::string& body,
+                                           const std::string& type) {
+  const auto result = http_->Post(path, HeadersFor(server_), body, type);
+  return result ? Reply{result->status, result->body} : Reply();
+}
+
+KeptConnection::Reply KeptConnection::Delete(const std::string& path) {
+  const auto result = http_->Delete(path, HeadersFor(server_));
+  return result ? Reply{result->status, result->body} : Reply();
+}
+
+void KeptConnection::Stop() {
+  http_->stop();
 }
 
 }  // namespace tide::cli

@@ -3,12 +3,17 @@
 // Belongs to one thread.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "cli/failure.h"
 #include "cli/profile.h"
 #include "common/base/time.h"
+
+namespace httplib {
+class Client;
+}  // namespace httplib
 
 namespace tide::cli {
 
@@ -42,13 +47,17 @@ class Client {
     kBroken,  // the connection broke, perhaps before the first byte
   };
   using Sink = std::function<void(std::string_view)>;
+  // As long as a job may print nothing.
+  static constexpr Duration kLongSilence = Duration::Minutes(30 * 24 * 60);
   // One GET whose body goes to `sink` as it arrives, for as long as the server sends. No retries.
   // The first call of `sink`, with nothing, says that the answer begins.
   //   on_head: called before it, with the header that says where in a log the body begins, or "".
+  //   silence: after so long without a byte the connection counts as broken.
   using HeadSink = std::function<void(const std::string& log_offset)>;
   [[nodiscard]] Answer<StreamEnd> Stream(const std::string& path,
                                          const Sink& sink,
-                                         const HeadSink& on_head = {}) const;
+                                         const HeadSink& on_head = {},
+                                         Duration silence = kLongSilence) const;
 
   [[nodiscard]] const Server& server() const { return server_; }
   [[nodiscard]] Duration timeout() const { return patience_.timeout; }
@@ -66,6 +75,31 @@ class Client {
   const Server server_;
   const Patience patience_;
   mutable bool answered_ = false;
+};
+
+// A connection that stays open between small requests, of which each is one try. Belongs to one
+// thread, but for Stop.
+class KeptConnection {
+ public:
+  KeptConnection(const Server& server, Duration timeout);
+  ~KeptConnection();
+  KeptConnection(const KeptConnection&) = delete;
+  KeptConnection& operator=(const KeptConnection&) = delete;
+
+  struct Reply {
+    int status = 0;  // 0 = none: the server may have taken the request or not
+    std::string body;
+  };
+  [[nodiscard]] Reply Post(const std::string& path,
+                           const std::string& body,
+                           const std::string& type);
+  [[nodiscard]] Reply Delete(const std::string& path);
+  // Ends a request under way. Any thread.
+  void Stop();
+
+ private:
+  const Server server_;
+  const std::unique_ptr<httplib::Client> http_;
 };
 
 }  // namespace tide::cli

@@ -78,7 +78,9 @@ Failure FailureFromReply(int http_status, const std::string& body) {
   if (failure.message.empty()) {
     failure.message = "the server answered with status " + std::to_string(http_status);
   }
-  failure.message += WhatToDo(failure.exit_code, failure.message);
+  if (Text(problem, "code") != "exec_forbidden") {  // whatever the token
+    failure.message += WhatToDo(failure.exit_code, failure.message);
+  }
   const std::string request = Text(problem, "request_id");
   if (http_status >= 500 && !request.empty()) {
     failure.message += " [request " + request + "]";

@@ -34,6 +34,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddWhyVerb(app, context);
   AddLogsVerb(app, context);
   AddWaitVerb(app, context);
+  AddExecVerbs(app, context);
   AddJobControlVerbs(app, context);
   AddMoveVerb(app, context);
   AddNodesVerb(app, context);

@@ -18,6 +18,7 @@ void AddShowVerb(CLI::App& app, Context& context);
 void AddWhyVerb(CLI::App& app, Context& context);
 void AddLogsVerb(CLI::App& app, Context& context);
 void AddWaitVerb(CLI::App& app, Context& context);
+void AddExecVerbs(CLI::App& app, Context& context);        // exec, shell
 void AddJobControlVerbs(CLI::App& app, Context& context);  // suspend, resume, cancel
 void AddMoveVerb(CLI::App& app, Context& context);
 void AddNodesVerb(CLI::App& app, Context& context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/http/auth.h"
+#include "common/digest/sha256.h"
 #include "common/log/log.h"
 
 namespace tide::api {

@@ -365,7 +365,9 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                  "--token-file",
                  root_ + "/tokens",
                  "--login-code-file",
-                 root_ + "/login-code"},
+                 root_ + "/login-code",
+                 "--audit-log",
+                 root_ + "/audit.log"},
                 root_ + "/logs/api.log"};
   if (!web_.empty()) {
     api.argv.insert(api.argv.end(), {"--web-dir", web_});
