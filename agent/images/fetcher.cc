@@ -12,7 +12,7 @@
 #include <iterator>
 #include <utility>
 
-#include "agent/images/command.h"
+#include "agent/images/program.h"
 #include "common/base/file.h"
 #include "common/digest/sha256.h"
 #include "common/log/log.h"
@@ -361,10 +361,10 @@ std::vector<std::string> ImageFetcher::Skopeo(const std::string& verb) const {
 // Nothing: it went well.
 std::optional<ImageFailure> ImageFetcher::RunTool(Request& request,
                                                   const ImageReference& image,
-                                                  Command command,
+                                                  Program command,
                                                   std::string* output) {
   command.environment = ToolEnvironment(options_.folder + "/staging");
-  auto result = RunCommand(command, request.call_off);
+  auto result = RunProgram(command, request.call_off);
   if (!result) {
     return ImageFailure{ImageFault::kNode, "image " + image.Text() + ": " + result.error().message};
   }
@@ -379,7 +379,7 @@ std::optional<ImageFailure> ImageFetcher::RunTool(Request& request,
 
 std::expected<std::string, ImageFailure> ImageFetcher::FetchManifest(Request& request,
                                                                      const ImageReference& image) {
-  Command command{
+  Program command{
       .argv = Skopeo("inspect"), .environment = {}, .output_max = kManifestMax, .each_second = {}};
   command.argv.emplace_back("--raw");
   if (IsPlainHttp(image)) {
@@ -514,7 +514,7 @@ ImageFetcher::Outcome ImageFetcher::PullInto(Request& request,
             Amount(std::min(total, store_.FetchedBytes(plan.blobs, staged)), total));
   };
   say();
-  Command copy{
+  Program copy{
       .argv = Skopeo("copy"), .environment = {}, .output_max = 1U << 20U, .each_second = say};
   if (IsPlainHttp(image)) {
     copy.argv.emplace_back("--src-tls-verify=false");

@@ -15,8 +15,8 @@
 #include <string>
 #include <thread>
 
-#include "agent/images/command.h"
 #include "agent/images/failure.h"
+#include "agent/images/program.h"
 #include "agent/images/store.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
@@ -90,7 +90,7 @@ class ImageFetcher {
   [[nodiscard]] Outcome PullInto(Request& request, const Plan& plan, const std::string& staged);
   [[nodiscard]] std::optional<ImageFailure> RunTool(Request& request,
                                                     const ImageReference& image,
-                                                    Command command,
+                                                    Program command,
                                                     std::string* output = nullptr);
   [[nodiscard]] std::optional<Image> Stored(const std::string& digest, const std::string& key);
   size_t Collect(uint64_t bytes_max);

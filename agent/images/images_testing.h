@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/images/command.h"
 #include "agent/images/layout.h"
+#include "agent/images/program.h"
 
 namespace tide::agent {
 
@@ -47,7 +47,7 @@ class ImageDir {
   void Umoci(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), "/usr/bin/umoci");
     const Fd never(::eventfd(0, EFD_CLOEXEC));
-    const auto result = RunCommand({.argv = std::move(arguments),
+    const auto result = RunProgram({.argv = std::move(arguments),
                                     .environment = {"PATH=/usr/bin:/bin"},
                                     .output_max = 1U << 20U,
                                     .each_second = {}},

@@ -28,8 +28,8 @@ TEST_CASE("containment: a fork bomb stays within its limit and goes with its tas
     return;
   }
   TaskFixture task;
-  TaskConfig config = task.Task(RuntimeKind::kOci,
-                                {"bomb() { bomb | bomb & }; bomb; echo lit; exec sleep 1000"});
+  TaskConfig config =
+      task.Task(RuntimeKind::kOci, {"bomb() { bomb | bomb & }; bomb; echo lit; exec sleep 1000"});
   config.pids = 64;
   REQUIRE(task.runtime().Start(config));
   REQUIRE(task.WaitLog(8, "Cannot fork"));
@@ -44,12 +44,11 @@ TEST_CASE("containment: a share of the processor is kept within a tenth") {
   }
   // A fifth of one core is free on any machine that runs tests; three seconds are thirty periods.
   TaskFixture task;
-  TaskConfig config = task.Task(
-      RuntimeKind::kOci,
-      {"exec /usr/bin/python3 -c 'import time\n"
-       "begin = time.monotonic()\n"
-       "while time.monotonic() < begin + 3: pass\n"
-       "print(time.process_time() / (time.monotonic() - begin))'"});
+  TaskConfig config = task.Task(RuntimeKind::kOci,
+                                {"exec /usr/bin/python3 -c 'import time\n"
+                                 "begin = time.monotonic()\n"
+                                 "while time.monotonic() < begin + 3: pass\n"
+                                 "print(time.process_time() / (time.monotonic() - begin))'"});
   config.cpu_millis = 200;
   const TaskStatus end = task.Run(config);
   INFO(end.error << task.Log(8));
@@ -88,10 +87,11 @@ class HangingMount {
   explicit HangingMount(std::string path) : path_(std::move(path)) {
     REQUIRE(MakeDirs(path_, 0755));
     device_ = Fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK));
-    const std::string options = "fd=" + std::to_string(device_.get()) +
-                                ",rootmode=40000,user_id=0,group_id=0,allow_other";
-    mounted_ = device_.valid() &&
-               ::mount("hanging", path_.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) == 0;
+    const std::string options =
+        "fd=" + std::to_string(device_.get()) + ",rootmode=40000,user_id=0,group_id=0,allow_other";
+    mounted_ =
+        device_.valid() &&
+        ::mount("hanging", path_.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) == 0;
     if (mounted_) {
       server_ = std::thread([this] { Serve(); });
     }
@@ -165,7 +165,8 @@ class HangingMount {
   std::thread server_;
 };
 
-TEST_CASE("containment: a task that hangs in the kernel is named, and ends when the kernel lets go") {
+TEST_CASE(
+    "containment: a task that hangs in the kernel is named, and ends when the kernel lets go") {
   if (NoContainers()) {
     return;
   }

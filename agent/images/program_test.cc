@@ -1,4 +1,4 @@
-#include "agent/images/command.h"
+#include "agent/images/program.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ Fd NewEvent(unsigned value = 0) {
   return Fd(::eventfd(value, EFD_CLOEXEC));
 }
 
-Command Shell(const std::string& script, size_t output_max = 1000) {
+Program Shell(const std::string& script, size_t output_max = 1000) {
   return {.argv = {"/bin/sh", "-c", script},
           .environment = {"PATH=/usr/bin:/bin"},
           .output_max = output_max,
@@ -23,12 +23,12 @@ Command Shell(const std::string& script, size_t output_max = 1000) {
 
 TEST_CASE("a command's output, errors and status come back") {
   const Fd event = NewEvent();
-  const auto good = RunCommand(Shell("echo out; echo err >&2"), event);
+  const auto good = RunProgram(Shell("echo out; echo err >&2"), event);
   REQUIRE(good);
   CHECK(good->ok());
   CHECK(good->output == "out\n");
   CHECK(good->errors == "err\n");
-  const auto bad = RunCommand(Shell("exit 3"), event);
+  const auto bad = RunProgram(Shell("exit 3"), event);
   REQUIRE(bad);
   CHECK_FALSE(bad->ok());
   CHECK(WEXITSTATUS(bad->status) == 3);
@@ -36,31 +36,31 @@ TEST_CASE("a command's output, errors and status come back") {
 
 TEST_CASE("a command inherits nothing but what it is given") {
   const auto env =
-      RunCommand(Shell("env | grep -v ^PWD= | grep -v ^_= | grep -v ^SHLVL="), NewEvent());
+      RunProgram(Shell("env | grep -v ^PWD= | grep -v ^_= | grep -v ^SHLVL="), NewEvent());
   REQUIRE(env);
   CHECK(env->output == "PATH=/usr/bin:/bin\n");
 }
 
 TEST_CASE("a command that is called off ends with all its children") {
   const Fd event = NewEvent(1);
-  const auto ended = RunCommand(Shell("sleep 1000 & echo $!; wait"), event);
+  const auto ended = RunProgram(Shell("sleep 1000 & echo $!; wait"), event);
   REQUIRE(ended);
   CHECK(ended->called_off);
   CHECK_FALSE(ended->ok());
 }
 
 TEST_CASE("a command that leaves a child behind does not hold its caller up, nor the child") {
-  const auto left = RunCommand(Shell("sleep 1000 & echo $!"), NewEvent());
+  const auto left = RunProgram(Shell("sleep 1000 & echo $!"), NewEvent());
   REQUIRE(left);
   CHECK(left->ok());
   CHECK(std::stoi(left->output) > 0);
 }
 
 TEST_CASE("too much output ends a command, errors are cut to their end") {
-  const auto much = RunCommand(Shell("yes", 100), NewEvent());
+  const auto much = RunProgram(Shell("yes", 100), NewEvent());
   REQUIRE_FALSE(much);
   CHECK(much.error().code == ErrorCode::kExhausted);
-  const auto errors = RunCommand(
+  const auto errors = RunProgram(
       Shell("i=0; while [ $i -lt 20000 ]; do echo line$i >&2; i=$((i+1)); done"), NewEvent());
   REQUIRE(errors);
   CHECK_THAT(errors->errors, Catch::EndsWith("line19999\n"));
@@ -68,7 +68,7 @@ TEST_CASE("too much output ends a command, errors are cut to their end") {
 }
 
 TEST_CASE("a program that is not there is an error") {
-  const auto none = RunCommand(
+  const auto none = RunProgram(
       {.argv = {"/no/such"}, .environment = {}, .output_max = 1, .each_second = {}}, NewEvent());
   REQUIRE_FALSE(none);
   CHECK_THAT(none.error().message, Catch::Contains("is it installed"));

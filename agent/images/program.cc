@@ -1,4 +1,4 @@
-#include "agent/images/command.h"
+#include "agent/images/program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -84,7 +84,7 @@ class Group {
 
 }  // namespace
 
-Result<CommandResult> RunCommand(const Command& command, const Fd& call_off) {
+Result<ProgramResult> RunProgram(const Program& command, const Fd& call_off) {
   TIDE_ASSIGN(auto output, MakePipe());
   TIDE_ASSIGN(auto errors, MakePipe());
   const std::vector<char*> argv = Pointers(command.argv);
@@ -115,7 +115,7 @@ Result<CommandResult> RunCommand(const Command& command, const Fd& call_off) {
   if (!process.valid()) {
     return FailErrno("cannot watch " + command.argv.front(), errno);
   }
-  CommandResult result;
+  ProgramResult result;
   bool ended = false;
   while (!ended && !result.called_off && result.output.size() <= command.output_max) {
     std::array<pollfd, 4> waiting{{{process.get(), POLLIN, 0},

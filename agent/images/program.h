@@ -10,7 +10,7 @@
 
 namespace tide::agent {
 
-struct CommandResult {
+struct ProgramResult {
   int status = 0;           // as of waitpid
   bool called_off = false;  // killed because somebody wanted it
   std::string output;       // what it wrote on stdout, at most `output_max`
@@ -18,7 +18,7 @@ struct CommandResult {
   [[nodiscard]] bool ok() const { return !called_off && status == 0; }
 };
 
-struct Command {
+struct Program {
   std::vector<std::string> argv;         // argv[0]: full path
   std::vector<std::string> environment;  // "KEY=VALUE"; nothing else is inherited
   size_t output_max = 0;                 // more is an error
@@ -28,6 +28,6 @@ struct Command {
 // Waits for the end. The program dies with the calling thread.
 //   call_off: an eventfd; readable = end it.
 // Errors: kSystem when it cannot be run, kExhausted when it writes too much.
-[[nodiscard]] Result<CommandResult> RunCommand(const Command& command, const Fd& call_off);
+[[nodiscard]] Result<ProgramResult> RunProgram(const Program& command, const Fd& call_off);
 
 }  // namespace tide::agent
