@@ -1,6 +1,7 @@
 """kill -9 of scheduler, agent, API or CLI at random moments: every job still ends with the right weights.
 
 TIDE_KILLS: how many (20). TIDE_KILLS_PARTS: this is one of so many runs that share them.
+TIDE_AGENT_KILLS: how many agents under one training (8).
 TIDE_SEED: repeats a run; it is printed.
 """
 
@@ -16,6 +17,7 @@ import unittest
 from harness import NODES, PYTHON, ClusterTest, DoubleRunWatch, Refused, describe, pause, until
 
 KILLS = -(-int(os.environ.get("TIDE_KILLS", "20")) // int(os.environ.get("TIDE_KILLS_PARTS", "1")))
+AGENT_KILLS = int(os.environ.get("TIDE_AGENT_KILLS", "8"))
 SEED = int(os.environ.get("TIDE_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
 LIVE = ("starting", "running", "saving")
 
@@ -201,6 +203,44 @@ class KillsWhileTraining(ClusterTest):
         self.assertTrue(equal, words)
         self.assertGreaterEqual(len(done["attempts"]), 2, describe(done))
 
+
+
+class AgentKills(ClusterTest):
+    """One agent of a PyTorch job after the other, again and again: nobody may notice."""
+
+    def training(self, name, steps):
+        # Every rank counts its steps in its own output; the weights are printed by rank 0 at the end.
+        return self.cluster.spec(name, [PYTHON, "train_charlm.py", "--steps", str(steps), "--save-every", "50",
+                                        "--log-every", "1", "--step-ms", "50"], 2, 2, priority="normal")
+
+    def test_nobody_notices(self):
+        cluster = self.cluster
+        steps = 60 + 25 * AGENT_KILLS
+        reference = cluster.submit(self.training("undisturbed", steps))
+        done = cluster.await_over(reference, 120 + steps)
+        self.assertEqual(done["outcome"], "succeeded", describe(done))
+        job = cluster.submit(self.training("disturbed", steps))
+        tasks = cluster.await_step(job, 2, 90)["attempts"][-1]["tasks"]
+        ranks = cluster.ranks(job)
+        tags = cluster.note_tags()
+        self.assertTrue(tags)
+        for kill in range(AGENT_KILLS):
+            step = cluster.job(job)["step"]
+            cluster.kill_daemon("agent " + tasks[kill % 2]["node"])
+            cluster.await_job(job, "go on", lambda now, step=step: (now["step"] or -1) > step)
+        self.assertEqual(cluster.job(job)["state"], "running", "it was to run through all kills")
+        self.assertEqual({p.pid for p in ranks}, {p.pid for p in cluster.ranks(job)})
+        done = cluster.await_over(job, 120 + steps)
+        self.assertEqual((done["outcome"], len(done["attempts"])), ("succeeded", 1), describe(done))
+        equal, words = cluster.compare(reference, job)
+        self.assertTrue(equal, words)
+        for rank in range(4):
+            lines = cluster.logs(job, rank)
+            self.assertEqual(lines, cluster.logs(reference, rank), "rank %d" % rank)
+        counted = [line.split()[1] for line in cluster.logs(job).splitlines() if line.startswith("step ")]
+        self.assertEqual(counted[:steps], [str(step) for step in range(1, steps + 1)])
+        self.assertEqual(cluster.interrupt(), 0)
+        until(20, "the last of it to go", lambda: not cluster.leftovers())
 
 if __name__ == "__main__":
     unittest.main()
