@@ -237,6 +237,44 @@ int Serve(AgentConfig config,
   return kExitOk;
 }
 
+void AddImageOptions(CLI::App& app, Options& options) {
+  AgentConfig& config = options.config;
+  app.add_option("--image-dir", config.image_dir, "store of images; default: images in --state");
+  app.add_option("--image-registry", config.registry, "registry of images that name none")
+      ->capture_default_str();
+  app.add_option("--image-auth", config.image_auth, "logins of registries, as skopeo login writes");
+  app.add_option("--image-plain-http",
+                 config.plain_http,
+                 "HOST:PORT of a registry without TLS; may be repeated");
+  app.add_option(
+         "--image-bytes", config.image_bytes, "keep at most so much of unused images (200G)")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("200G");
+  app.add_option("--image-patience",
+                 options.image_patience_s,
+                 "seconds to wait for a registry that does not answer")
+      ->capture_default_str();
+}
+
+void AddLogOptions(CLI::App& app, Options& options) {
+  AgentConfig& config = options.config;
+  app.add_option("--log-bytes-per-rank",
+                 config.log_bytes_per_rank,
+                 "output kept of each rank of a task, the newest (8G, 500M); 0 = all")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("4G");
+  app.add_option("--log-bytes-total",
+                 config.log_bytes_total,
+                 "output kept of all tasks that are gone, the oldest goes first; 0 = any")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--log-retention",
+                 options.log_retention_s,
+                 "how long output of tasks that are gone is kept (14d, 12h); 0 = for ever")
+      ->transform(CLI::AsNumberWithUnit(
+          std::map<std::string, int64_t>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}))
+      ->default_str("14d");
+}
+
 void AddOptions(CLI::App& app, Options& options) {
   AgentConfig& config = options.config;
   app.add_option("--clean",
@@ -259,21 +297,6 @@ void AddOptions(CLI::App& app, Options& options) {
       ->default_str("/etc/cdi /var/run/cdi");
   app.add_option("--cdi-kind", config.cdi_kind, "how CDI files call the GPUs")
       ->default_str("nvidia.com/gpu");
-  app.add_option("--image-dir", config.image_dir, "store of images; default: images in --state");
-  app.add_option("--image-registry", config.registry, "registry of images that name none")
-      ->capture_default_str();
-  app.add_option("--image-auth", config.image_auth, "logins of registries, as skopeo login writes");
-  app.add_option("--image-plain-http",
-                 config.plain_http,
-                 "HOST:PORT of a registry without TLS; may be repeated");
-  app.add_option(
-         "--image-bytes", config.image_bytes, "keep at most so much of unused images (200G)")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str("200G");
-  app.add_option("--image-patience",
-                 options.image_patience_s,
-                 "seconds to wait for a registry that does not answer")
-      ->capture_default_str();
   app.add_option(
          "--stuck-after",
          options.stuck_after_s,
@@ -289,21 +312,6 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--sdk-dir", config.sdk_dir, "Tide's SDK, put on PYTHONPATH");
   app.add_option("--init", config.init_path, "tide-init");
   app.add_option("--validators", config.validator_dir, "folder of tide-validator-*");
-  app.add_option("--log-bytes-per-rank",
-                 config.log_bytes_per_rank,
-                 "output kept of each rank of a task, the newest (8G, 500M); 0 = all")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str("4G");
-  app.add_option("--log-bytes-total",
-                 config.log_bytes_total,
-                 "output kept of all tasks that are gone, the oldest goes first; 0 = any")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--log-retention",
-                 options.log_retention_s,
-                 "how long output of tasks that are gone is kept (14d, 12h); 0 = for ever")
-      ->transform(CLI::AsNumberWithUnit(
-          std::map<std::string, int64_t>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}))
-      ->default_str("14d");
   app.add_option("--kmsg", config.kmsg, "kernel log: /dev/kmsg or a file; \"\" = none")
       ->default_val(::geteuid() == 0 ? "/dev/kmsg" : "");
   app.add_option("--env", options.env, "KEY=VALUE for every rank (network profile)");
@@ -323,6 +331,8 @@ int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Tide's agent: runs tasks on one node.", "tide-agent");
   AddOptions(app, options);
+  AddImageOptions(app, options);
+  AddLogOptions(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

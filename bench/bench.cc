@@ -28,6 +28,7 @@ constexpr Bench kBenches[] = {
     {"launch-storm", "1,024 ranks of 128 tasks run on one machine", RunLaunchStorm},
     {"log-follow", "a line is written until `tide logs -f` has printed it", RunLogFollow},
     {"log-search", "1 GiB of a rank's output is searched", RunLogSearch},
+    {"agent-idle", "an agent while its tasks run: CPU as a part of a core, memory", RunAgentIdle},
     {"log-writer", "a rank prints 50 MB/s: its step, the agent's heartbeats", RunLogWriter},
     {"scaling", "cost against nodes and waiting jobs", RunScaling, ScalingTables},
 };

@@ -25,6 +25,7 @@ void RunFailover(Run& run);
 void RunAgents(Run& run);
 void RunStartContainer(Run& run);
 void RunLaunchStorm(Run& run);
+void RunAgentIdle(Run& run);
 void RunLogFollow(Run& run);
 void RunLogSearch(Run& run);
 void RunLogWriter(Run& run);

@@ -7,6 +7,7 @@
 
 #include "agent/runtime/supervised_runtime.h"
 #include "bench/benches.h"
+#include "bench/daemons/one_agent.h"
 #include "bench/daemons/program.h"
 #include "bench/daemons/task_place.h"
 #include "common/base/check.h"
@@ -50,10 +51,28 @@ void EndAll(agent::SupervisedRuntime& runtime, const std::vector<agent::TaskConf
   }
 }
 
-}  // namespace
+// By orders of a scheduler to a real agent: journal, checks, pages and reports are in it, too.
+void RunThroughAgent(Run& run, uint32_t count) {
+  const std::string what =
+      std::to_string(count) + " tasks of " + std::to_string(kRanks) + " ranks, by an agent";
+  if (!run.Wants(what)) {
+    return;
+  }
+  const TaskPlace place;
+  OneAgent agent(place);
+  Samples running;
+  for (int round = 0; round < (run.quick() ? 1 : 5); ++round) {
+    const int64_t start = MonotonicNanos();
+    agent.StartMany(
+        count, kRanks, {"/bin/sh", "-c", "printf x >" + place.shared() + "/up; exec sleep 60"});
+    running.Add(place.WaitUntilUp(size_t{count} * kRanks) - start);
+    agent.WaitUntilRunning(count);
+    agent.EndAll();
+  }
+  run.AddTimes(what, running, {.p50_ms = {}, .p99_ms = {}, .max_ms = 2000});
+}
 
-void RunLaunchStorm(Run& run) {
-  const uint32_t count = run.quick() ? 2 : 128;
+void RunByRuntime(Run& run, uint32_t count) {
   const std::string what = std::to_string(count) + " tasks of " + std::to_string(kRanks) + " ranks";
   if (!run.Wants(what)) {
     return;
@@ -78,6 +97,14 @@ void RunLaunchStorm(Run& run) {
   }
   run.AddTimes(what + ", ordered", ordered);
   run.AddTimes(what, running, {.p50_ms = {}, .p99_ms = {}, .max_ms = 2000});
+}
+
+}  // namespace
+
+void RunLaunchStorm(Run& run) {
+  const uint32_t count = run.quick() ? 2 : 128;
+  RunByRuntime(run, count);
+  RunThroughAgent(run, count);
 }
 
 }  // namespace tide::bench

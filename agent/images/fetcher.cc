@@ -489,23 +489,47 @@ ImageFetcher::Outcome ImageFetcher::Pull(Request& request, const Plan& plan) {
 ImageFetcher::Outcome ImageFetcher::PullInto(Request& request,
                                              const Plan& plan,
                                              const std::string& staged) {
-  const ImageReference& image = plan.image;
-  if (const Status made = MakeDirs(staged, 0700); !made) {
-    return Failed(image, made.error());
+  if (const Status prepared = PrepareStage(plan, staged); !prepared) {
+    return Failed(plan.image, prepared.error());
   }
-  const bool layout = image.source == ImageReference::Source::kLayout;
-  std::string source = "docker://" + image.name + "@" + plan.manifest.digest;
-  if (layout) {
-    const Status made =
-        WriteLayout(staged + "/source", image.name + "/blobs", plan.manifest, plan.media_type);
-    if (!made) {
-      return Failed(image, made.error());
-    }
-    source = "oci:" + staged + "/source:" + kOnlyTag;
+  if (auto failure = Copy(request, plan, staged)) {
+    return std::unexpected(std::move(*failure));
+  }
+  const uint64_t total = TotalBytes(plan.blobs);
+  Say(request, "unpacking image " + plan.image.Text() + ", " + Amount(total, total));
+  if (auto failure = RunTool(
+          request,
+          plan.image,
+          {.argv = {kUmoci, "unpack", "--image", staged + ":" + kOnlyTag, staged + "/bundle"},
+           .environment = {},
+           .output_max = 1U << 20U,
+           .each_second = {}})) {
+    return std::unexpected(std::move(*failure));
+  }
+  auto stored = Store(request, plan, staged);
+  if (!stored) {
+    return Failed(plan.image, stored.error());
+  }
+  return std::move(*stored);
+}
+
+// A layout that shares its blobs with all images, and one that shows its source's under one tag.
+Status ImageFetcher::PrepareStage(const Plan& plan, const std::string& staged) {
+  TIDE_TRY(MakeDirs(staged, 0700));
+  if (plan.image.source == ImageReference::Source::kLayout) {
+    TIDE_TRY(WriteLayout(
+        staged + "/source", plan.image.name + "/blobs", plan.manifest, plan.media_type));
   }
   if (::symlink("../../blobs", (staged + "/blobs").c_str()) != 0) {
-    return Failed(image, FailErrno("cannot create " + staged + "/blobs", errno).error());
+    return FailErrno("cannot create " + staged + "/blobs", errno);
   }
+  return {};
+}
+
+std::optional<ImageFailure> ImageFetcher::Copy(Request& request,
+                                               const Plan& plan,
+                                               const std::string& staged) {
+  const ImageReference& image = plan.image;
   const uint64_t total = TotalBytes(plan.blobs);
   const auto say = [&] {
     const MutexLock lock(store_mutex_);
@@ -519,46 +543,34 @@ ImageFetcher::Outcome ImageFetcher::PullInto(Request& request,
   if (IsPlainHttp(image)) {
     copy.argv.emplace_back("--src-tls-verify=false");
   }
-  copy.argv.insert(copy.argv.end(), {source, "oci:" + staged + ":" + kOnlyTag});
-  if (auto failure = RunTool(request, image, std::move(copy))) {
-    return std::unexpected(std::move(*failure));
-  }
-  Say(request, "unpacking image " + image.Text() + ", " + Amount(total, total));
-  if (auto failure = RunTool(
-          request,
-          image,
-          {.argv = {kUmoci, "unpack", "--image", staged + ":" + kOnlyTag, staged + "/bundle"},
-           .environment = {},
-           .output_max = 1U << 20U,
-           .each_second = {}})) {
-    return std::unexpected(std::move(*failure));
-  }
-  const auto stored = [&]() -> Result<Image> {
-    // As it was written: skopeo turns Docker's manifests into OCI's.
-    TIDE_ASSIGN(const Descriptor written,
-                FindInLayout({ImageReference::Source::kLayout, staged, kOnlyTag, ""}));
-    TIDE_ASSIGN(const std::string text, ReadBlob(staged, written.digest));
-    TIDE_ASSIGN(const Manifest manifest, ParseManifest(text));
-    TIDE_ASSIGN(const std::string config, ReadBlob(staged, manifest.config.digest));
-    StoredImage noted{.digest = plan.manifest.digest,
-                      .name = image.Text(),
-                      .env = {},
-                      .blobs = manifest.layers,
-                      .unpacked_bytes = 0,
-                      .used_at = 0};
-    noted.blobs.push_back(manifest.config);
-    noted.blobs.push_back(written);
-    TIDE_ASSIGN(noted.env, ParseImageEnv(config));
-    TIDE_TRY(ImageStore::Prepare(staged, std::move(noted)));
-    const MutexLock lock(store_mutex_);
-    const MutexLock also(mutex_);
-    fresh_[request.key] = plan.manifest.digest;
-    return store_.Publish(staged, plan.manifest.digest);
-  }();
-  if (!stored) {
-    return Failed(image, stored.error());
-  }
-  return *stored;
+  copy.argv.push_back(image.source == ImageReference::Source::kLayout
+                          ? "oci:" + staged + "/source:" + kOnlyTag
+                          : "docker://" + image.name + "@" + plan.manifest.digest);
+  copy.argv.push_back("oci:" + staged + ":" + kOnlyTag);
+  return RunTool(request, image, std::move(copy));
+}
+
+Result<Image> ImageFetcher::Store(Request& request, const Plan& plan, const std::string& staged) {
+  // As it was written: skopeo turns Docker's manifests into OCI's.
+  TIDE_ASSIGN(const Descriptor written,
+              FindInLayout({ImageReference::Source::kLayout, staged, kOnlyTag, ""}));
+  TIDE_ASSIGN(const std::string text, ReadBlob(staged, written.digest));
+  TIDE_ASSIGN(const Manifest manifest, ParseManifest(text));
+  TIDE_ASSIGN(const std::string config, ReadBlob(staged, manifest.config.digest));
+  StoredImage noted{.digest = plan.manifest.digest,
+                    .name = plan.image.Text(),
+                    .env = {},
+                    .blobs = manifest.layers,
+                    .unpacked_bytes = 0,
+                    .used_at = 0};
+  noted.blobs.push_back(manifest.config);
+  noted.blobs.push_back(written);
+  TIDE_ASSIGN(noted.env, ParseImageEnv(config));
+  TIDE_TRY(ImageStore::Prepare(staged, std::move(noted)));
+  const MutexLock lock(store_mutex_);
+  const MutexLock also(mutex_);
+  fresh_[request.key] = plan.manifest.digest;
+  return store_.Publish(staged, plan.manifest.digest);
 }
 
 // Returns how many images were removed.

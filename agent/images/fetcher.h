@@ -88,6 +88,11 @@ class ImageFetcher {
       const ImageReference& image, const std::string& digest) const;
   [[nodiscard]] Outcome Pull(Request& request, const Plan& plan);
   [[nodiscard]] Outcome PullInto(Request& request, const Plan& plan, const std::string& staged);
+  [[nodiscard]] static Status PrepareStage(const Plan& plan, const std::string& staged);
+  [[nodiscard]] std::optional<ImageFailure> Copy(Request& request,
+                                                 const Plan& plan,
+                                                 const std::string& staged);
+  [[nodiscard]] Result<Image> Store(Request& request, const Plan& plan, const std::string& staged);
   [[nodiscard]] std::optional<ImageFailure> RunTool(Request& request,
                                                     const ImageReference& image,
                                                     Program command,

@@ -98,7 +98,7 @@ Result<ProgramResult> RunProgram(const Program& command, const Fd& call_off) {
     ::setpgid(0, 0);
     sigset_t none{};
     ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ::dup2(nothing, 0);
     ::dup2(output.second.get(), 1);

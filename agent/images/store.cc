@@ -162,7 +162,7 @@ Status ImageStore::Remember(const std::string& name, const std::string& digest) 
 }
 
 Result<std::string> ImageStore::Stage() {
-  const std::string staged = folder_ + "/staging/" + std::to_string(next_stage_++);
+  std::string staged = folder_ + "/staging/" + std::to_string(next_stage_++);
   TIDE_TRY(MakeDirs(staged, 0700));
   return staged;
 }

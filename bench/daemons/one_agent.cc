@@ -6,9 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <csignal>
+#include <map>
 #include <mutex>
+#include <ranges>
 #include <utility>
 
 #include "bench/daemons/program.h"
@@ -43,9 +46,12 @@ class OneAgentService final : public v1::AgentLink::Service {
         stream->Write(answer);
       } else if (message.has_report()) {
         for (const v1::TaskReport& report : message.report().tasks()) {
+          states[report.job_id()] = report.state();
           over = over || report.state() == v1::TASK_STATE_EXITED;
           exit_code = report.exit().code();
         }
+        answer.mutable_ack()->set_seq(message.report().seq());
+        stream->Write(answer);
       }
       changed.notify_all();
     }
@@ -59,6 +65,11 @@ class OneAgentService final : public v1::AgentLink::Service {
   Stream* newest = nullptr;
   int64_t last_beat = 0;
   Samples intervals;
+  [[nodiscard]] uint32_t Count(v1::TaskState state) const {
+    return static_cast<uint32_t>(std::ranges::count(states | std::views::values, state));
+  }
+
+  std::map<uint64_t, v1::TaskState> states;  // by job
   bool over = false;
   int exit_code = 0;
 };
@@ -92,6 +103,7 @@ struct OneAgent::Impl {
   OneAgentService service;
   std::unique_ptr<grpc::Server> server;
   pid_t agent = -1;
+  std::map<uint64_t, uint64_t> epochs;  // by job, of the newest order
 };
 
 OneAgent::OneAgent(const TaskPlace& place) : impl_(std::make_unique<Impl>()) {
@@ -131,26 +143,70 @@ OneAgent::~OneAgent() {
   impl_->server->Shutdown(std::chrono::system_clock::now());
 }
 
-void OneAgent::Start(const std::vector<std::string>& command) {
-  v1::SchedulerMessage message;
-  message.set_term(1);
-  v1::StartTask& start = *message.mutable_command()->mutable_start();
-  start.set_job_id(1);
-  start.set_epoch(1);
-  start.mutable_spec()->set_name("bench");
-  start.mutable_spec()->set_image("host");
-  for (const std::string& word : command) {
-    start.mutable_spec()->add_command(word);
-  }
-  start.mutable_spec()->set_nodes(1);
-  start.mutable_spec()->set_ranks_per_node(1);
-  start.add_peers()->set_node("n1");
+void OneAgent::StartMany(uint32_t tasks, uint32_t ranks, const std::vector<std::string>& command) {
   OneAgentService& service = impl_->service;
   std::unique_lock lock(service.mutex);
   TIDE_CHECK(service.changed.wait_for(
                  lock, std::chrono::seconds(20), [&] { return service.newest != nullptr; }),
              "the agent joins");
-  service.newest->Write(message);
+  for (uint32_t task = 1; task <= tasks; ++task) {
+    v1::SchedulerMessage message;
+    message.set_term(1);
+    v1::StartTask& start = *message.mutable_command()->mutable_start();
+    start.set_job_id(task);
+    start.set_epoch(++impl_->epochs[task]);
+    start.mutable_spec()->set_name("bench");
+    start.mutable_spec()->set_image("host");
+    for (const std::string& word : command) {
+      start.mutable_spec()->add_command(word);
+    }
+    start.mutable_spec()->set_nodes(1);
+    start.mutable_spec()->set_ranks_per_node(ranks);
+    start.add_peers()->set_node("n1");
+    service.newest->Write(message);
+  }
+}
+
+void OneAgent::WaitUntilRunning(uint32_t tasks) {
+  OneAgentService& service = impl_->service;
+  std::unique_lock lock(service.mutex);
+  TIDE_CHECK(
+      service.changed.wait_for(lock,
+                               std::chrono::seconds(60),
+                               [&] { return service.Count(v1::TASK_STATE_RUNNING) >= tasks; }),
+      "the tasks run");
+}
+
+void OneAgent::EndAll() {
+  OneAgentService& service = impl_->service;
+  std::unique_lock lock(service.mutex);
+  const auto order = [&](bool forget) {
+    for (const auto& [job, epoch] : impl_->epochs) {
+      v1::SchedulerMessage message;
+      message.set_term(1);
+      if (forget) {
+        message.mutable_command()->mutable_forget()->set_job_id(job);
+        message.mutable_command()->mutable_forget()->set_epoch(epoch);
+      } else {
+        message.mutable_command()->mutable_stop()->set_job_id(job);
+        message.mutable_command()->mutable_stop()->set_epoch(epoch);
+        message.mutable_command()->mutable_stop()->set_kill(true);
+      }
+      service.newest->Write(message);
+    }
+  };
+  order(false);
+  TIDE_CHECK(service.changed.wait_for(
+                 lock,
+                 std::chrono::seconds(60),
+                 [&] { return service.Count(v1::TASK_STATE_EXITED) == service.states.size(); }),
+             "the tasks end");
+  order(true);
+  service.states.clear();
+}
+
+pid_t OneAgent::pid() const {
+  return impl_->agent;
 }
 
 void OneAgent::WaitUntilOver(int seconds) {

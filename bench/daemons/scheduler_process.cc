@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/daemons/process_use.h"
 #include "bench/daemons/program.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
@@ -147,29 +148,11 @@ void SchedulerProcess::WaitUntilStandingBy() const {
 }
 
 double SchedulerProcess::CpuSeconds() const {
-  std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  // After "pid (name)": state is field 3; utime and stime are 14 and 15.
-  std::istringstream fields(text.substr(text.rfind(')') + 2));
-  std::string skipped;
-  for (int field = 3; field < 14; ++field) {
-    fields >> skipped;
-  }
-  int64_t user = 0;
-  int64_t system = 0;
-  fields >> user >> system;
-  TIDE_CHECK(!fields.fail(), "the scheduler lives");
-  return static_cast<double>(user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return bench::CpuSeconds(pid_);
 }
 
 int64_t SchedulerProcess::ResidentBytes() const {
-  std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
-  int64_t size = 0;
-  int64_t resident = 0;
-  file >> size >> resident;
-  TIDE_CHECK(!file.fail(), "the scheduler lives");
-  return resident * ::sysconf(_SC_PAGESIZE);
+  return bench::ResidentBytes(pid_);
 }
 
 struct SchedulerClient::Impl {
