@@ -15,9 +15,10 @@ struct Sign {
 };
 
 // The first that occurs counts.
-constexpr std::array<Sign, 22> kSigns = {{
-    {"no space left on device", ImageFault::kNode, "the disk of this node's image store is full"},
-    {"disk quota exceeded", ImageFault::kNode, "the disk of this node's image store is full"},
+constexpr std::array<Sign, 23> kSigns = {{
+    {"no space left on device", ImageFault::kDisk, "the disk of this node's image store is full"},
+    {"No space left on device", ImageFault::kDisk, "the disk of this node's image store is full"},
+    {"disk quota exceeded", ImageFault::kDisk, "the disk of this node's image store is full"},
     {"Digest did not match", ImageFault::kJob, "a layer is broken: it is not what its digest says"},
     {"flate: corrupt input", ImageFault::kJob, "a layer is broken"},
     {"gzip: invalid", ImageFault::kJob, "a layer is broken"},

@@ -11,7 +11,8 @@ namespace tide::agent {
 
 enum class ImageFault {
   kJob,       // no node could do it: a wrong name, a broken image
-  kNode,      // another node may: its disk is full
+  kNode,      // another node may
+  kDisk,      // this node's disk is full; another one's may not be
   kRegistry,  // it may work later: the registry does not answer
 };
 

@@ -36,7 +36,7 @@ TEST_CASE("each failure is one line that says what is wrong, and whose fault it 
        "the registry has no such tag or digest (reading manifest 1 in reg.example/train: manifest "
        "unknown)"},
       {fatal + R"("writing blob: write s/oci-put-blob2453: no space left on device")",
-       ImageFault::kNode,
+       ImageFault::kDisk,
        "the disk of this node's image store is full (writing blob: write s/oci-put-blob2453: no "
        "space left on device)"},
       {"   ⨯ create runtime bundle: unpack rootfs: unpack layer: read next entry: flate: corrupt "

@@ -1,8 +1,6 @@
 #include "agent/images/fetcher.h"
 
 #include <sys/eventfd.h>
-#include <sys/fsuid.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <iterator>
 #include <utility>
 
+#include "agent/images/blob_copy.h"
 #include "agent/images/program.h"
 #include "common/base/file.h"
 #include "common/digest/sha256.h"
@@ -24,6 +23,7 @@ constexpr const char* kSkopeo = "/usr/bin/skopeo";
 constexpr const char* kUmoci = "/usr/bin/umoci";
 constexpr Duration kFirstPause = Duration::Seconds(1);
 constexpr Duration kLongestPause = Duration::Seconds(30);
+constexpr Duration kStallLeast = Duration::Minutes(1);  // without a byte, of a download
 
 // What a site sets for its registries goes on to the tools; nothing else does.
 std::vector<std::string> ToolEnvironment(const std::string& scratch) {
@@ -68,38 +68,14 @@ uint64_t TotalBytes(const std::vector<Descriptor>& blobs) {
 }
 
 std::unexpected<ImageFailure> Failed(const ImageReference& image, const Error& error) {
-  const ImageFault fault = error.code == ErrorCode::kSystem || error.code == ErrorCode::kUnavailable
-                               ? ImageFault::kNode
-                               : ImageFault::kJob;
+  ImageFault fault = ImageFault::kJob;
+  if (error.message.find("No space left on device") != std::string::npos) {
+    return std::unexpected(ExplainImageFailure(image, error.message));
+  }
+  if (error.code == ErrorCode::kSystem || error.code == ErrorCode::kUnavailable) {
+    fault = ImageFault::kNode;
+  }
   return std::unexpected(ImageFailure{fault, "image " + image.Text() + ": " + error.message});
-}
-
-// Files are looked up with the rights of a job, in this thread: the agent's would open folders to
-// a job that its user may not enter.
-class JobEyes {
- public:
-  JobEyes(uint32_t uid, uint32_t gid) : gid_(::setfsgid(gid)), uid_(::setfsuid(uid)) {}
-  ~JobEyes() {
-    ::setfsuid(static_cast<uid_t>(uid_));
-    ::setfsgid(static_cast<gid_t>(gid_));
-  }
-  JobEyes(const JobEyes&) = delete;
-  JobEyes& operator=(const JobEyes&) = delete;
-
- private:
-  const int gid_;
-  const int uid_;
-};
-
-// A pipe or device in its place would hold up whoever opens it.
-Status NeedFile(const std::string& path) {
-  struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) {
-    return Fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermissionDenied,
-                FailErrno("cannot open " + path, errno).error().message);
-  }
-  return S_ISREG(info.st_mode) ? Status()
-                               : Status(Fail(ErrorCode::kInvalidArgument, path + " is no file"));
 }
 
 }  // namespace
@@ -279,9 +255,8 @@ Result<Image> ImageFetcher::Try(Request& request) {
         continue;
       }
     }
-    return Fail(
-        failure.fault == ImageFault::kNode ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument,
-        failure.message);
+    const bool node = failure.fault == ImageFault::kNode || failure.fault == ImageFault::kDisk;
+    return Fail(node ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument, failure.message);
   }
 }
 
@@ -368,6 +343,10 @@ std::optional<ImageFailure> ImageFetcher::RunTool(Request& request,
   if (!result) {
     return ImageFailure{ImageFault::kNode, "image " + image.Text() + ": " + result.error().message};
   }
+  if (result->given_up) {
+    return ImageFailure{ImageFault::kRegistry,
+                        "image " + image.Text() + ": nothing has come of it for minutes"};
+  }
   if (!result->ok()) {
     return ExplainImageFailure(image, result->errors);
   }
@@ -390,12 +369,17 @@ std::expected<std::string, ImageFailure> ImageFetcher::FetchManifest(Request& re
   if (auto failure = RunTool(request, image, std::move(command), &manifest)) {
     return std::unexpected(std::move(*failure));
   }
+  if (!image.digest.empty() && "sha256:" + Sha256Hex(manifest) != image.digest) {
+    return Failed(
+        image,
+        {ErrorCode::kCorrupt, "the registry sent a manifest that is not what its digest says"});
+  }
   return manifest;
 }
 
 std::expected<std::string, ImageFailure> ImageFetcher::ReadManifest(
     const ImageReference& image, const std::string& digest) const {
-  const JobEyes eyes(options_.job_uid, options_.job_gid);
+  const JobEyes eyes({options_.job_uid, options_.job_gid});
   const Status file = NeedFile(image.name + "/blobs/sha256/" + DigestHex(digest));
   auto blob =
       file ? ReadBlob(image.name, digest) : Result<std::string>(std::unexpected(file.error()));
@@ -418,7 +402,7 @@ std::expected<ImageFetcher::Plan, ImageFailure> ImageFetcher::Resolve(Request& r
   plan.image = image;
   std::expected<std::string, ImageFailure> text;
   if (layout) {
-    const JobEyes eyes(options_.job_uid, options_.job_gid);
+    const JobEyes eyes({options_.job_uid, options_.job_gid});
     const Status file = NeedFile(image.name + "/index.json");
     auto found = file ? FindInLayout(image) : Result<Descriptor>(std::unexpected(file.error()));
     if (!found) {
@@ -478,7 +462,7 @@ ImageFetcher::Outcome ImageFetcher::Pull(Request& request, const Plan& plan) {
     return outcome;
   }
   // Layers that are here already stay for the next try, unless there is no room for them.
-  if (outcome.error().fault == ImageFault::kNode && Collect(0) > 0 &&
+  if (outcome.error().fault == ImageFault::kDisk && Collect(0) > 0 &&
       WaitUnlessCancelled(request, Duration::Millis(1))) {
     outcome = PullInto(request, plan, *staged);
     ImageStore::Discard(*staged);
@@ -492,8 +476,11 @@ ImageFetcher::Outcome ImageFetcher::PullInto(Request& request,
   if (const Status prepared = PrepareStage(plan, staged); !prepared) {
     return Failed(plan.image, prepared.error());
   }
-  if (auto failure = Copy(request, plan, staged)) {
-    return std::unexpected(std::move(*failure));
+  auto failed = plan.image.source == ImageReference::Source::kLayout
+                    ? CopyFromLayout(request, plan, staged)
+                    : CopyFromRegistry(request, plan, staged);
+  if (failed) {
+    return std::unexpected(std::move(*failed));
   }
   const uint64_t total = TotalBytes(plan.blobs);
   Say(request, "unpacking image " + plan.image.Text() + ", " + Amount(total, total));
@@ -513,41 +500,79 @@ ImageFetcher::Outcome ImageFetcher::PullInto(Request& request,
   return std::move(*stored);
 }
 
-// A layout that shares its blobs with all images, and one that shows its source's under one tag.
+// A layout of one image that shares its blobs with all others.
 Status ImageFetcher::PrepareStage(const Plan& plan, const std::string& staged) {
-  TIDE_TRY(MakeDirs(staged, 0700));
   if (plan.image.source == ImageReference::Source::kLayout) {
-    TIDE_TRY(WriteLayout(
-        staged + "/source", plan.image.name + "/blobs", plan.manifest, plan.media_type));
+    return WriteLayout(staged, "../../blobs", plan.manifest, plan.media_type);
   }
+  TIDE_TRY(MakeDirs(staged, 0700));
   if (::symlink("../../blobs", (staged + "/blobs").c_str()) != 0) {
     return FailErrno("cannot create " + staged + "/blobs", errno);
   }
   return {};
 }
 
-std::optional<ImageFailure> ImageFetcher::Copy(Request& request,
-                                               const Plan& plan,
-                                               const std::string& staged) {
-  const ImageReference& image = plan.image;
+void ImageFetcher::SayFetched(Request& request, const Plan& plan, const std::string& staged) {
   const uint64_t total = TotalBytes(plan.blobs);
-  const auto say = [&] {
+  const uint64_t done = [&] {
     const MutexLock lock(store_mutex_);
-    Say(request,
-        "fetching image " + image.Text() + ": " +
-            Amount(std::min(total, store_.FetchedBytes(plan.blobs, staged)), total));
-  };
-  say();
+    return store_.FetchedBytes(plan.blobs, staged);
+  }();
+  Say(request, "fetching image " + plan.image.Text() + ": " + Amount(std::min(total, done), total));
+  if (done != request.fetched) {
+    request.fetched = done;
+    request.fetched_at_ns = MonotonicNanos();
+  }
+}
+
+// By skopeo, which compares each layer with its digest.
+std::optional<ImageFailure> ImageFetcher::CopyFromRegistry(Request& request,
+                                                           const Plan& plan,
+                                                           const std::string& staged) {
+  const ImageReference& image = plan.image;
+  const int64_t most_ns = std::max(options_.patience, kStallLeast).nanos();
+  request.fetched_at_ns = MonotonicNanos();
+  SayFetched(request, plan, staged);
   Program copy{
-      .argv = Skopeo("copy"), .environment = {}, .output_max = 1U << 20U, .each_second = say};
+      .argv = Skopeo("copy"), .environment = {}, .output_max = 1U << 20U, .each_second = [&] {
+        SayFetched(request, plan, staged);
+        return MonotonicNanos() - request.fetched_at_ns < most_ns;
+      }};
   if (IsPlainHttp(image)) {
     copy.argv.emplace_back("--src-tls-verify=false");
   }
-  copy.argv.push_back(image.source == ImageReference::Source::kLayout
-                          ? "oci:" + staged + "/source:" + kOnlyTag
-                          : "docker://" + image.name + "@" + plan.manifest.digest);
+  copy.argv.push_back("docker://" + image.name + "@" + plan.manifest.digest);
   copy.argv.push_back("oci:" + staged + ":" + kOnlyTag);
   return RunTool(request, image, std::move(copy));
+}
+
+// A layout is its user's: each blob is opened with the rights of a job, must be a file of the size
+// that the manifest says, and gets its name only when it is what its digest says.
+std::optional<ImageFailure> ImageFetcher::CopyFromLayout(Request& request,
+                                                         const Plan& plan,
+                                                         const std::string& staged) {
+  std::vector<Descriptor> blobs = plan.blobs;
+  blobs.push_back(plan.manifest);
+  for (const Descriptor& blob : blobs) {
+    const std::string place = options_.folder + "/blobs/sha256/" + DigestHex(blob.digest);
+    if (::access(place.c_str(), F_OK) == 0) {
+      continue;
+    }
+    const std::string source = plan.image.name + "/blobs/sha256/" + DigestHex(blob.digest);
+    const std::string part = staged + "/oci-put-blob";
+    const BlobCopy copy{.source = source, .part = part, .digest = blob.digest, .size = blob.size};
+    const Status copied = CopyBlob(copy, {options_.job_uid, options_.job_gid}, [&] {
+      SayFetched(request, plan, staged);
+      return WaitUnlessCancelled(request, Duration());
+    });
+    if (!copied) {
+      return Failed(plan.image, copied.error()).error();
+    }
+    if (::rename(part.c_str(), place.c_str()) != 0) {
+      return Failed(plan.image, FailErrno("cannot move " + part, errno).error()).error();
+    }
+  }
+  return std::nullopt;
 }
 
 Result<Image> ImageFetcher::Store(Request& request, const Plan& plan, const std::string& staged) {
@@ -567,26 +592,35 @@ Result<Image> ImageFetcher::Store(Request& request, const Plan& plan, const std:
   noted.blobs.push_back(written);
   TIDE_ASSIGN(noted.env, ParseImageEnv(config));
   TIDE_TRY(ImageStore::Prepare(staged, std::move(noted)));
+  {
+    const MutexLock lock(mutex_);
+    fresh_[request.key] = plan.manifest.digest;
+  }
   const MutexLock lock(store_mutex_);
-  const MutexLock also(mutex_);
-  fresh_[request.key] = plan.manifest.digest;
   return store_.Publish(staged, plan.manifest.digest);
 }
 
-// Returns how many images were removed.
+// Returns how many images were removed. The agent's loop waits for mutex_: not while the disk
+// works.
 size_t ImageFetcher::Collect(uint64_t bytes_max) {
-  auto in_use = options_.in_use ? options_.in_use() : std::set<std::string>();
+  std::set<std::string> kept;
+  const auto keep_fresh = [&] {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, digest] : fresh_) {
+      kept.insert(digest);
+    }
+  };
+  keep_fresh();  // before the tasks' folders are read: what is settled meanwhile is in one of them
+  const auto in_use = options_.in_use ? options_.in_use() : std::set<std::string>();
   if (!in_use) {
     return 0;
   }
+  kept.insert(in_use->begin(), in_use->end());
   std::vector<std::string> aside;
   {
-    const MutexLock lock(store_mutex_);
-    const MutexLock also(mutex_);
-    std::ranges::transform(fresh_, std::inserter(*in_use, in_use->end()), [](const auto& each) {
-      return each.second;
-    });
-    aside = store_.Collect(bytes_max, *in_use);
+    const MutexLock lock(store_mutex_);  // from here on nobody finds an image in the store
+    keep_fresh();
+    aside = store_.Collect(bytes_max, kept);
   }
   for (const std::string& folder : aside) {
     log::Info("Image removed to make room", {{"Folder", folder}});

@@ -64,6 +64,8 @@ class ImageFetcher {
     bool cancelled = false;
     bool over = false;
     std::string progress;
+    uint64_t fetched = 0;  // bytes of the layers so far, and since when: its own thread's
+    int64_t fetched_at_ns = 0;
     std::thread thread;
   };
   using Outcome = std::expected<Image, ImageFailure>;
@@ -89,9 +91,13 @@ class ImageFetcher {
   [[nodiscard]] Outcome Pull(Request& request, const Plan& plan);
   [[nodiscard]] Outcome PullInto(Request& request, const Plan& plan, const std::string& staged);
   [[nodiscard]] static Status PrepareStage(const Plan& plan, const std::string& staged);
-  [[nodiscard]] std::optional<ImageFailure> Copy(Request& request,
-                                                 const Plan& plan,
-                                                 const std::string& staged);
+  void SayFetched(Request& request, const Plan& plan, const std::string& staged);
+  [[nodiscard]] std::optional<ImageFailure> CopyFromRegistry(Request& request,
+                                                             const Plan& plan,
+                                                             const std::string& staged);
+  [[nodiscard]] std::optional<ImageFailure> CopyFromLayout(Request& request,
+                                                           const Plan& plan,
+                                                           const std::string& staged);
   [[nodiscard]] Result<Image> Store(Request& request, const Plan& plan, const std::string& staged);
   [[nodiscard]] std::optional<ImageFailure> RunTool(Request& request,
                                                     const ImageReference& image,

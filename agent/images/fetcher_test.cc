@@ -126,6 +126,14 @@ TEST_CASE("what is wrong with an image is said in one line") {
   }
   std::filesystem::copy(layout, world.dir.File("gone"), std::filesystem::copy_options::recursive);
   std::filesystem::remove(world.Blob("gone", 0));
+  for (const std::string name : {"fifo", "linked", "cut"}) {
+    std::filesystem::copy(layout, world.dir.File(name), std::filesystem::copy_options::recursive);
+  }
+  std::filesystem::remove(world.Blob("fifo", 0));
+  REQUIRE(::mkfifo(world.Blob("fifo", 0).c_str(), 0644) == 0);
+  std::filesystem::remove(world.Blob("linked", 0));
+  std::filesystem::create_symlink("/dev/zero", world.Blob("linked", 0));
+  std::filesystem::resize_file(world.Blob("cut", 0), 20);
   std::filesystem::copy(layout, world.dir.File("bent"), std::filesystem::copy_options::recursive);
   std::ofstream(world.dir.File("bent/index.json"), std::ios::trunc) << "{}";
   std::filesystem::copy(layout, world.dir.File("shut"), std::filesystem::copy_options::recursive);
@@ -137,7 +145,10 @@ TEST_CASE("what is wrong with an image is said in one line") {
       {"oci:" + layout + ":other", "no tag \"other\" in the layout; there is base"},
       {"oci:/no/such", "cannot open /no/such/index.json"},
       {"oci:" + world.dir.File("broken"), "a layer is broken: it is not what its digest says"},
-      {"oci:" + world.dir.File("gone"), "no such file or directory"},
+      {"oci:" + world.dir.File("gone"), "No such file or directory"},
+      {"oci:" + world.dir.File("fifo"), "is no file"},
+      {"oci:" + world.dir.File("linked"), "cannot open"},
+      {"oci:" + world.dir.File("cut"), "its manifest says"},
       {"oci:" + world.dir.File("bent"), "the image's manifest is not understood"},
       {"oci:" + world.dir.File("shut"), "Permission denied"},
       {"oci:" + world.dir.File("pipe"), "is no file"},

@@ -117,7 +117,8 @@ Result<ProgramResult> RunProgram(const Program& command, const Fd& call_off) {
   }
   ProgramResult result;
   bool ended = false;
-  while (!ended && !result.called_off && result.output.size() <= command.output_max) {
+  while (!ended && !result.called_off && !result.given_up &&
+         result.output.size() <= command.output_max) {
     std::array<pollfd, 4> waiting{{{process.get(), POLLIN, 0},
                                    {output.first.get(), POLLIN, 0},  // ignored when closed
                                    {errors.first.get(), POLLIN, 0},
@@ -127,7 +128,7 @@ Result<ProgramResult> RunProgram(const Program& command, const Fd& call_off) {
       continue;  // interrupted
     }
     if (ready == 0) {
-      command.each_second();
+      result.given_up = !command.each_second();
     }
     Drain(output.first, result.output, command.output_max + 1);
     Drain(errors.first, result.errors, kErrorsMax);
@@ -139,7 +140,8 @@ Result<ProgramResult> RunProgram(const Program& command, const Fd& call_off) {
   }
   group.Kill();  // and what it may have left behind
   result.status = group.Wait();
-  if (!result.called_off && WIFEXITED(result.status) && WEXITSTATUS(result.status) == 127) {
+  if (!result.called_off && !result.given_up && WIFEXITED(result.status) &&
+      WEXITSTATUS(result.status) == 127) {
     return Fail(ErrorCode::kSystem,
                 command.argv.front() + " cannot be run: is it installed on this node?");
   }

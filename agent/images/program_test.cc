@@ -49,6 +49,16 @@ TEST_CASE("a command that is called off ends with all its children") {
   CHECK_FALSE(ended->ok());
 }
 
+TEST_CASE("a command is given up when it is not worth waiting for") {
+  Program slow = Shell("sleep 1000");
+  int looks = 0;
+  slow.each_second = [&] { return ++looks < 2; };
+  const auto ended = RunProgram(slow, NewEvent());
+  REQUIRE(ended);
+  CHECK(ended->given_up);
+  CHECK_FALSE(ended->ok());
+}
+
 TEST_CASE("a command that leaves a child behind does not hold its caller up, nor the child") {
   const auto left = RunProgram(Shell("sleep 1000 & echo $!"), NewEvent());
   REQUIRE(left);

@@ -12,5 +12,13 @@ TEST_CASE("texts have the digests of the standard's examples") {
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
+TEST_CASE("in pieces the digest is that of the whole") {
+  Sha256 digest;
+  digest.Add("a");
+  digest.Add("");
+  digest.Add("bc");
+  CHECK(digest.TakeHex() == Sha256Hex("abc"));
+}
+
 }  // namespace
 }  // namespace tide
