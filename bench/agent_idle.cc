@@ -26,11 +26,7 @@ void RunAgentIdle(Run& run) {
     ::poll(nullptr, 0, span_ms);
     const double seconds = static_cast<double>(MonotonicNanos() - begin) / 1e9;
     run.Add(what, Metric::kRatio, (CpuSeconds(agent.pid()) - before) / seconds, 1, AtMost(0.005));
-    run.Add(what,
-            Metric::kBytes,
-            static_cast<double>(ResidentBytes(agent.pid())),
-            1,
-            AtMost(60e6));
+    run.Add(what, Metric::kBytes, static_cast<double>(ResidentBytes(agent.pid())), 1, AtMost(60e6));
   }
 }
 

@@ -154,6 +154,35 @@ TEST_CASE("a task that waits for its image leaves at once when it is told to") {
   }
 }
 
+TEST_CASE("what hangs is reported, with how its ranks ended once they have") {
+  AgentCore core = Running();
+  (void)core.AllReports(At(101));
+  TaskNews news;
+  news.started = true;
+  news.stuck = "pid 812 does not die";
+  news.ranks.push_back({.rank = 0});
+  core.OnNews(kId, news, {}, At(102));
+  auto reports = core.ChangedReports(At(102));
+  REQUIRE(reports.size() == 1);
+  CHECK(reports.front().stuck == news.stuck);
+  CHECK_FALSE(reports.front().judged);
+  CHECK(reports.front().state != HeldState::kExited);
+  news.ranks_over = true;
+  core.OnNews(kId, news, {}, At(103));
+  reports = core.ChangedReports(At(103));
+  REQUIRE(reports.size() == 1);
+  CHECK(reports.front().judged);
+  CHECK(reports.front().outcome.reason == ExitReason::kSucceeded);
+  news.stuck.clear();
+  news.ended = true;
+  news.released = true;
+  core.OnNews(kId, news, {}, At(104));
+  reports = core.ChangedReports(At(104));
+  REQUIRE(reports.size() == 1);
+  CHECK(reports.front().state == HeldState::kExited);
+  CHECK(reports.front().stuck.empty());
+}
+
 TEST_CASE("cut off for the isolation timeout, every task is killed, whatever waits in the socket") {
   AgentCore core = Running();
   core.CheckIsolation(At(159));

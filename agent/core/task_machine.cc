@@ -192,15 +192,7 @@ void TaskMachine::EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out) 
   Stop(true, Duration(), now, out);
 }
 
-void TaskMachine::OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, Effects& out) {
-  if (record_.exited) {
-    return;
-  }
-  news_ = std::move(news);
-  (void)Observe(pages, now);
-  if (!news_.ended || !news_.released) {
-    return;  // LookAgain asks again
-  }
+TaskOutcome TaskMachine::Judge() const {
   TaskExits exits;
   exits.ranks = news_.ranks;
   exits.started = news_.started;
@@ -213,8 +205,20 @@ void TaskMachine::OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, E
   exits.cut_off = record_.cut_off || (news_.cut_off && !record_.stop_ordered);
   exits.cut_rank = record_.cut_rank;
   exits.memory_limit_bytes = memory_limit_bytes_;
+  return JudgeExits(exits);
+}
+
+void TaskMachine::OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, Effects& out) {
+  if (record_.exited) {
+    return;
+  }
+  news_ = std::move(news);
+  (void)Observe(pages, now);
+  if (!news_.ended || !news_.released) {
+    return;  // LookAgain asks again
+  }
   record_.exited = true;
-  record_.outcome = JudgeExits(exits);
+  record_.outcome = Judge();
   out.emplace_back(NoteEnd{record_.id});
   out.emplace_back(SaveTask{record_.id});
 }
@@ -270,7 +274,13 @@ HeldReport TaskMachine::MakeReport(AgentTime now) const {
   report.stop_step = record_.stop_step;
   report.saved_step = record_.saved_step;
   report.saved_at = record_.saved_at;
-  report.stuck = record_.exited ? "" : news_.stuck;
+  if (!record_.exited && !news_.stuck.empty()) {
+    report.stuck = news_.stuck;
+    report.judged = news_.ranks_over;
+    if (report.judged) {
+      report.outcome = Judge();
+    }
+  }
   // The time belongs to the state: a report that says the same again keeps its time.
   report.at = report.state == reported_.state ? reported_.at : now.wall_ns;
   return report;

@@ -69,6 +69,8 @@ struct HeldReport {
   int64_t saved_step = -1;
   int64_t saved_at = 0;
   std::string stuck = {};  // TaskNews
+  // Something of it hangs, but its ranks have exited: `outcome` says how.
+  bool judged = false;
   bool operator==(const HeldReport&) const = default;
 };
 
@@ -82,6 +84,7 @@ struct TaskNews {
   std::string error;
   std::string stuck = {};  // what was killed and hangs in the kernel; empty = nothing
   std::vector<RankExit> ranks;
+  bool ranks_over = false;  // every rank has exited: `ranks` is final
 };
 
 // How long a task that is to leave has for it.
@@ -159,6 +162,7 @@ class TaskMachine {
   void EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out);
   [[nodiscard]] bool IsOverdue(AgentTime now) const;
   void EndPreparation(Effects& out);
+  [[nodiscard]] TaskOutcome Judge() const;
 
   TaskRecord record_;
   TaskNews news_;

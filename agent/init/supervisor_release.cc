@@ -125,9 +125,14 @@ void SupervisorLoop::SayStuck() {
     const auto info = ReadProcess(pid);
     return info && info->state == 'D';
   });
-  status_.stuck = remains.empty() ? "a cgroup or mount of the task cannot be removed"
+  status_.error = remains.empty() ? "a cgroup or mount of the task cannot be removed"
                                   : DescribeProcess(remains.front()) + " does not die";
-  status_.error = status_.stuck;
+  // What may still run code keeps the task alive, whatever its job waits for.
+  const bool hangs = std::ranges::all_of(remains, [](int32_t pid) {
+    const auto info = ReadProcess(pid);
+    return !info || info->state == 'D' || info->dead() || info->exiting;
+  });
+  status_.stuck = hangs ? status_.error : "";
 }
 
 void SupervisorLoop::Publish() {

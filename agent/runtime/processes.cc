@@ -31,10 +31,18 @@ Result<ProcessInfo> ReadProcess(int32_t pid) {
   std::istringstream rest(text.substr(close + 1));
   rest >> info.state >> info.parent;
   std::string skipped;
-  for (int field = 5; field < 22; ++field) {
-    rest >> skipped;
-  }
+  const auto skip = [&](int from, int to) {
+    for (int field = from; field < to; ++field) {
+      rest >> skipped;
+    }
+  };
+  uint64_t flags = 0;
+  skip(5, 9);
+  rest >> flags;
+  skip(10, 22);
   rest >> info.start_ticks;
+  constexpr uint64_t kExiting = 0x4;  // PF_EXITING of the kernel
+  info.exiting = (flags & kExiting) != 0;
   if (!rest) {
     return Fail(ErrorCode::kCorrupt, "cannot read the state of pid " + std::to_string(pid));
   }

@@ -17,6 +17,7 @@ struct ProcessInfo {
   int32_t pid = 0;
   int32_t parent = 0;
   char state = '?';
+  bool exiting = false;  // it runs none of its own code any more
   uint64_t start_ticks = 0;
   std::string name;
 

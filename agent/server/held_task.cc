@@ -148,6 +148,8 @@ TaskNews CollectNews(const HeldTask& task) {
   news.cut_off = task.status.cut_off;
   news.error = task.status.error;
   news.stuck = task.status.stuck;
+  news.ranks_over =
+      task.status.started && std::ranges::all_of(task.status.ranks, &RankStatus::exited);
   for (const RankStatus& status : task.status.ranks) {
     RankExit exit;
     exit.rank = status.rank;
@@ -175,7 +177,7 @@ tide::v1::TaskReport ToProto(const HeldReport& held) {
   report.set_task(held.id.task);
   report.set_submitted_at(held.submitted_at);
   report.set_state(static_cast<tide::v1::TaskState>(held.state));
-  if (held.state == HeldState::kExited) {
+  if (held.state == HeldState::kExited || held.judged) {
     tide::v1::TaskExit* exit = report.mutable_exit();
     exit->set_reason(static_cast<tide::v1::ExitReason>(held.outcome.reason));
     exit->set_code(held.outcome.code);

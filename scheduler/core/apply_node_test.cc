@@ -316,6 +316,23 @@ TEST_CASE("a task that hangs in the kernel is given up, and its node waits until
   CHECK(node.reason.empty());
 }
 
+TEST_CASE("what ranks did before a child of theirs hung counts") {
+  for (const ExitReason reason : {ExitReason::kSucceeded, ExitReason::kFailed}) {
+    World world(Cluster().Leaf(2));
+    const JobId job = world.Submit(AJob());
+    TaskReported report = world.agents.Held(NodeId(0)).front();
+    report.stuck = "pid 812 (python3, state D) does not die";
+    report.exit.reason = reason;
+    report.exit.code = reason == ExitReason::kFailed ? 3 : 0;
+    REQUIRE(world.Apply(report));
+    REQUIRE(world.Is(job) == JobState::kFinished);
+    CHECK(std::get<Finished>(world.At(job).phase).outcome ==
+          (reason == ExitReason::kFailed ? Outcome::kFailed : Outcome::kSucceeded));
+    CHECK(world.NodeIs(0) == NodeState::kSuspect);
+    CHECK(world.state.nodes[0].leftovers.size() == 1);
+  }
+}
+
 TEST_CASE("a validation never runs beside a job or on a node kept for one") {
   World world(Cluster().Leaf(2));
   const JobId low = world.Submit(AJob().Priority(0));

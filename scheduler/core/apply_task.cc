@@ -90,14 +90,17 @@ bool EndLeftover(ClusterState& state, const TaskReported& event) {
   return true;
 }
 
-// What hangs in the kernel was killed: it runs no more, whenever it ends. The job goes on
-// elsewhere, and its node is used again when it is gone.
+// What hangs in the kernel was killed: it runs no more, whenever it ends. What its ranks did
+// counts, if they had exited; else the job goes on elsewhere. The node is used again when it is
+// gone.
 void GiveUpStuck(ClusterState& state, Job& job, const TaskReported& event, Instant at) {
   Node& node = state.nodes[event.node.value()];
   node.leftovers.push_back({job.id, event.epoch, event.task});
-  TaskExit exit;
-  exit.reason = ExitReason::kLost;
-  exit.message = event.stuck + " on " + node.identity.name;
+  TaskExit exit = event.exit;
+  if (exit.reason == ExitReason::kNone) {
+    exit.reason = ExitReason::kLost;
+    exit.message = event.stuck + " on " + node.identity.name;
+  }
   ExitTask(state, job, event.task, at, exit);
   SuspectNode(state, node, at, DescribeStuck(event));
 }

@@ -444,7 +444,7 @@ std::vector<EventBody> SimScheduler::EventsOf(NodeId node, const ToScheduler& me
     report.epoch = Epoch(held.id.epoch);
     report.task = held.id.task;
     report.state = static_cast<TaskState>(held.state);
-    report.exit.reason = held.state == agent::HeldState::kExited
+    report.exit.reason = held.state == agent::HeldState::kExited || held.judged
                              ? static_cast<ExitReason>(held.outcome.reason)
                              : ExitReason::kNone;
     report.exit.code = held.outcome.code;
