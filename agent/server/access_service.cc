@@ -64,7 +64,7 @@ class CallerReader {
     {
       const MutexLock lock(mutex_);
       while (!over_ && MonotonicNanos() < deadline) {
-        changed_.WaitFor(mutex_, deadline - MonotonicNanos());
+        changed_.WaitFor(mutex_, std::max<int64_t>(0, deadline - MonotonicNanos()));
       }
       if (!over_) {
         context_.TryCancel();

@@ -103,7 +103,7 @@ void LogRetention::Run() {
     const int64_t next = MonotonicNanos() + Duration::Millis(kLookEveryMs).nanos();
     const MutexLock lock(mutex_);
     while (!ending_ && MonotonicNanos() < next) {
-      changed_.WaitFor(mutex_, kLookEveryMs);
+      changed_.WaitFor(mutex_, std::max<int64_t>(0, next - MonotonicNanos()));
     }
     if (ending_) {
       return;
