@@ -33,6 +33,7 @@ constexpr Duration kLeaveTimeout = Duration::Seconds(3);
 constexpr Duration kReconnect = Duration::Seconds(30);
 constexpr Duration kReconnectEvery = Duration::Millis(200);
 constexpr char kInterruptKey = 3;
+constexpr int kAliveMillis = 15'000;
 
 class Wake {
  public:
@@ -74,6 +75,12 @@ class InputSender {
     waiting_ += frames;
     changed_.NotifyAll();
   }
+  // Says that somebody is there, though nothing is typed and nothing read: a pager is at work.
+  void SayAlive() {
+    const MutexLock lock(mutex_);
+    alive_ = true;
+    changed_.NotifyAll();
+  }
 
  private:
   void Run() {
@@ -81,9 +88,10 @@ class InputSender {
       std::string frames;
       {
         const MutexLock lock(mutex_);
-        while (waiting_.empty() && !stopping_) {
+        while (waiting_.empty() && !alive_ && !stopping_) {
           changed_.WaitFor(mutex_, -1);
         }
+        alive_ = false;
         if (stopping_) {
           return;
         }
@@ -103,7 +111,8 @@ class InputSender {
       if (reply.status == 200) {
         return true;
       }
-      if (reply.status != 0 && reply.status != 503) {
+      const bool again = reply.status == 0 || reply.status == 429 || reply.status >= 500;
+      if (!again) {
         return false;  // it has ended; its output says how
       }
       const MutexLock lock(mutex_);
@@ -119,6 +128,7 @@ class InputSender {
   Mutex mutex_;
   Condition changed_;
   std::string waiting_ TIDE_GUARDED_BY(mutex_);
+  bool alive_ TIDE_GUARDED_BY(mutex_) = false;
   bool stopping_ TIDE_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the members above
 };
@@ -313,10 +323,12 @@ class RemoteRun {
   void Wait(const OutputCopier& output, InputSender& input) {
     const bool room = sent_ - std::min(sent_, output.taken()) + kReadBytes <= window_;
     std::array<pollfd, 3> fds{
-        pollfd{input_open_ && (room || output.broken()) ? STDIN_FILENO : -1, POLLIN, 0},
+        pollfd{input_open_ && (room || (output.broken() && raw_)) ? STDIN_FILENO : -1, POLLIN, 0},
         pollfd{signals_.get(), POLLIN, 0},
         pollfd{wake_.fd(), POLLIN, 0}};
-    ::poll(fds.data(), fds.size(), -1);
+    if (::poll(fds.data(), fds.size(), kAliveMillis) == 0) {
+      input.SayAlive();
+    }
     wake_.Clear();
     TakeSignals(output, input);
     if (fds[0].revents != 0 && !output.done()) {
@@ -379,8 +391,8 @@ class RemoteRun {
   }
 
   int Finish(const OutputCopier::Result& result) const {
+    Leave();  // what has ended has no need of a place at the server
     if (!result.end) {
-      Leave();
       return context_.Report({kExitOwnFailure, result.failure, {}, false});
     }
     if (!result.end->reason.empty()) {

@@ -130,10 +130,10 @@ CommandEnd Command::Run(CommandSink& sink) {
   const auto out = pass([&sink](std::string_view data) { return sink.Out(data); });
   const auto err = pass([&sink](std::string_view data) { return sink.Err(data); });
   while (!ended_ || entered_.output.valid() || entered_.errors.valid()) {
-    bool write = false;
+    int input = -1;
     {
       const MutexLock lock(mutex_);
-      write = !waiting_.empty() && !deaf_;
+      input = !waiting_.empty() && !deaf_ ? entered_.input.get() : -1;
       if (hung_up_ && deadline == INT64_MAX) {
         deadline = MonotonicNanos() + kEndTimeout.nanos();
       }
@@ -141,7 +141,7 @@ CommandEnd Command::Run(CommandSink& sink) {
     std::array<pollfd, 5> fds{pollfd{ended_ ? -1 : entered_.leash.get(), POLLIN, 0},
                               pollfd{entered_.output.get(), POLLIN, 0},
                               pollfd{entered_.errors.get(), POLLIN, 0},
-                              pollfd{write ? entered_.input.get() : -1, POLLOUT, 0},
+                              pollfd{input, POLLOUT, 0},
                               pollfd{wake_.get(), POLLIN, 0}};
     const int ready =
         ::poll(fds.data(), fds.size(), deadline == INT64_MAX ? -1 : MillisUntil(deadline));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -15,11 +16,24 @@
 
 namespace tide::agent {
 
+namespace {
+
+// A user has 128 instances by default, and root shares them with the machine's own services.
+constexpr int kInstancesMax = 32;
+std::atomic<int> instances = 0;
+
+}  // namespace
+
 LogWatch::LogWatch(std::string folder, uint32_t rank)
-    : folder_(std::move(folder)),
-      name_(LogName(rank) + "."),
-      inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+    : folder_(std::move(folder)), name_(LogName(rank) + ".") {
+  if (instances.fetch_add(1) < kInstancesMax) {
+    inotify_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  }
   Watch();
+}
+
+LogWatch::~LogWatch() {
+  instances.fetch_sub(1);
 }
 
 void LogWatch::Watch() {

@@ -20,6 +20,9 @@ class LogWatch {
 
   // folder: the task's logs/, which may not be there yet.
   LogWatch(std::string folder, uint32_t rank);
+  ~LogWatch();
+  LogWatch(const LogWatch&) = delete;
+  LogWatch& operator=(const LogWatch&) = delete;
   // Returns after something changed, or some time. Changes after the last call count.
   void Wait();
 

@@ -102,6 +102,11 @@ void ExecSession::Close(const std::string& why) {
   changed_.notify_all();
 }
 
+bool ExecSession::running() {
+  const std::scoped_lock lock(mutex_);
+  return !complete_ && !closed_;
+}
+
 bool ExecSession::IsForgotten(std::chrono::milliseconds idle) {
   const std::scoped_lock lock(mutex_);
   return !reading_ && MonotonicNanos() - left_at_ > std::chrono::nanoseconds(idle).count();
@@ -109,6 +114,11 @@ bool ExecSession::IsForgotten(std::chrono::milliseconds idle) {
 
 Status ExecSession::Input(uint64_t seq, std::string_view frames) {
   TIDE_ASSIGN(const std::vector<v1::ExecInput> inputs, ParseInput(frames));
+  {
+    // A sign of life of one whose screen is full: input of nothing is one, too.
+    const std::scoped_lock lock(mutex_);
+    left_at_ = MonotonicNanos();
+  }
   const std::scoped_lock lock(input_mutex_);
   if (seq <= taken_seq_) {
     return {};  // said again: its answer was lost

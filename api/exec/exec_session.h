@@ -48,7 +48,9 @@ class ExecSession {
 
   // Ends the command. why: for the record.
   void Close(const std::string& why);
-  // Nobody has read for so long. Any thread.
+  // The command runs, as far as is known. Any thread.
+  [[nodiscard]] bool running();
+  // Nobody has read for so long, nor given input. Any thread.
   [[nodiscard]] bool IsForgotten(std::chrono::milliseconds idle);
 
  private:

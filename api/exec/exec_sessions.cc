@@ -10,6 +10,7 @@ namespace tide::api {
 namespace {
 
 constexpr size_t kNameBytes = 16;
+constexpr size_t kKeptTimes = 16;
 constexpr auto kLookForForgotten = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -32,20 +33,26 @@ Result<std::unique_ptr<ExecCall>> ExecSessions::Call(const std::string& endpoint
                                                      const std::string& user) {
   {
     const std::scoped_lock lock(mutex_);
-    const auto own = std::ranges::count_if(
-        sessions_, [&](const auto& entry) { return entry.second->user() == user; });
-    if (sessions_.size() + starting_ >= limits_.sessions ||
-        static_cast<size_t>(own) >= limits_.of_one_user) {
+    size_t all = starting_.size();
+    size_t own = starting_.count(user);
+    for (const auto& [name, session] : sessions_) {
+      const bool running = session->running();
+      all += running ? 1 : 0;
+      own += running && session->user() == user ? 1 : 0;
+    }
+    // What has ended is kept for a moment, should its last output have to be said again.
+    if (all >= limits_.sessions || own >= limits_.of_one_user ||
+        sessions_.size() >= kKeptTimes * limits_.sessions) {
       return Fail(ErrorCode::kExhausted,
                   "too many commands run through this server; end one and try again");
     }
-    ++starting_;
+    starting_.insert(user);
   }
   auto call = agents_.Exec(endpoint, start);
   const auto first = call->Read();
   {
     const std::scoped_lock lock(mutex_);
-    --starting_;
+    starting_.erase(starting_.find(user));
   }
   if (first && first->started()) {
     return call;

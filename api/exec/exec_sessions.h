@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "api/exec/exec_session.h"
@@ -53,7 +54,7 @@ class ExecSessions {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  size_t starting_ = 0;
+  std::multiset<std::string> starting_;                           // users
   std::map<std::string, std::shared_ptr<ExecSession>> sessions_;  // by sha256 of the name
   std::thread thread_;                                            // last: it uses the members above
 };

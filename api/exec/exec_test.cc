@@ -313,6 +313,22 @@ TEST_CASE("there is an end to how many sessions one user has", "[exec]") {
   CHECK(world.Lines().back()["event"] == "exec_failed");
 }
 
+TEST_CASE("a command that has ended takes no place", "[exec]") {
+  ExecSessions::Limits limits;
+  limits.of_one_user = 1;
+  World world(limits);
+  const auto session = world.Start();
+  CHECK(session->running());
+  world.agents.played.SayEnd(0);
+  Sink sink;
+  session->CopyOutput(0, sink);
+  CHECK_FALSE(session->running());
+  AuditRecord record;
+  record.user = "alice";
+  const auto second = world.sessions->Start("unix:/x", {}, record);
+  CHECK((second || second.error().code != ErrorCode::kExhausted));
+}
+
 TEST_CASE("an agent that is lost is told as such", "[exec]") {
   World world;
   const auto session = world.Start();
