@@ -116,10 +116,13 @@ class Images(unittest.TestCase):
     def test_what_is_wrong_is_one_clear_line(self):
         none = "sha256:" + "a" * 64
         broken = os.path.join(self.cluster.base, "broken")
-        make_layout(broken, "v1", PROGRAMS, {"/hello": "broken\n"})  # none of its layers is in a store yet
-        with open(blob(broken, layers(broken, "v1")[0]), "r+b") as file:
-            file.seek(40)
-            file.write(b"xxxx")
+        # Of its layers that of /hello is in no store; those of the programs are, where another layout was made in
+        # the same second.
+        make_layout(broken, "v1", PROGRAMS, {"/hello": "broken\n"})
+        for layer in layers(broken, "v1"):
+            with open(blob(broken, layer), "r+b") as file:
+                file.seek(40)
+                file.write(b"xxxx")
         nobody = "127.0.0.1:%d/train:1" % free_port()
         cases = {
             "oci:" + self.layout + "@" + none: "no manifest " + none + " in the layout",
