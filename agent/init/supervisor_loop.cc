@@ -68,7 +68,7 @@ Result<std::unique_ptr<SupervisorLoop>> SupervisorLoop::Create(const std::string
   }
   std::unique_ptr<SupervisorLoop> loop(new SupervisorLoop(std::move(config)));
   TIDE_TRY(loop->control_.Listen());
-  TIDE_TRY(WriteFileDurably(kSupervisorFile, IdentityToJson(identity)));
+  TIDE_TRY(ReplaceFile(kSupervisorFile, IdentityToJson(identity)));
   if (::access(kAbandonedFile, F_OK) == 0) {
     return Fail(ErrorCode::kConflict, "the agent has given this task up");
   }

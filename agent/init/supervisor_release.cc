@@ -140,10 +140,11 @@ void SupervisorLoop::Publish() {
     return;
   }
   published_ = status_;
-  // Watchers first: the disk may be slow.
+  // Watchers first: the disk may be slow. For the agent after this one, on a machine that still
+  // runs; how the task ended is written durably.
   const std::string text = TaskStatusToJson(status_);
   control_.Broadcast(text);
-  static_cast<void>(WriteFileDurably(kStatusFile, text));
+  static_cast<void>(ReplaceFile(kStatusFile, text));
 }
 
 void SupervisorLoop::Finish() {

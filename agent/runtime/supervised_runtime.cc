@@ -37,7 +37,7 @@ Status MakeFolder(const TaskConfig& config) {
     return FailErrno("cannot create " + link, errno);
   }
   TIDE_ASSIGN(const std::string text, TaskConfigToJson(config));
-  return WriteFileDurably(config.folder + "/" + kTaskFile, text);
+  return ReplaceFile(config.folder + "/" + kTaskFile, text);  // a power cut ends the task
 }
 
 // Deletes all but what a reader of old logs wants. task.json goes last: until then the task is

@@ -190,6 +190,25 @@ TEST_CASE("survival: a task whose start was interrupted is settled as lost") {
   CHECK(task.Log(8) == "(no log)");
 }
 
+TEST_CASE("survival: of the files that a power cut emptied a task is settled as lost") {
+  TaskFixture task;
+  REQUIRE(task.runtime().Start(task.Task(RuntimeKind::kProcess, {"echo up; exec sleep 1000"})));
+  REQUIRE(task.WaitLog(8, "up"));
+  ::kill(ReadSupervisor(task.Folder()).value().pid, SIGKILL);
+  REQUIRE(task.WaitEnd().lost);
+  for (const char* name : {kTaskFile, kSupervisorFile, kStatusFile}) {
+    REQUIRE(WriteFileDurably(task.Folder() + "/" + std::string(name), ""));
+  }
+  std::filesystem::remove(task.Folder() + "/abandoned");
+  task.Reopen();
+  CHECK(task.runtime().List().value() == std::vector<std::string>{"7.1.0"});
+  const TaskStatus status = task.runtime().Query("7.1.0").value();
+  CHECK(status.lost);
+  CHECK(status.released);
+  REQUIRE(task.runtime().Remove("7.1.0", true));
+  CHECK(task.runtime().List().value().empty());
+}
+
 TEST_CASE("survival: a supervisor of before a reboot is not taken for a living one") {
   ProcessIdentity self = OwnIdentity().value();
   CHECK(IsAlive(self));

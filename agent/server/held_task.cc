@@ -52,8 +52,14 @@ Status WriteHeld(const std::string& state_dir, const JournalEntry& entry) {
                     {"message", record.outcome.message}};
   }
   TIDE_TRY(MakeDirs(state_dir + "/held"));
-  return WriteFileDurably(PathOf(state_dir, key),
-                          json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // No start waits for the disk: after a power cut an order alone is of no use.
+  TaskRecord fresh;
+  fresh.id = record.id;
+  fresh.submitted_at = record.submitted_at;
+  const bool order_alone = record == fresh;
+  return order_alone ? ReplaceFile(PathOf(state_dir, key), text)
+                     : WriteFileDurably(PathOf(state_dir, key), text);
 }
 
 Result<JournalEntry> ReadHeld(const std::string& state_dir, const std::string& key) {

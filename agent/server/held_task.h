@@ -32,7 +32,8 @@ struct JournalEntry {
   TaskRecord record;
 };
 
-// Journal of the orders: <state>/held/<key>.json, written before they are carried out.
+// Journal of the orders: <state>/held/<key>.json, written before they are carried out. What has
+// become of one is durable; the bare order may be gone after a power cut, like what it started.
 [[nodiscard]] Status WriteHeld(const std::string& state_dir, const JournalEntry& entry);
 // Errors: kNotFound, kCorrupt.
 [[nodiscard]] Result<JournalEntry> ReadHeld(const std::string& state_dir, const std::string& key);

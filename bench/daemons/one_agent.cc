@@ -124,7 +124,7 @@ OneAgent::OneAgent(const TaskPlace& place) : impl_(std::make_unique<Impl>()) {
                              "--listen",
                              "unix:" + place.path() + "/agent.sock",
                              "--run-root",
-                             place.path() + "/run",
+                             place.memory(),
                              "--runtime",
                              "process",
                              "--job-user",

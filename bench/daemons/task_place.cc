@@ -21,13 +21,17 @@ constexpr int kPatienceMs = 20'000;
 
 }  // namespace
 
-TaskPlace::TaskPlace() {
-  TIDE_CHECK(::mkdtemp(path_.data()) != nullptr, "a folder can be made");
+TaskPlace::TaskPlace(const std::string& root) : path_(root + "/tide-bench-XXXXXX") {
+  TIDE_CHECK(::mkdtemp(path_.data()) != nullptr && ::mkdtemp(memory_.data()) != nullptr,
+             "folders can be made");
   const std::string pipe = shared() + "/up";
+  const std::string never = shared() + "/never";
   // The mode of what is made is cut by this process's mask.
-  TIDE_CHECK(::chmod(path_.c_str(), 0755) == 0 && ::mkdir(shared().c_str(), 0755) == 0 &&
-                 ::mkfifo(pipe.c_str(), 0600) == 0 && ::chmod(pipe.c_str(), 0666) == 0,
-             "a pipe can be made");
+  TIDE_CHECK(::chmod(path_.c_str(), 0755) == 0 && ::chmod(memory_.c_str(), 0755) == 0 &&
+                 ::mkdir(shared().c_str(), 0755) == 0 && ::mkfifo(pipe.c_str(), 0600) == 0 &&
+                 ::chmod(pipe.c_str(), 0666) == 0 && ::mkfifo(never.c_str(), 0600) == 0 &&
+                 ::chmod(never.c_str(), 0666) == 0,
+             "pipes can be made");
   // For writing, too, so that its end is never seen.
   up_ = Fd(::open(pipe.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
 }
@@ -35,6 +39,7 @@ TaskPlace::TaskPlace() {
 TaskPlace::~TaskPlace() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+  std::filesystem::remove_all(memory_, ignored);
 }
 
 int64_t TaskPlace::WaitUntilUp(size_t programs) const {

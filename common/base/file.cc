@@ -89,7 +89,9 @@ Status WriteAll(int fd, std::string_view data) {
   return {};
 }
 
-Status WriteFileDurably(const std::string& path, std::string_view content, unsigned mode) {
+namespace {
+
+Status Replace(const std::string& path, std::string_view content, unsigned mode, bool durably) {
   // A name that nobody can foresee, opened only if it is new: in a folder that others may write,
   // no link or file of theirs takes part.
   std::string temporary = path + ".tmpXXXXXX";
@@ -98,7 +100,7 @@ Status WriteFileDurably(const std::string& path, std::string_view content, unsig
     return FailErrno("cannot create " + temporary, errno);
   }
   Status written = WriteAll(fd.get(), content);
-  if (written && (::fchmod(fd.get(), mode) != 0 || ::fsync(fd.get()) != 0)) {
+  if (written && (::fchmod(fd.get(), mode) != 0 || (durably && ::fsync(fd.get()) != 0))) {
     written = FailErrno("cannot sync " + temporary, errno);
   }
   fd.Close();
@@ -109,6 +111,17 @@ Status WriteFileDurably(const std::string& path, std::string_view content, unsig
     ::unlink(temporary.c_str());
     return Fail(written.error().code, path + ": " + written.error().message);
   }
+  return {};
+}
+
+}  // namespace
+
+Status ReplaceFile(const std::string& path, std::string_view content, unsigned mode) {
+  return Replace(path, content, mode, false);
+}
+
+Status WriteFileDurably(const std::string& path, std::string_view content, unsigned mode) {
+  TIDE_TRY(Replace(path, content, mode, true));
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const Fd dir(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -119,6 +132,10 @@ Status WriteFileDurably(const std::string& path, std::string_view content, unsig
 }
 
 Status MakeDirs(const std::string& path, unsigned mode) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return {};
+  }
   for (size_t end = 1; end != std::string::npos;) {
     end = path.find('/', end);
     const std::string prefix = path.substr(0, end);
@@ -129,7 +146,6 @@ Status MakeDirs(const std::string& path, unsigned mode) {
       ++end;
     }
   }
-  struct stat info{};
   if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return Fail(ErrorCode::kSystem, path + " is not a folder");
   }

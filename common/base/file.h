@@ -1,5 +1,5 @@
 #pragma once
-// Files that survive a crash: whole reads with a bound, and atomic durable writes.
+// Files that survive a crash: whole reads with a bound, and atomic writes, durable or not.
 
 #include <cstddef>
 #include <string>
@@ -39,6 +39,12 @@ class Fd {
 [[nodiscard]] Status WriteFileDurably(const std::string& path,
                                       std::string_view content,
                                       unsigned mode = 0600);
+
+// The same without the fsyncs: the new content survives the death of every process, at once. After
+// a power cut the file may be empty, or not be there.
+[[nodiscard]] Status ReplaceFile(const std::string& path,
+                                 std::string_view content,
+                                 unsigned mode = 0600);
 
 [[nodiscard]] Status MakeDirs(const std::string& path, unsigned mode = 0700);
 [[nodiscard]] Status WriteAll(int fd, std::string_view data);

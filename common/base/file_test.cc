@@ -16,12 +16,15 @@ std::string MakeTemporaryFolder() {
 
 }  // namespace
 
-TEST_CASE("durable writes replace a file whole") {
+TEST_CASE("writes replace a file whole, durably or not") {
   const std::string folder = MakeTemporaryFolder();
   const std::string path = folder + "/a.json";
   REQUIRE(WriteFileDurably(path, "one"));
   REQUIRE(WriteFileDurably(path, "two"));
   CHECK(ReadFile(path).value() == "two");
+  REQUIRE(ReplaceFile(path, "three", 0640));
+  CHECK(ReadFile(path).value() == "three");
+  CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms{0640});
   CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
   std::filesystem::remove_all(folder);
 }
