@@ -5,6 +5,8 @@
 #include <charconv>
 #include <set>
 
+#include "common/spec/secret_name.h"
+
 namespace tide {
 namespace {
 
@@ -85,6 +87,9 @@ uint64_t TextBytes(const JobSpec& spec) {
   }
   for (const MountSpec& mount : spec.mounts) {
     bytes += mount.source.size() + mount.target.size();
+  }
+  for (const std::string& secret : spec.secrets) {
+    bytes += secret.size();
   }
   return bytes;
 }
@@ -187,6 +192,40 @@ void CheckAfter(const JobSpec& spec, Checker& check) {
   }
 }
 
+bool IsBelowSecrets(std::string_view path) {
+  return path == kSecretsInContainer || path.starts_with(std::string(kSecretsInContainer) + "/");
+}
+
+void CheckSecrets(const JobSpec& spec, Checker& check) {
+  check.Expect(spec.secrets.size() <= kSecretsOfJobMax,
+               "/secrets",
+               "a job may have at most " + std::to_string(kSecretsOfJobMax) + " secrets");
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i < spec.secrets.size(); ++i) {
+    const std::string& name = spec.secrets[i];
+    const std::string pointer = "/secrets/" + std::to_string(i);
+    if (!IsSecretName(name)) {
+      check.Expect(false, pointer, "the name of a secret" + std::string(kSecretNameRule));
+      continue;
+    }
+    const std::string variable = SecretVariable(name);
+    check.Expect(seen.insert(name).second, pointer, "secret " + name + " is named twice");
+    check.Expect(!spec.env.contains(variable),
+                 pointer,
+                 "secret " + name + " is the variable " + variable +
+                     " of the ranks, which `env` sets as well: leave it out there");
+    check.Expect(!IsVariableOfTide(variable),
+                 pointer,
+                 "secret " + name + " would be the variable " + variable +
+                     " of the ranks, which Tide sets itself: give it another name");
+  }
+  for (size_t i = 0; i < spec.mounts.size() && !spec.secrets.empty(); ++i) {
+    check.Expect(!IsBelowSecrets(spec.mounts[i].target),
+                 "/mounts/" + std::to_string(i) + "/target",
+                 std::string(kSecretsInContainer) + " is where the job's secrets are");
+  }
+}
+
 void CheckCommand(const JobSpec& spec, Checker& check) {
   check.Expect(!spec.command.empty() && !spec.command.front().empty(),
                "/command",
@@ -229,6 +268,7 @@ std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec) {
   CheckPaths(spec, check);
   CheckMaps(spec, check);
   CheckAfter(spec, check);
+  CheckSecrets(spec, check);
   return check.Take();
 }
 

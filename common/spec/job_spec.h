@@ -62,8 +62,9 @@ struct JobSpec {
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   std::vector<MountSpec> mounts;
-  std::vector<Dependency> after;  // all of them
-  uint32_t count = 1;             // more than 1: an array of so many jobs
+  std::vector<Dependency> after;     // all of them
+  uint32_t count = 1;                // more than 1: an array of so many jobs
+  std::vector<std::string> secrets;  // names of its owner's; secret_name.h
   bool operator==(const JobSpec&) const = default;
 };
 

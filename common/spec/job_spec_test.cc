@@ -5,6 +5,7 @@
 
 #include "common/spec/array_ref.h"
 #include "common/spec/dependency_text.h"
+#include "common/spec/secret_name.h"
 #include "common/spec/signal_names.h"
 
 using namespace tide;
@@ -78,6 +79,29 @@ TEST_CASE("a spec from elsewhere is checked without a text") {
        }},
       {"/mounts/0/source", [](JobSpec& s) { s.mounts = {{"data", "/data", false}}; }},
       {"/mounts/0/target", [](JobSpec& s) { s.mounts = {{"/data", "/", false}}; }},
+      {"/secrets/0", [](JobSpec& s) { s.secrets = {"WANDB_API_KEY"}; }},
+      {"/secrets/0", [](JobSpec& s) { s.secrets = {"-key"}; }},
+      {"/secrets/0", [](JobSpec& s) { s.secrets = {"../key"}; }},
+      {"/secrets/0", [](JobSpec& s) { s.secrets = {std::string(64, 'a')}; }},
+      {"/secrets/1", [](JobSpec& s) { s.secrets = {"hf-token", "hf-token"}; }},
+      {"/secrets/0", [](JobSpec& s) { s.secrets = {"path"}; }},
+      {"/secrets/0", [](JobSpec& s) { s.secrets = {"tide-page"}; }},
+      {"/secrets/0",
+       [](JobSpec& s) {
+         s.secrets = {"hf-token"};
+         s.env["HF_TOKEN"] = "x";
+       }},
+      {"/secrets",
+       [](JobSpec& s) {
+         for (size_t i = 0; i <= kSecretsOfJobMax; ++i) {
+           s.secrets.push_back("k" + std::to_string(i));
+         }
+       }},
+      {"/mounts/0/target",
+       [](JobSpec& s) {
+         s.secrets = {"hf-token"};
+         s.mounts = {{"/data", "/run/secrets/hf-token", false}};
+       }},
   };
   for (const Case& each : cases) {
     JobSpec spec = Good();
@@ -88,6 +112,18 @@ TEST_CASE("a spec from elsewhere is checked without a text") {
     CHECK(findings[0].pointer == each.pointer);
     CHECK(findings[0].line == 0);
   }
+}
+
+TEST_CASE("a secret is a variable in capitals") {
+  CHECK(SecretVariable("wandb-api-key") == "WANDB_API_KEY");
+  CHECK(SecretVariable("k2") == "K2");
+  CHECK(IsSecretName("0-a"));
+  CHECK(IsSecretName(std::string(63, 'a')));
+  CHECK_FALSE(IsSecretName("a_b"));
+  for (const auto* own : {"CUDA_VISIBLE_DEVICES", "HOME", "PATH", "WORLD_SIZE", "TIDE_TASK"}) {
+    CHECK(IsVariableOfTide(own));
+  }
+  CHECK_FALSE(IsVariableOfTide("WANDB_API_KEY"));
 }
 
 TEST_CASE("priorities go by name") {

@@ -91,6 +91,9 @@ JobSpec RandomSpec(Prng& prng) {
     spec.after.push_back(
         {JobId(i * 7), static_cast<AfterOutcome>(prng.Below(3)), prng.Below(2) == 0});
   }
+  for (uint64_t i = prng.Below(4); i > 0; --i) {
+    spec.secrets.push_back(std::to_string(i) + "e-key");
+  }
   spec.count = static_cast<uint32_t>(prng.Below(2) == 0 ? 1 : 1 + prng.Below(1000));
   return spec;
 }
@@ -127,14 +130,18 @@ TEST_CASE("defaults are left out of YAML and present in JSON") {
         R"("memory_gib":null},"placement":{"zone":"single"},"priority":"normal",)"
         R"("suspend":{"notice":"2m","signal":"SIGTERM"},"checkpoint":{"dir":null},)"
         R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,)"
-        R"("env":{},"labels":{},"mounts":[],"after":[],"count":1})");
+        R"("env":{},"labels":{},"mounts":[],"after":[],"count":1,"secrets":[]})");
   spec.after = {{JobId(12), AfterOutcome::kSuccess}, {JobId(13), AfterOutcome::kAny, true}};
   spec.count = 8;
+  spec.secrets = {"hf-token"};
+  CHECK(FormatJobSpecYaml(spec).find("\nsecrets: [hf-token]\n") != std::string::npos);
   CHECK(
       FormatJobSpecYaml(spec).ends_with("\nafter: [j-12, {job: \"j-13[]\", on: any}]\ncount: 8\n"));
   CHECK(FormatJobSpecJson(spec).ends_with(
-      R"("after":[{"job":"j-12","on":"success"},{"job":"j-13[]","on":"any"}],"count":8})"));
+      R"("after":[{"job":"j-12","on":"success"},{"job":"j-13[]","on":"any"}],"count":8,)"
+      R"("secrets":["hf-token"]})"));
   spec.after.clear();
+  spec.secrets.clear();
   spec.count = 1;
   spec.command = {"/bin/bash", "-c", "set -e\n\nif true; then\n  run\nfi\n"};
   CHECK(FormatJobSpecYaml(spec) ==

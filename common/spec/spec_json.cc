@@ -84,6 +84,7 @@ std::string FormatJobSpecJson(const JobSpec& spec) {
       {"mounts", Mounts(spec.mounts)},
       {"after", After(spec.after)},
       {"count", spec.count},
+      {"secrets", spec.secrets},
   };
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -103,6 +103,7 @@ class SpecReader {
         {"labels", [this](const Value& value) { reader_.TextMap(value, spec_.labels); }},
         {"mounts", [this](const Value& value) { ReadMounts(value); }},
         WholeField("count", kCount, spec_.count),
+        {"secrets", [this](const Value& value) { reader_.TextList(value, spec_.secrets); }},
         {"after", [this](const Value& value) { ReadAfter(value); }},
     };
   }

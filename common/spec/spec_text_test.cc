@@ -147,6 +147,14 @@ TEST_CASE("every mistake is named with its place") {
        "4:19 a mount's source must be an absolute path without `..`\n"},
       {kHead + "mounts: [{source: /a}]\n",
        "4:10 a mount's target must be an absolute path below / without `..`\n"},
+      {kHead + "secrets: [hf-token, HF]\n",
+       "4:21 the name of a secret must start with a letter or digit and hold at most 63 of a-z, "
+       "0-9 "
+       "and '-'\n"},
+      {kHead + "secrets: [hf-token]\nenv: {HF_TOKEN: x}\n",
+       "4:11 secret hf-token is the variable HF_TOKEN of the ranks, which `env` sets as well: "
+       "leave "
+       "it out there\n"},
       {kHead + "count: 0\n", "4:8 count must be a whole number from 1 to 10000, not 0\n"},
       {kHead + "after: j-12\n", "4:8 after must be a list, not j-12\n"},
       {kHead + "after: [12]\n", "4:9 after: \"12\" is no job id; they look like j-12\n"},

@@ -187,6 +187,16 @@ void WriteAfter(const std::vector<Dependency>& after, Writer& out) {
   }
 }
 
+void WriteSecrets(const std::vector<std::string>& secrets, Writer& out) {
+  std::string list;
+  for (const std::string& name : secrets) {
+    list += (list.empty() ? "" : ", ") + Scalar(name);
+  }
+  if (!list.empty()) {
+    out.Raw("secrets: [" + list + "]\n");
+  }
+}
+
 }  // namespace
 
 std::string FormatJobSpecYaml(const JobSpec& spec) {
@@ -203,6 +213,7 @@ std::string FormatJobSpecYaml(const JobSpec& spec) {
   out.Map("env", spec.env);
   out.Map("labels", spec.labels);
   WriteMounts(spec.mounts, out);
+  WriteSecrets(spec.secrets, out);
   WriteAfter(spec.after, out);
   out.Key("count", spec.count, usual.count);
   return out.Take();

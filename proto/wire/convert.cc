@@ -61,6 +61,7 @@ tide::v1::JobSpec ToProto(const JobSpec& spec) {
     added->set_array(dependency.array);
   }
   out.set_count(spec.count);
+  out.mutable_secrets()->Assign(spec.secrets.begin(), spec.secrets.end());
   return out;
 }
 
@@ -96,6 +97,7 @@ JobSpec FromProto(const tide::v1::JobSpec& message) {
         {JobId(dependency.job()), OutcomeFromProto(dependency.on()), dependency.array()});
   }
   out.count = std::max(1U, message.count());
+  out.secrets.assign(message.secrets().begin(), message.secrets().end());
   return out;
 }
 

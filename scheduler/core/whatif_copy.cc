@@ -35,7 +35,8 @@ JobSpec CopySpec(const JobSpec& spec) {
                                 labels,
                                 mounts,
                                 after,
-                                count] = spec;
+                                count,
+                                secrets] = spec;
   return {name,
           project,
           "",
@@ -60,7 +61,8 @@ JobSpec CopySpec(const JobSpec& spec) {
           {},
           {},
           {},
-          count};
+          count,
+          {}};
 }
 
 Attempt WithoutTasks(const Attempt& attempt) {

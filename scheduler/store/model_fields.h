@@ -59,7 +59,8 @@ void VisitFields(V& visit, T& record) {
          labels,
          mounts,
          after,
-         count] = record;
+         count,
+         secrets] = record;
   visit("name", name);
   visit("project", project);
   visit("image", image);
@@ -85,6 +86,7 @@ void VisitFields(V& visit, T& record) {
   visit("mounts", mounts);
   visit("after", after);
   visit("count", count);
+  visit("secrets", secrets);
 }
 
 template <typename V, MaybeConst<TaskExit> T>
