@@ -23,6 +23,7 @@ constexpr DumpTable kTables[] = {
     {"archived_events", {"seq"}, 3, false},
     {"archived_use", {"project", "user_name"}, 3, true},
     {"archived_runs", {"job"}, 3, true},
+    {"secrets", {"owner", "name"}, 4, false},
 };
 
 }  // namespace

@@ -34,8 +34,14 @@ TEST_CASE("a snapshot says nothing of environments and commands, and loads") {
   Backup(*reader, path, Snapshot(false));
   const std::string text = *ReadFile(path);
   CHECK_THAT(text, Contains("\\\"KEY\\\"") && Contains("train-"));
-  for (const char* secret :
-       {"train.py", "python3", "a=\\", "key-1", "\"events\"", "\"validations\""}) {
+  for (const char* secret : {"train.py",
+                             "python3",
+                             "a=\\",
+                             "key-1",
+                             "\"events\"",
+                             "\"validations\"",
+                             "\"secrets\",",
+                             "hf-token"}) {
     CHECK_THAT(text, !Contains(secret));
   }
 

@@ -90,7 +90,7 @@ Status Store::Commit(const ClusterState& state, const StepResult& step, Instant 
   if (failed_) {
     return std::unexpected(*failed_);
   }
-  if (step.changed.empty() && step.log.empty() && now < renew_at_) {
+  if (step.changed.empty() && step.log.empty() && staged_.empty() && now < renew_at_) {
     return {};
   }
   const int64_t asked_ns = boot_clock_();
@@ -207,6 +207,7 @@ Status Store::Release(Instant now) {
 
 void Store::Acknowledge(const ClusterState& state, const StepResult& step) {
   last_seq_ += static_cast<int64_t>(step.log.size());
+  staged_.clear();
   for (const JobId id : step.changed.jobs) {
     Remember(state.jobs.at(id));
   }
@@ -235,6 +236,9 @@ Status Store::WriteStep(const ClusterState& state, const StepResult& step) {
   }
   for (const JobId id : step.changed.archived_runs) {
     TIDE_TRY(WriteArchivedRun(*database_, state, id));
+  }
+  for (const SecretRow& row : staged_) {
+    TIDE_TRY(WriteSecret(*database_, row));
   }
   int64_t seq = last_seq_;
   for (const Event& event : step.log) {

@@ -14,12 +14,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/base/time.h"
 #include "scheduler/core/step.h"
 #include "scheduler/store/database.h"
+#include "scheduler/store/secrets.h"
 
 namespace tide {
 
@@ -47,6 +49,9 @@ class Store {
   //   acknowledged), kUnavailable, kStorage. All end the process (S3). Cost: O(changed rows); of a
   //   job, only the attempts and tasks that changed.
   [[nodiscard]] Status Commit(const ClusterState& state, const StepResult& step, Instant now);
+
+  // To be written with the next step, under the same proof of the lease.
+  void Stage(SecretRow row) { staged_.push_back(std::move(row)); }
 
   // Gives leadership up, for a planned end.
   [[nodiscard]] Status Release(Instant now);
@@ -108,6 +113,7 @@ class Store {
   int64_t looked_ns_ = 0;  // when a renewal's answer was last waited for; of boot_clock_
   int64_t last_seq_ = 0;
   Instant renew_at_;
+  std::vector<SecretRow> staged_;
   std::map<JobId, WrittenAttempts> written_;
   uint64_t written_next_job_id_ = 0;
   uint64_t written_next_incident_id_ = 0;

@@ -27,6 +27,8 @@ void Fill(tide::testing::TestDatabase& test, uint64_t seed, int turns) {
     const StepResult step = world.Turn();
     REQUIRE((*store)->Commit(world.state(), step, world.now()));
   }
+  (*store)->Stage({{"ann", "hf-token"}, "sealed-\x01", kNow});
+  REQUIRE((*store)->Commit(world.state(), {}, world.now()));
   REQUIRE((*store)->Release(kNow));
 }
 

@@ -1,0 +1,77 @@
+#include "scheduler/store/secrets.h"
+
+#include <catch2/catch.hpp>
+
+#include "scheduler/store/store.h"
+#include "scheduler/store/testing/databases.h"
+
+namespace tide {
+namespace {
+
+using testing::Driver;
+using testing::MakeDatabase;
+using testing::TestDatabase;
+
+const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
+
+std::unique_ptr<Store> MustOpen(TestDatabase& database, Instant now) {
+  auto store = Store::Open(database.Open(), "a", now);
+  if (!store) {
+    FAIL(store.error().message);
+  }
+  return *std::move(store);
+}
+
+std::vector<SecretRow> MustLoad(Database& database) {
+  auto rows = LoadSecrets(database);
+  REQUIRE(rows);
+  return *std::move(rows);
+}
+
+TEST_CASE("secrets are written with a step and loaded by the next leader", "[store][secrets]") {
+  const auto files = MakeDatabase(GENERATE(Driver::kSqlite, Driver::kPostgres));
+  {
+    const auto store = MustOpen(*files, kNow);
+    store->Stage({{"ann", "b"}, "sealed \xff\x01", kNow});
+    store->Stage({{"ann", "a"}, "one", kNow});
+    store->Stage({{"bob", "a"}, "two", kNow});
+    CHECK(MustLoad(*files->OpenShared()).empty());
+    REQUIRE(store->Commit({}, {}, kNow));  // a step in which nothing else happens
+    CHECK(MustLoad(store->database()).size() == 3);
+    store->Stage({{"ann", "a"}, "changed", kNow + Duration::Seconds(1)});
+    store->Stage({{"bob", "a"}, "", kNow});
+    REQUIRE(store->Commit({}, {}, kNow));
+    REQUIRE(store->Release(kNow));
+  }
+  const auto next = MustOpen(*files, kNow + Duration::Seconds(2));
+  const std::vector<SecretRow> rows = MustLoad(next->database());
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].id == SecretId{"ann", "a"});
+  CHECK(rows[0].sealed == "changed");
+  CHECK(rows[0].changed_at == kNow + Duration::Seconds(1));
+  CHECK(rows[1].id == SecretId{"ann", "b"});
+  CHECK(rows[1].sealed == "sealed \xff\x01");
+}
+
+TEST_CASE("a scheduler that was deposed writes no secret", "[store][secrets]") {
+  const auto files = MakeDatabase(Driver::kPostgres);
+  const auto deposed = MustOpen(*files, kNow);
+  const auto leader = MustOpen(*files, kNow + Duration::Minutes(5));
+  deposed->Stage({{"ann", "a"}, "late", kNow});
+  CHECK_FALSE(deposed->Commit({}, {}, kNow));
+  CHECK(MustLoad(leader->database()).empty());
+}
+
+TEST_CASE("a damaged row is named", "[store][secrets]") {
+  const auto files = MakeDatabase(GENERATE(Driver::kSqlite, Driver::kPostgres));
+  const auto store = MustOpen(*files, kNow);
+  REQUIRE(store->database().Run(
+      "INSERT INTO secrets VALUES ('ann', 'a', 'no hex', '2026-01-31T12:00:00Z')", {}));
+  const auto rows = LoadSecrets(store->database());
+  REQUIRE_FALSE(rows);
+  CHECK(rows.error().code == ErrorCode::kCorrupt);
+  CHECK_THAT(rows.error().message, Catch::Contains("secret a of ann is damaged"));
+}
+
+}  // namespace
+}  // namespace tide
