@@ -25,6 +25,7 @@
 #include "scheduler/server/loop.h"
 #include "scheduler/server/scheduler_service.h"
 #include "scheduler/store/open_database.h"
+#include "scheduler/store/secrets.h"
 #include "scheduler/store/store.h"
 #include "scheduler/store/store_exit_code.h"
 
@@ -40,9 +41,10 @@ struct Options {
   int64_t isolation_timeout_ms = 600'000;
   std::optional<int64_t> witness_timeout_ms;  // not set: a minute, where that makes sense
   int64_t heartbeat_ms = 1000;
-  std::string cluster;  // file; "" = none
-  std::string policy;   // file; "" = none
-  std::string admit;    // "" = listed with a cluster file, any without
+  std::string cluster;          // file; "" = none
+  std::string policy;           // file; "" = none
+  std::string admit;            // "" = listed with a cluster file, any without
+  std::string secret_key_file;  // "" = secrets are refused
   bool standby = false;
 };
 
@@ -249,20 +251,48 @@ std::unique_ptr<BeatPort> OpenBeatPort(const std::string& listen) {
   return *std::move(port);
 }
 
+Result<std::optional<SealingKey>> ReadSealingKey(const Options& options) {
+  if (options.secret_key_file.empty()) {
+    return std::nullopt;
+  }
+  TIDE_ASSIGN(SealingKey key, SealingKey::FromFile(options.secret_key_file));
+  return key;
+}
+
+// What the store holds.
+struct Loaded {
+  ClusterState state;
+  SecretVault secrets;
+};
+
+Result<Loaded> LoadAll(Store& store, std::optional<SealingKey> key) {
+  const int64_t began = MonotonicNanos();
+  Loaded loaded;
+  TIDE_ASSIGN(loaded.state, store.Load());
+  TIDE_ASSIGN(std::vector<SecretRow> secrets, LoadSecrets(store.database()));
+  log::Info("State loaded",
+            {{"Jobs", loaded.state.jobs.size()},
+             {"Nodes", loaded.state.nodes.size()},
+             {"Secrets", secrets.size()},
+             {"Ms", (MonotonicNanos() - began) / 1'000'000}});
+  loaded.secrets = SecretVault(std::move(key), std::move(secrets));
+  return loaded;
+}
+
 // Takes agents and the API on until it is told to end.
 int Listen(const Options& options,
            const rpc::ClusterToken& token,
            const Settings& settings,
            std::unique_ptr<Store> store,
-           ClusterState state) {
+           Loaded loaded) {
   LivenessPolicy liveness;
   liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
 
   ViewHub view(ProjectsWithoutExec(settings.policy));
   SessionRegistry sessions;
   Loop loop(std::move(store),
-            std::move(state),
-            {.policy = settings.policy, .liveness = liveness},
+            std::move(loaded.state),
+            {.policy = settings.policy, .liveness = liveness, .secrets = std::move(loaded.secrets)},
             view,
             sessions);
   loop.Start();
@@ -311,6 +341,10 @@ int Serve(const Options& options) {
   if (!token) {
     return Complain(token.error().message, kExitUsage);
   }
+  auto key = ReadSealingKey(options);
+  if (!key) {
+    return Complain(key.error().message, kExitUsage);
+  }
   auto settings = ReadSettings(options);
   if (!settings) {
     return Complain(settings.error().message, kExitUsage);
@@ -326,20 +360,15 @@ int Serve(const Options& options) {
   if (options.standby) {
     ReadSettingsAgain(options, *settings);
   }
-  const int64_t began = MonotonicNanos();
-  auto state = (*store)->Load();
-  if (!state) {
-    return Complain(state.error().message, StoreExitCode(state.error(), kExitStore));
+  auto loaded = LoadAll(**store, *std::move(key));
+  if (!loaded) {
+    return Complain(loaded.error().message, StoreExitCode(loaded.error(), kExitStore));
   }
-  log::Info("State loaded",
-            {{"Jobs", state->jobs.size()},
-             {"Nodes", state->nodes.size()},
-             {"Ms", (MonotonicNanos() - began) / 1'000'000}});
-  if (state->share_half_life != settings->policy.share_half_life) {
-    state->share_half_life = settings->policy.share_half_life;
-    RebuildDerived(*state);  // what owners used lately, by the policy's half-life
+  if (loaded->state.share_half_life != settings->policy.share_half_life) {
+    loaded->state.share_half_life = settings->policy.share_half_life;
+    RebuildDerived(loaded->state);  // what owners used lately, by the policy's half-life
   }
-  return Listen(options, *token, *settings, std::move(*store), std::move(*state));
+  return Listen(options, *token, *settings, std::move(*store), *std::move(loaded));
 }
 
 }  // namespace
@@ -355,6 +384,9 @@ int main(int argc, char** argv) {
   where->require_option(1);
   app.add_option(
       "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
+  app.add_option("--secret-key-file",
+                 options.secret_key_file,
+                 "file of mode 600, at least 32 random bytes, that seals users' secrets");
   app.add_option("--isolation-timeout-ms",
                  options.isolation_timeout_ms,
                  "agents that are cut off stop their tasks after this");

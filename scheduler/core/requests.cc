@@ -6,12 +6,26 @@
 
 namespace tide {
 
+namespace {
+
+std::string ScopedKey(const std::string& user, const std::string& key) {
+  return key.empty() ? "" : user + "/" + key;
+}
+
+}  // namespace
+
+bool IsKnownSubmission(const BatchContext& context,
+                       const std::string& user,
+                       const std::string& key) {
+  return !key.empty() && context.state().job_by_key.contains(ScopedKey(user, key));
+}
+
 Result<std::vector<EventBody>> MakeSubmit(BatchContext& context,
                                           Reply& reply,
                                           const JobSpec& spec,
                                           const std::string& user,
                                           const std::string& key) {
-  const std::string scoped_key = key.empty() ? "" : user + "/" + key;
+  const std::string scoped_key = ScopedKey(user, key);
   if (!scoped_key.empty()) {
     const auto known = context.state().job_by_key.find(scoped_key);
     if (known != context.state().job_by_key.end()) {

@@ -12,6 +12,11 @@ namespace tide {
                                                         const std::string& user,
                                                         const std::string& key);
 
+// Does MakeSubmit give a job that is there already, or say why it does not?
+[[nodiscard]] bool IsKnownSubmission(const BatchContext& context,
+                                     const std::string& user,
+                                     const std::string& key);
+
 enum class JobVerb {
   kSuspend,
   kResume,

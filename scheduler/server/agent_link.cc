@@ -67,6 +67,13 @@ class Session final : public AgentSession {
   void Send(const Command& command, const ClusterState& state, Instant now) override {
     tide::v1::SchedulerMessage message;
     *message.mutable_command() = wire::ToProto(state, command, link_.topologies);
+    if (message.command().has_start()) {
+      if (const TaskExit failed = AddSecrets(*message.mutable_command()->mutable_start());
+          failed.reason != ExitReason::kNone) {
+        FailStart(command, failed, now);
+        return;
+      }
+    }
     if (message.command().has_suspend() && command.deadline.is_set()) {
       // What is left of it, for an agent whose clock is not this one's. By loop time: the system
       // clock may have stepped away from it, and then nothing would be left.
@@ -166,6 +173,12 @@ class Session final : public AgentSession {
     }
   }
 
+  // As its Hello says, before it joins.
+  void SetTakesSecrets(bool takes) {
+    const MutexLock lock(mutex_);
+    takes_secrets_ = takes;
+  }
+
   // The node of this stream once it has joined.
   [[nodiscard]] std::optional<NodeId> node() {
     const MutexLock lock(mutex_);
@@ -173,6 +186,53 @@ class Session final : public AgentSession {
   }
 
  private:
+  // Their values as they are now: what was changed counts from the next start on.
+  // Returns why the task cannot start, or no reason.
+  [[nodiscard]] TaskExit AddSecrets(tide::v1::StartTask& start) {
+    if (start.spec().secrets().empty()) {
+      return {};
+    }
+    {
+      const MutexLock lock(mutex_);
+      if (!takes_secrets_) {
+        return {.reason = ExitReason::kNodeFault,
+                .message =
+                    "its agent is of an older release and would start the job without its "
+                    "secrets: upgrade it"};
+      }
+    }
+    for (const std::string& name : start.spec().secrets()) {
+      Result<std::string> value = link_.loop.secrets().Open({start.user(), name});
+      if (!value) {
+        return {.reason = ExitReason::kStartFailed, .message = std::move(value.error().message)};
+      }
+      tide::v1::Secret* secret = start.add_secrets();
+      secret->set_name(name);
+      secret->set_value(*std::move(value));
+    }
+    return {};
+  }
+
+  // In the name of the agent, which hears nothing of this start.
+  void FailStart(const Command& command, const TaskExit& exit, Instant now) {
+    TaskReported report;
+    report.node = command.node;
+    report.job = command.job;
+    report.epoch = command.epoch;
+    report.task = command.task;
+    report.state = TaskState::kExited;
+    report.exit = exit;
+    report.at = now;
+    Request request;
+    request.make = [report](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
+      return std::vector<EventBody>{report};
+    };
+    request.done = [](const Reply&) {};
+    if (!link_.loop.Enqueue(std::move(request))) {
+      Close();  // the next stream is sent the command again
+    }
+  }
+
   void OfferBeatPort(NodeId node, tide::v1::Welcome& welcome) {
     if (link_.beats == nullptr) {
       return;
@@ -240,6 +300,7 @@ class Session final : public AgentSession {
   Reactor* reactor_ TIDE_GUARDED_BY(mutex_);
   NodeId node_ TIDE_GUARDED_BY(mutex_);
   uint64_t stream_ TIDE_GUARDED_BY(mutex_) = 0;  // 0 = has not joined
+  bool takes_secrets_ TIDE_GUARDED_BY(mutex_) = false;
   std::optional<uint64_t> beat_session_ TIDE_GUARDED_BY(mutex_);
   std::deque<tide::v1::SchedulerMessage> queue_ TIDE_GUARDED_BY(mutex_);  // front = in flight
   bool writing_ TIDE_GUARDED_BY(mutex_) = false;
@@ -398,6 +459,7 @@ class AgentStream final : public Reactor {
       return;
     }
     greeted_ = true;
+    session_->SetTakesSecrets(hello.takes_secrets());
     Request request;
     const auto notes = std::make_shared<JoinNotes>();
     request.make = [&link = link_, hello, identity = *identity, notes](BatchContext& batch,

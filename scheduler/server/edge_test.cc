@@ -1,4 +1,6 @@
-// The gRPC edge in one process: real services over a unix socket, agents made by hand.
+// The gRPC edge in one process.
+
+#include "scheduler/server/testing/edge.h"
 
 #include <grpcpp/grpcpp.h>
 
@@ -9,7 +11,6 @@
 #include "scheduler/core/lease.h"
 #include "scheduler/server/scheduler_service.h"
 #include "scheduler/server/testing/beat_sender.h"
-#include "scheduler/server/testing/server_world.h"
 #include "tide/v1/agent.grpc.pb.h"
 #include "tide/v1/scheduler.grpc.pb.h"
 
@@ -18,140 +19,15 @@ namespace {
 
 using testing::AJob;
 using testing::BeatSender;
+using testing::Edge;
 using testing::Eventually;
 using testing::Gate;
-using testing::ServerWorld;
-using testing::TempDir;
+using testing::Stream;
+using testing::Token;
 
-const rpc::ClusterToken& Token() {
-  static const rpc::ClusterToken kToken("0123456789abcdef");
-  return kToken;
+std::unique_ptr<tide::v1::Scheduler::Stub> StubOf(const Edge& edge) {
+  return tide::v1::Scheduler::NewStub(edge.channel());
 }
-
-// An agent's side of one stream.
-class Stream {
- public:
-  explicit Stream(const std::string& address, const rpc::ClusterToken& token = Token())
-      : stub_(tide::v1::AgentLink::NewStub(rpc::Connect(address))) {
-    token.Attach(context_);
-    context_.set_deadline(std::chrono::system_clock::now() + testing::kPatience);
-    wire_ = stub_->Connect(&context_);
-  }
-
-  void Hello(const std::string& name,
-             uint64_t highest_term = 0,
-             const std::string& leaf = "l1",
-             const std::string& zone = "A",
-             const std::vector<tide::v1::TaskReport>& tasks = {},
-             uint64_t number = 0) {
-    tide::v1::AgentMessage message;
-    message.mutable_hello()->set_number(number);
-    message.mutable_hello()->mutable_tasks()->Assign(tasks.begin(), tasks.end());
-    tide::v1::Node* node = message.mutable_hello()->mutable_node();
-    node->set_name(name);
-    node->set_group("default");
-    node->set_zone(zone);
-    node->set_leaf(leaf);
-    node->mutable_capacity()->set_gpus(8);
-    node->set_port_low(20000);
-    node->set_port_high(20099);
-    message.mutable_hello()->set_highest_term(highest_term);
-    wire_->Write(message);
-  }
-  void Report(uint64_t seq, const tide::v1::StartTask& start, tide::v1::TaskState state) {
-    tide::v1::AgentMessage message;
-    message.mutable_report()->set_seq(seq);
-    tide::v1::TaskReport* task = message.mutable_report()->add_tasks();
-    task->set_job_id(start.job_id());
-    task->set_epoch(start.epoch());
-    task->set_task(start.task());
-    task->set_state(state);
-    task->set_stop_step(-1);
-    task->set_saved_step(-1);
-    if (state == tide::v1::TASK_STATE_EXITED) {
-      task->mutable_exit()->set_reason(tide::v1::EXIT_REASON_SUCCEEDED);
-    }
-    wire_->Write(message);
-  }
-  void Write(const tide::v1::AgentMessage& message) { wire_->Write(message); }
-
-  // Nothing when the stream has ended.
-  std::optional<tide::v1::SchedulerMessage> Read() {
-    tide::v1::SchedulerMessage message;
-    return wire_->Read(&message) ? std::optional(message) : std::nullopt;
-  }
-  // The next message; fails the test when there is none.
-  tide::v1::SchedulerMessage Next() {
-    const auto message = Read();
-    REQUIRE(message);
-    return *message;
-  }
-  grpc::Status Finish() {
-    wire_->WritesDone();
-    while (Read()) {
-    }
-    return wire_->Finish();
-  }
-
- private:
-  std::unique_ptr<tide::v1::AgentLink::Stub> stub_;
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<tide::v1::AgentMessage, tide::v1::SchedulerMessage>>
-      wire_;
-};
-
-class Edge {
- public:
-  explicit Edge(Admission admission = {}, std::unique_ptr<BeatPort> beats = nullptr)
-      : address_("unix:" + folder_.File("s.sock")), admission_(std::move(admission)) {
-    agents_ = MakeAgentLinkService(world.loop(),
-                                   world.view(),
-                                   world.sessions(),
-                                   admission_,
-                                   {Token(), Duration::Seconds(1), std::move(beats)});
-    scheduler_ = MakeSchedulerService(
-        world.loop(), world.view(), Token(), [this] { return world.OpenReader(); });
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
-    builder.RegisterService(agents_.get());
-    builder.RegisterService(scheduler_.get());
-    server_ = builder.BuildAndStart();
-    REQUIRE(server_);
-    stub_ = tide::v1::Scheduler::NewStub(rpc::Connect(address_));
-  }
-  ~Edge() {
-    world.sessions().CloseAll();
-    server_->Shutdown(std::chrono::system_clock::now());
-  }
-  Edge(const Edge&) = delete;
-  Edge& operator=(const Edge&) = delete;
-
-  tide::v1::SubmitJobResponse Submit(const AJob& job) {
-    grpc::ClientContext context;
-    Token().Attach(context);
-    tide::v1::SubmitJobRequest request;
-    *request.mutable_spec() = wire::ToProto(job.Spec());
-    request.set_user("ann");
-    tide::v1::SubmitJobResponse response;
-    const grpc::Status status = stub_->SubmitJob(&context, request, &response);
-    INFO(status.error_message());
-    REQUIRE(status.ok());
-    return response;
-  }
-  [[nodiscard]] const std::string& address() const { return address_; }
-  tide::v1::Scheduler::Stub& stub() { return *stub_; }
-
-  ServerWorld world;
-
- private:
-  TempDir folder_;
-  const std::string address_;
-  const Admission admission_;
-  std::unique_ptr<grpc::Service> agents_;
-  std::unique_ptr<grpc::Service> scheduler_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<tide::v1::Scheduler::Stub> stub_;
-};
 
 TEST_CASE("an archived job is read back from the store") {
   Edge edge;
@@ -163,7 +39,7 @@ TEST_CASE("an archived job is read back from the store") {
     Token().Attach(context);
     tide::v1::GetArchivedJobRequest request;
     request.set_job_id(id);
-    return edge.stub().GetArchivedJob(&context, request, &response).error_code();
+    return StubOf(edge)->GetArchivedJob(&context, request, &response).error_code();
   };
   const uint64_t id = edge.Submit(AJob()).job_id();
   tide::v1::GetArchivedJobResponse response;
@@ -201,7 +77,7 @@ TEST_CASE("a plan says what a submission does, and changes nothing") {
     tide::v1::PlanJobRequest request;
     *request.mutable_spec() = wire::ToProto(job.Spec());
     request.set_user("ann");
-    const grpc::Status status = edge.stub().PlanJob(&context, request, &response);
+    const grpc::Status status = StubOf(edge)->PlanJob(&context, request, &response);
     return status.ok() ? ErrorCode{} : rpc::FromGrpc(status, context).code;
   };
   tide::v1::PlanJobResponse starts;
@@ -229,7 +105,7 @@ TEST_CASE("a plan needs the cluster's token") {
   Edge edge;
   grpc::ClientContext context;
   tide::v1::PlanJobResponse response;
-  const grpc::Status status = edge.stub().PlanJob(&context, {}, &response);
+  const grpc::Status status = StubOf(edge)->PlanJob(&context, {}, &response);
   CHECK(status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
 }
 
@@ -431,7 +307,7 @@ TEST_CASE("an order to leave says how much time is left, for an agent with anoth
   request.set_actor("ann");
   request.set_notice_ms(300'000);
   tide::v1::MutationResponse response;
-  REQUIRE(edge.stub().ControlJob(&context, request, &response).ok());
+  REQUIRE(StubOf(edge)->ControlJob(&context, request, &response).ok());
   const auto order = agent.Next();
   REQUIRE(order.command().has_suspend());
   CHECK(order.command().suspend().remaining_ms() > 240'000);
@@ -544,11 +420,11 @@ TEST_CASE("without the cluster's token nothing is answered") {
     token.Attach(context);
     tide::v1::ControlJobRequest request;  // an unknown verb: no hint of that either
     tide::v1::MutationResponse response;
-    CHECK(edge.stub().ControlJob(&context, request, &response).error_code() ==
+    CHECK(StubOf(edge)->ControlJob(&context, request, &response).error_code() ==
           grpc::StatusCode::UNAUTHENTICATED);
     grpc::ClientContext watching;
     token.Attach(watching);
-    const auto watch = edge.stub().Watch(&watching, tide::v1::WatchRequest());
+    const auto watch = StubOf(edge)->Watch(&watching, tide::v1::WatchRequest());
     tide::v1::ViewDelta delta;
     CHECK_FALSE(watch->Read(&delta));
     CHECK(watch->Finish().error_code() == grpc::StatusCode::UNAUTHENTICATED);
@@ -739,7 +615,7 @@ TEST_CASE("a watcher of an empty cluster gets one reset, then what changes") {
   grpc::ClientContext context;
   Token().Attach(context);
   context.set_deadline(std::chrono::system_clock::now() + testing::kPatience);
-  const auto watch = edge.stub().Watch(&context, tide::v1::WatchRequest());
+  const auto watch = StubOf(edge)->Watch(&context, tide::v1::WatchRequest());
   tide::v1::ViewDelta delta;
   REQUIRE(watch->Read(&delta));
   CHECK(delta.reset());

@@ -73,6 +73,7 @@ Loop::Loop(std::unique_ptr<Store> store,
            SessionRegistry& sessions)
     : store_(std::move(store)),
       state_(std::move(state)),
+      secrets_(std::move(config.secrets)),
       config_(std::move(config)),
       liveness_(config_.liveness, MonotonicNanos()),
       view_(view),
@@ -225,6 +226,9 @@ std::vector<EventBody> Loop::LookAround(const ClusterState& state) {
 Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant now) {
   const int64_t asked_ns = config_.boot_clock();
   const uint64_t renewals = store_->renewals();
+  for (SecretRow& row : secrets_.TakeChanges()) {
+    store_->Stage(std::move(row));
+  }
   TIDE_TRY(store_->Commit(state, step, now));
   if (store_->renewals() != renewals) {
     lease_until_ns_ = asked_ns + kLeaseDuration.nanos();

@@ -15,6 +15,7 @@
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
 #include "scheduler/core/turn.h"
+#include "scheduler/server/secret_vault.h"
 #include "scheduler/server/sessions.h"
 #include "scheduler/server/view.h"
 #include "scheduler/store/store.h"
@@ -25,6 +26,7 @@ struct LoopConfig {
   Policy policy;
   LivenessPolicy liveness;
   std::function<int64_t()> boot_clock = BootNanos;  // any thread
+  SecretVault secrets = {};
 };
 
 class Loop : private TurnHost {
@@ -44,6 +46,9 @@ class Loop : private TurnHost {
 
   [[nodiscard]] Term term() const { return term_; }
   [[nodiscard]] const Policy& policy() const { return config_.policy; }
+  // Loop thread: inside Request::make, or where commands are sent. Changes are committed with the
+  // turn.
+  [[nodiscard]] SecretVault& secrets() { return secrets_; }
   // False when the lease has not been proved for as long as it lasts: another scheduler may lead,
   // even if this loop hangs in a commit and has not noticed, or the machine has slept. Any thread.
   [[nodiscard]] bool LeaseHolds() const { return config_.boot_clock() < lease_until_ns_.load(); }
@@ -73,6 +78,7 @@ class Loop : private TurnHost {
 
   std::unique_ptr<Store> store_;
   ClusterState state_;
+  SecretVault secrets_;
   const LoopConfig config_;
   Liveness liveness_;
   ViewHub& view_;

@@ -62,19 +62,23 @@ void PlanWorker::Run() {
 }
 
 Result<JobPlan> PlanWorker::Plan(const Question& question) {
-  std::promise<Snapshot> taken;
-  std::future<Snapshot> snapshot = taken.get_future();
+  std::promise<Result<Snapshot>> taken;
+  std::future<Result<Snapshot>> snapshot = taken.get_future();
   Request copy;
   // The copy is what it asks of the loop, not an event: nothing is logged or committed for it.
-  copy.make = [&taken, &question](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
-    taken.set_value({CopyForPlan(batch.state(), question.spec.after), batch.now()});
+  copy.make = [this, &taken, &question](BatchContext& batch,
+                                        Reply&) -> Result<std::vector<EventBody>> {
+    const Status usable = loop_.secrets().Check(question.user, question.spec.secrets);
+    taken.set_value(
+        usable ? Result<Snapshot>({CopyForPlan(batch.state(), question.spec.after), batch.now()})
+               : std::unexpected(usable.error()));
     return std::vector<EventBody>{};
   };
   copy.done = [](const Reply&) {};
   if (!loop_.Enqueue(std::move(copy))) {
     return Fail(ErrorCode::kExhausted, "the scheduler's queue is full; try again in a second");
   }
-  Snapshot of = snapshot.get();
+  TIDE_ASSIGN(Snapshot of, snapshot.get());
   return PlanJob(std::move(of.state), loop_.policy(), question.spec, question.user, of.now);
 }
 

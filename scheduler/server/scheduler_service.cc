@@ -7,6 +7,7 @@
 #include <atomic>
 #include <utility>
 
+#include "common/log/log.h"
 #include "proto/wire/convert.h"
 #include "proto/wire/plan.h"
 #include "scheduler/core/requests.h"
@@ -143,12 +144,13 @@ class SchedulerService final : public Service {
                                       tide::v1::SubmitJobResponse* response) override {
     return Handle(
         context,
-        [request](BatchContext& batch, Reply& reply) {
-          return MakeSubmit(batch,
-                            reply,
-                            wire::FromProto(request->spec()),
-                            request->user(),
-                            request->idempotency_key());
+        [request, this](BatchContext& batch, Reply& reply) -> Result<std::vector<EventBody>> {
+          const JobSpec spec = wire::FromProto(request->spec());
+          const std::string& key = request->idempotency_key();
+          if (!IsKnownSubmission(batch, request->user(), key)) {
+            TIDE_TRY(loop_.secrets().Check(request->user(), spec.secrets));
+          }
+          return MakeSubmit(batch, reply, spec, request->user(), key);
         },
         [response](const Reply& reply) {
           response->set_job_id(reply.job.value());
@@ -257,6 +259,51 @@ class SchedulerService final : public Service {
     return reactor;
   }
 
+  grpc::ServerUnaryReactor* SetSecret(grpc::CallbackServerContext* context,
+                                      const tide::v1::SetSecretRequest* request,
+                                      tide::v1::SetSecretResponse* response) override {
+    return Handle(
+        context,
+        [request, response, this](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
+          TIDE_TRY(loop_.secrets().Set(
+              {request->user(), request->name()}, request->value(), batch.now()));
+          *response->mutable_secret() =
+              ToProto({request->name(), request->value().size(), batch.now()});
+          return std::vector<EventBody>{};
+        },
+        [request](const Reply&) {
+          log::Info("Secret set", {{"User", request->user()}, {"Name", request->name()}});
+        });
+  }
+
+  grpc::ServerUnaryReactor* ListSecrets(grpc::CallbackServerContext* context,
+                                        const tide::v1::ListSecretsRequest* request,
+                                        tide::v1::ListSecretsResponse* response) override {
+    return Handle(
+        context,
+        [request, response, this](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
+          for (const SecretVault::Entry& entry : loop_.secrets().List(request->user())) {
+            *response->add_secrets() = ToProto(entry);
+          }
+          return std::vector<EventBody>{};
+        },
+        [](const Reply&) {});
+  }
+
+  grpc::ServerUnaryReactor* RemoveSecret(grpc::CallbackServerContext* context,
+                                         const tide::v1::RemoveSecretRequest* request,
+                                         tide::v1::RemoveSecretResponse* /*response*/) override {
+    return Handle(
+        context,
+        [request, this](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
+          TIDE_TRY(loop_.secrets().Remove({request->user(), request->name()}));
+          return std::vector<EventBody>{};
+        },
+        [request](const Reply&) {
+          log::Info("Secret removed", {{"User", request->user()}, {"Name", request->name()}});
+        });
+  }
+
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request) override {
     class Refused final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
@@ -279,6 +326,14 @@ class SchedulerService final : public Service {
   }
 
  private:
+  static tide::v1::SecretEntry ToProto(const SecretVault::Entry& entry) {
+    tide::v1::SecretEntry message;
+    message.set_name(entry.name);
+    message.set_bytes(entry.bytes);
+    message.set_changed_at(entry.changed_at.unix_nanos());
+    return message;
+  }
+
   grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const Error& error) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(token_.Matches(*context) ? rpc::ToGrpc(error, context)

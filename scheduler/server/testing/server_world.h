@@ -168,7 +168,10 @@ class ServerWorld {
     auto state = (*store)->Load();
     REQUIRE(state);
     view_ = std::make_unique<ViewHub>();
+    auto secrets = LoadSecrets((*store)->database());
+    REQUIRE(secrets);
     LoopConfig config;
+    config.secrets = SecretVault(SealingKey("the key of this test's secrets"), *std::move(secrets));
     config.boot_clock = [this] { return BootNanos() + slept_ns_.load(); };
     loop_ = std::make_unique<Loop>(
         *std::move(store), *std::move(state), std::move(config), *view_, sessions_);
