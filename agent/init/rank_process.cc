@@ -13,6 +13,7 @@
 
 #include "agent/init/messages.h"
 #include "agent/runtime/task_folder.h"
+#include "common/base/file.h"
 
 namespace tide::agent {
 namespace {
@@ -28,6 +29,18 @@ constexpr const char* kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/
 
 std::string Reason(const std::string& what, int error) {
   return FailErrno(what, error).error().message;
+}
+
+// Into the environment, beside what the task's configuration holds. By the rank's own user, and by
+// each rank anew: nothing of them is kept.
+Status SetSecrets(const TaskConfig& config) {
+  for (const auto& [variable, file] : config.secrets) {
+    TIDE_ASSIGN(const std::string value, ReadFile(SecretsSeen(config) + "/" + file));
+    if (value.find('\0') == std::string::npos) {  // such a value is no text: there is its file
+      ::setenv(variable.c_str(), value.c_str(), 1);
+    }
+  }
+  return {};
 }
 
 [[noreturn]] void RunRank(const TaskConfig& config, size_t index, bool drop_user, pid_t init) {
@@ -54,6 +67,9 @@ std::string Reason(const std::string& what, int error) {
     GiveUp(index, Reason("cannot enter the work folder " + config.workdir, errno) + where);
   }
   SetEnvironment(rank.env, TaskTag(config.key, config.folder));
+  if (const Status set = SetSecrets(config); !set) {
+    GiveUp(index, "cannot read a secret: " + set.error().message + where);
+  }
   std::vector<char*> argv;
   for (const std::string& argument : rank.argv) {
     argv.push_back(const_cast<char*>(argument.c_str()));

@@ -147,6 +147,9 @@ Result<Json> TaskMounts(const TaskConfig& config, Json mounts) {
   if (!config.run_dir.empty()) {
     wanted.push_back({config.run_dir, "/run/tide", false});
   }
+  if (!config.secrets_dir.empty()) {
+    wanted.push_back({config.secrets_dir, SecretsSeen(config), true});
+  }
   if (!config.scratch.empty()) {
     wanted.push_back({config.scratch, config.scratch, false});
   }

@@ -1,7 +1,11 @@
 // What holds for both runtimes: exits, environment, logs, stopping.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "agent/runtime/task_testing.h"
 
@@ -65,6 +69,59 @@ TEST_CASE("runtime: environment and work folder are those of the task") {
     CHECK(log.find("WITH=a b\nc=\"ü\"\n") != std::string::npos);
     CHECK(log.find("TIDE_TEST_LEAK") == std::string::npos);
     CHECK(log.find("eof=1") != std::string::npos);
+  }
+}
+
+TEST_CASE("runtime: secrets are files and variables of the ranks, and nowhere else") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    const std::string run = task.state_dir() + "/run";
+    TaskConfig config =
+        task.Task(kind,
+                  {"printf %s \"$WANDB_API_KEY\" | sha256sum; env | grep -c '^BLOB='; "
+                   "cd \"$TIDE_SECRETS_DIR\"; ls; sha256sum <wandb-api-key; "
+                   "wc -c <blob; (echo x >blob) 2>/dev/null || echo read-only"});
+    config.secrets_dir = run + "/secrets/7.1.0";
+    config.secrets = {{"WANDB_API_KEY", "wandb-api-key"}, {"BLOB", "blob"}};
+    config.ranks[0].env["WANDB_API_KEY"] = "of the image";
+    config.ranks[0].env["TIDE_SECRETS_DIR"] = SecretsSeen(config);
+    REQUIRE(MakeDirs(config.secrets_dir, 0755));
+    REQUIRE(::chmod(task.state_dir().c_str(), 0711) == 0);
+    REQUIRE(::chmod(run.c_str(), kind == RuntimeKind::kOci ? 0700 : 0711) == 0);
+    const std::string value = "hunter2 \"ü\n";
+    for (const auto& [name, content] :
+         {std::pair("wandb-api-key", value), std::pair("blob", std::string("a\0b", 3))}) {
+      const std::string path = config.secrets_dir + "/" + name;
+      REQUIRE(WriteFileDurably(path, content, 0400));
+      REQUIRE(::chown(path.c_str(), config.uid, config.gid) == 0);
+    }
+    const TaskStatus end = task.Run(config);
+    INFO(end.error);
+    CHECK(end.ranks[0].code == 0);
+    const std::string log = task.Log(8);
+    INFO(log);
+    const std::string digest = log.substr(0, log.find('\n') + 1);
+    CHECK(digest.size() > 64);
+    const bool writes = kind == RuntimeKind::kProcess && ::geteuid() == 0;  // the rank is root here
+    CHECK(log ==
+          digest + "0\nblob\nwandb-api-key\n" + digest + "3\n" + (writes ? "" : "read-only\n"));
+    CHECK(ReadFile(task.Folder() + "/" + kTaskFile)->find("hunter2") == std::string::npos);
+    REQUIRE(task.runtime().Remove("7.1.0", true));
+    CHECK_FALSE(std::filesystem::exists(config.secrets_dir + "/blob"));
+  }
+}
+
+TEST_CASE("runtime: a secret that is gone is said by its name") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    TaskConfig config = task.Task(kind, {"echo ran"});
+    config.secrets_dir = task.state_dir() + "/secrets/7.1.0";
+    config.secrets = {{"HF_TOKEN", "hf-token"}};
+    REQUIRE(MakeDirs(config.secrets_dir, 0755));
+    const TaskStatus end = task.Run(config);
+    CHECK(end.error.find("cannot read a secret") != std::string::npos);
+    CHECK(end.error.find("hf-token") != std::string::npos);
+    CHECK(task.Log(8).find("ran") == std::string::npos);
   }
 }
 

@@ -195,9 +195,12 @@ Status SupervisedRuntime::Remove(const std::string& key, bool keep_logs) {
   Unwatch(key);
   const std::string folder = Folder(key);
   std::error_code error;
-  if (const auto config = ReadTaskConfig(folder);
-      config && fs::path(config->run_dir).filename() == key) {
-    fs::remove_all(config->run_dir, error);
+  if (const auto config = ReadTaskConfig(folder)) {
+    for (const std::string& own : {config->run_dir, config->secrets_dir}) {
+      if (fs::path(own).filename() == key) {
+        fs::remove_all(own, error);
+      }
+    }
   }
   TIDE_TRY(Strip(folder));
   if (!keep_logs) {

@@ -5,6 +5,7 @@
 
 #include "agent/runtime/task_folder.h"
 #include "common/base/file.h"
+#include "common/spec/secret_name.h"
 
 namespace tide::agent {
 namespace {
@@ -115,6 +116,8 @@ TaskConfig FromJson(const Json& json) {
   }
   json.at("run_dir").get_to(config.run_dir);
   config.contact = json.value("contact", "");  // these are younger than the format
+  config.secrets = json.value("secrets", std::map<std::string, std::string>());
+  config.secrets_dir = json.value("secrets_dir", "");
   config.groups = json.value("groups", std::vector<uint32_t>());
   config.masks = json.value("masks", std::vector<std::string>());
   config.rootfs = json.value("rootfs", "");
@@ -151,6 +154,11 @@ Result<RuntimeKind> ParseRuntimeKind(std::string_view name) {
   }
   return Fail(ErrorCode::kInvalidArgument,
               "unknown runtime '" + std::string(name) + "'; use oci or process");
+}
+
+std::string SecretsSeen(const TaskConfig& config) {
+  return config.runtime == RuntimeKind::kOci ? std::string(kSecretsInContainer)
+                                             : config.secrets_dir;
 }
 
 Status Validate(const TaskConfig& config) {
@@ -241,6 +249,8 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"hooks", std::move(hooks)},
                      {"run_dir", config.run_dir},
                      {"contact", config.contact},
+                     {"secrets", config.secrets},
+                     {"secrets_dir", config.secrets_dir},
                      {"scratch", config.scratch},
                      {"memory_bytes", config.memory_bytes},
                      {"shm_bytes", config.shm_bytes},

@@ -70,6 +70,11 @@ struct TaskConfig {
   std::vector<uint32_t> groups;     // oci only: of the ranks, beside gid
   std::vector<HookConfig> hooks;    // oci only
   std::string run_dir;  // tmpfs folder with pages and agent.sock; at /run/tide in a container
+  // Files in `secrets_dir` that ranks have in their environment as well, by its variables. The
+  // folder is at /run/secrets in a container, read-only. Values are read when a rank starts and are
+  // nowhere here. Empty: none.
+  std::map<std::string, std::string> secrets;
+  std::string secrets_dir;
   std::string contact;  // file of contact.h; empty: the task may run for ever without an agent
   std::string scratch;  // bind-mounted writable under its own path in a container; empty: none
   // Limits: enforced by the oci runtime; 0 = none.
@@ -88,6 +93,9 @@ struct TaskConfig {
 
 [[nodiscard]] std::string_view RuntimeKindName(RuntimeKind kind);
 [[nodiscard]] Result<RuntimeKind> ParseRuntimeKind(std::string_view name);
+
+// The folder of secrets as its ranks see it.
+[[nodiscard]] std::string SecretsSeen(const TaskConfig& config);
 
 // What is wrong with `config`, or nothing. Start refuses what this refuses.
 [[nodiscard]] Status Validate(const TaskConfig& config);

@@ -23,6 +23,8 @@ TaskConfig Full() {
   config.groups = {44, 110};
   config.run_dir = "/run/tide-agent/12.3.4";
   config.contact = "/run/tide-agent/contact";
+  config.secrets = {{"HF_TOKEN", "hf-token"}};
+  config.secrets_dir = "/run/tide-agent/secrets/12.3.4";
   config.scratch = "/s";
   config.memory_bytes = 1ULL << 40U;
   config.shm_bytes = 7;
@@ -43,6 +45,8 @@ TEST_CASE("task config: JSON keeps every field") {
   CHECK(TaskConfigToJson(back).value() == text);
   CHECK(back.ranks[0].env.at("A") == "b=\"c\"\n");
   CHECK(back.memory_bytes == 1ULL << 40U);
+  CHECK(back.secrets == Full().secrets);
+  CHECK(back.secrets_dir == Full().secrets_dir);
   CHECK(back.runtime == RuntimeKind::kOci);
   CHECK(TaskConfigFromJson("{}").error().code == ErrorCode::kCorrupt);
   CHECK(TaskConfigFromJson("[").error().code == ErrorCode::kCorrupt);
@@ -106,6 +110,7 @@ TEST_CASE("oci bundle: a device that is not there is named") {
   TaskConfig config = Full();
   config.init_path = "/proc/self/exe";
   config.run_dir.clear();
+  config.secrets_dir.clear();
   config.scratch.clear();
   config.mounts.clear();
   CHECK(OciConfig(config, "root", {}));

@@ -7,6 +7,7 @@
 #include "agent/runtime/leftovers.h"
 #include "agent/server/agent_loop.h"
 #include "agent/server/start_plan.h"
+#include "agent/server/task_secrets.h"
 #include "common/log/log.h"
 
 namespace tide::agent {
@@ -36,6 +37,7 @@ Status AgentLoop::Adopt() {
   }
   EndStrays();
   AdoptStrays();
+  RemoveSecretsBut(config_, adopted);  // also of what waited for its image: it is ordered again
   janitor_.DiscardAll([&](const std::string& key) { return adopted.contains(key); });
   log_janitor_.DiscardAll([](const std::string& name) { return !name.starts_with('.'); });
   core_.CheckIsolation(Now());

@@ -7,6 +7,7 @@
 #include "agent/runtime/task_folder.h"
 #include "agent/server/agent_loop.h"
 #include "agent/server/start_plan.h"
+#include "agent/server/task_secrets.h"
 #include "common/log/log.h"
 
 namespace tide::agent {
@@ -95,6 +96,7 @@ void AgentLoop::Do(const LaunchTask& effect) {
     sockets_.Remove(task.key);
     SetAlive(task.key, false);
     task.pages.reset();
+    RemoveSecrets(config_, task.key);
     core_.OnLaunchFailed(effect.id, fault, launched.error().message);
     return;
   }
@@ -106,6 +108,9 @@ void AgentLoop::Do(const LaunchTask& effect) {
 // fault: whose it is, on error.
 Status AgentLoop::Launch(HeldTask& task, AgentCore::Fault& fault) {
   auto plan = PlanStart(config_, task.start, task.image ? &*task.image : nullptr);
+  if (plan && !task.secrets) {
+    plan = std::unexpected(task.secrets.error());
+  }
   if (!plan) {
     fault = plan.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
                                                          : AgentCore::Fault::kJob;
@@ -165,6 +170,7 @@ void AgentLoop::Do(const NoteEnd& effect) {
     core_.SetOutcomeMessage(effect.id, outcome.message + LastWords(task, outcome.rank));
   }
   log::Info("Task exited", {{"Task", task.key}, {"Outcome", outcome.message}});
+  RemoveSecrets(config_, task.key);
   SetAlive(task.key, false);
 }
 

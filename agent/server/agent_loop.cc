@@ -292,6 +292,7 @@ void AgentLoop::SendHello() {
   hello->set_highest_term(core_.highest_term());
   hello->set_incarnation(static_cast<uint64_t>(::getpid()));
   hello->set_number(core_.hello_number());
+  hello->set_takes_secrets(true);
   if (const auto witness_ms = core_.hello_witness_ms()) {
     hello->set_witness_timeout_ms(static_cast<uint64_t>(*witness_ms));
   }

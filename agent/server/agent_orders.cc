@@ -6,6 +6,7 @@
 #include "agent/server/agent_loop.h"
 #include "agent/server/deadline.h"
 #include "agent/server/start_plan.h"
+#include "agent/server/task_secrets.h"
 #include "agent/validators/suite.h"
 #include "common/log/log.h"
 
@@ -66,6 +67,7 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
     HeldTask& task = held_[id];
     task.start = start;
     task.key = TaskKey(id);
+    task.secrets = TakeSecrets(config_, task.key, task.start);
   }
 }
 

@@ -16,8 +16,9 @@
 namespace tide::agent {
 
 struct HeldTask {
-  tide::v1::StartTask start;
+  tide::v1::StartTask start;  // without values of secrets
   std::string key;
+  Status secrets = {};  // whether they were written; task_secrets.h
   std::shared_ptr<TaskPages> pages;
   TaskStatus status;
   std::optional<Image> image =

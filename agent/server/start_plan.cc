@@ -25,7 +25,9 @@
 #include "agent/devices/cdi.h"
 #include "agent/devices/device_files.h"
 #include "agent/runtime/task_folder.h"
+#include "agent/server/task_secrets.h"
 #include "common/base/file.h"
+#include "common/spec/secret_name.h"
 
 namespace tide::agent {
 namespace {
@@ -185,6 +187,17 @@ Result<MountConfig> PrepareCheckpointDir(const AgentConfig& config,
   return mount;
 }
 
+Status MakeScratch(const AgentConfig& config, const std::string& path) {
+  TIDE_TRY(MakeDirs(config.state_dir + "/scratch", 0711));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return NodeFault("cannot create the scratch folder " + path, errno);
+  }
+  if (::geteuid() == 0 && ::lchown(path.c_str(), config.job_uid, config.job_gid) != 0) {
+    return NodeFault("cannot hand over the scratch folder " + path, errno);
+  }
+  return {};
+}
+
 // Rank 0's port must be free. Errors: kUnavailable, so that the job is started with another one.
 Status CheckPort(const AgentConfig& config, uint32_t port) {
   if (port == 0) {
@@ -312,6 +325,20 @@ Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config
   return env;
 }
 
+// For elements of arrays, and for jobs with secrets.
+void SetWhatFewHave(const tide::v1::StartTask& start,
+                    const TaskConfig& task,
+                    std::map<std::string, std::string>& env) {
+  if (start.array_job() != 0) {
+    env["TIDE_ARRAY_JOB"] = "j-" + std::to_string(start.array_job());
+    env["TIDE_ARRAY_INDEX"] = std::to_string(start.array_index());
+    env["TIDE_ARRAY_COUNT"] = std::to_string(start.spec().count());
+  }
+  if (!task.secrets.empty()) {
+    env["TIDE_SECRETS_DIR"] = SecretsSeen(task);
+  }
+}
+
 // What goes before what: the image, the agent, the devices, the job, Tide's own.
 struct EnvSources {
   std::map<std::string, std::string> image;
@@ -374,17 +401,13 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["MASTER_PORT"] = std::to_string(start.master_port());
   env["CUDA_VISIBLE_DEVICES"] = sources.devices.at("CUDA_VISIBLE_DEVICES");
   env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
-  if (start.array_job() != 0) {
-    env["TIDE_ARRAY_JOB"] = "j-" + std::to_string(start.array_job());
-    env["TIDE_ARRAY_INDEX"] = std::to_string(start.array_index());
-    env["TIDE_ARRAY_COUNT"] = std::to_string(spec.count());
-  }
   env["TIDE_ATTEMPT"] = std::to_string(start.epoch());
   env["TIDE_NODE"] = config.name;
   env["TIDE_CHECKPOINT_DIR"] = checkpoint_dir;
   env["TIDE_PAGE"] = run_dir + "/page-" + std::to_string(local_rank);
   env["TIDE_SOCKET"] = run_dir + "/agent.sock";
   env["TIDE_TOPOLOGY"] = start.topology_json();
+  SetWhatFewHave(start, task, env);
   return env;
 }
 
@@ -436,6 +459,7 @@ void ClearRunDir(const AgentConfig& config, const std::string& key) {
   std::error_code ignored;  // it may be gone already
   std::filesystem::remove_all(RunDir(config, key), ignored);
   std::filesystem::remove(TaskContactPath(config, key), ignored);
+  RemoveSecrets(config, key);
 }
 
 std::optional<std::set<std::string>> ImagesInUse(const std::string& state_dir) {
@@ -485,13 +509,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
     TIDE_TRY(CheckPort(config, start.master_port()));
   }
   task.scratch = config.state_dir + "/scratch/" + task.key;
-  TIDE_TRY(MakeDirs(config.state_dir + "/scratch", 0711));
-  if (::mkdir(task.scratch.c_str(), 0700) != 0 && errno != EEXIST) {
-    return NodeFault("cannot create the scratch folder " + task.scratch, errno);
-  }
-  if (::geteuid() == 0 && ::lchown(task.scratch.c_str(), config.job_uid, config.job_gid) != 0) {
-    return NodeFault("cannot hand over the scratch folder " + task.scratch, errno);
-  }
+  TIDE_TRY(MakeScratch(config, task.scratch));
   task.workdir = spec.workdir().empty() ? task.scratch : spec.workdir();
   if (!spec.workdir().empty()) {
     TIDE_ASSIGN(MountConfig workdir, WorkdirMount(config, spec.workdir()));
@@ -506,6 +524,10 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   for (const tide::v1::Mount& mount : spec.mounts()) {
     TIDE_ASSIGN(MountConfig checked, SpecMount(config, mount));
     task.mounts.push_back(std::move(checked));
+  }
+  for (const std::string& name : spec.secrets()) {
+    task.secrets[SecretVariable(name)] = name;
+    task.secrets_dir = SecretsDir(config, task.key);
   }
   EnvSources sources;
   if (image != nullptr) {

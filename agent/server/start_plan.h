@@ -49,7 +49,7 @@ template <typename Message>
 // Keys of the tasks that have a run folder.
 [[nodiscard]] std::vector<std::string> ListRunDirs(const AgentConfig& config);
 
-// Removes the pages and the lease of a task that is gone.
+// Removes the pages, the lease and the secrets of a task that is gone.
 void ClearRunDir(const AgentConfig& config, const std::string& key);
 
 }  // namespace tide::agent

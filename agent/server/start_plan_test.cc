@@ -142,6 +142,24 @@ std::string WhyNot(const AgentConfig& config, const tide::v1::StartTask& start, 
   return plan.error().message;
 }
 
+TEST_CASE("secrets are named in the plan, not told") {
+  const TestDir dir;
+  AgentConfig config = TestConfig(dir);
+  tide::v1::StartTask start = TestStart();
+  CHECK_FALSE(PlanStart(config, start)->ranks[0].env.contains("TIDE_SECRETS_DIR"));
+  start.mutable_spec()->add_secrets("wandb-api-key");
+  for (const RuntimeKind kind : {RuntimeKind::kProcess, RuntimeKind::kOci}) {
+    config.runtime = kind;
+    const auto plan = PlanStart(config, start);
+    REQUIRE(plan);
+    CHECK(plan->secrets == std::map<std::string, std::string>{{"WANDB_API_KEY", "wandb-api-key"}});
+    CHECK(plan->secrets_dir == dir.File("run/n1/secrets/7.2.0"));
+    CHECK(plan->ranks[0].env.at("TIDE_SECRETS_DIR") ==
+          (kind == RuntimeKind::kOci ? "/run/secrets" : plan->secrets_dir));
+    CHECK_FALSE(plan->ranks[0].env.contains("WANDB_API_KEY"));
+  }
+}
+
 TEST_CASE("what is missing is said in words") {
   const TestDir dir;
   const AgentConfig config = TestConfig(dir);
