@@ -356,6 +356,8 @@ std::set<std::string> DocumentedRoutes() {
       out.insert("GET " + path);
     } else if (in_paths && line == "    post:") {
       out.insert("POST " + path);
+    } else if (in_paths && line == "    put:") {
+      out.insert("PUT " + path);
     } else if (in_paths && line == "    delete:") {
       out.insert("DELETE " + path);
     }

@@ -21,7 +21,7 @@ enum class Access {
 };
 
 struct Route {
-  std::string method;   // GET, POST, DELETE
+  std::string method;   // GET, POST, PUT, DELETE
   std::string pattern;  // "/v1/jobs/{ref}"
   Access access = Access::kViewer;
   Handler handler;
@@ -59,6 +59,7 @@ struct App {
 [[nodiscard]] Routes LogRoutes(App& app);
 [[nodiscard]] Routes ExecRoutes(App& app);
 [[nodiscard]] Routes NodeRoutes(App& app);
+[[nodiscard]] Routes SecretRoutes(App& app);
 [[nodiscard]] Routes StreamRoutes(App& app);
 [[nodiscard]] Routes SessionRoutes(App& app);
 [[nodiscard]] Routes SystemRoutes(App& app);

@@ -214,6 +214,8 @@ class Server::Impl {
     };
     if (route.method == "POST") {
       http_.Post(expression, handler);
+    } else if (route.method == "PUT") {
+      http_.Put(expression, handler);
     } else if (route.method == "DELETE") {
       http_.Delete(expression, handler);
     } else {

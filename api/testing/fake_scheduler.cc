@@ -31,6 +31,7 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   [[nodiscard]] std::vector<v1::PlanJobRequest> plans() const;
   [[nodiscard]] std::vector<v1::ControlJobRequest> job_controls() const;
   [[nodiscard]] std::vector<v1::ControlNodeRequest> node_controls() const;
+  [[nodiscard]] std::vector<v1::SetSecretRequest> secrets_set() const;
   [[nodiscard]] std::string last_cluster_token() const;
 
   grpc::Status SubmitJob(grpc::ServerContext* context,
@@ -42,6 +43,15 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   grpc::Status GetArchivedJob(grpc::ServerContext* context,
                               const v1::GetArchivedJobRequest* request,
                               v1::GetArchivedJobResponse* response) override;
+  grpc::Status SetSecret(grpc::ServerContext* context,
+                         const v1::SetSecretRequest* request,
+                         v1::SetSecretResponse* response) override;
+  grpc::Status ListSecrets(grpc::ServerContext* context,
+                           const v1::ListSecretsRequest* request,
+                           v1::ListSecretsResponse* response) override;
+  grpc::Status RemoveSecret(grpc::ServerContext* context,
+                            const v1::RemoveSecretRequest* request,
+                            v1::RemoveSecretResponse* response) override;
   grpc::Status ControlJob(grpc::ServerContext* context,
                           const v1::ControlJobRequest* request,
                           v1::MutationResponse* response) override;
@@ -74,6 +84,8 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   std::vector<v1::ControlJobRequest> job_controls_;
   std::vector<v1::ControlNodeRequest> node_controls_;
   std::string last_token_;
+  std::vector<v1::SetSecretRequest> secrets_set_;
+  std::map<std::pair<std::string, std::string>, v1::SecretEntry> secrets_;  // by user and name
 };
 
 uint64_t FakeScheduler::Service::Publish(const std::vector<v1::Job>& jobs,
@@ -163,6 +175,48 @@ std::vector<v1::ControlNodeRequest> FakeScheduler::Service::node_controls() cons
   const std::scoped_lock lock(mutex_);
   return node_controls_;
 }
+std::vector<v1::SetSecretRequest> FakeScheduler::Service::secrets_set() const {
+  const std::scoped_lock lock(mutex_);
+  return secrets_set_;
+}
+
+grpc::Status FakeScheduler::Service::SetSecret(grpc::ServerContext* context,
+                                               const v1::SetSecretRequest* request,
+                                               v1::SetSecretResponse* response) {
+  if (const auto failure = TakeFailure(context)) {
+    return *failure;
+  }
+  const std::scoped_lock lock(mutex_);
+  secrets_set_.push_back(*request);
+  v1::SecretEntry& entry = secrets_[{request->user(), request->name()}];
+  entry.set_name(request->name());
+  entry.set_bytes(request->value().size());
+  entry.set_changed_at(1'750'000'000'000'000'000);
+  *response->mutable_secret() = entry;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeScheduler::Service::ListSecrets(grpc::ServerContext* /*context*/,
+                                                 const v1::ListSecretsRequest* request,
+                                                 v1::ListSecretsResponse* response) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, entry] : secrets_) {
+    if (id.first == request->user()) {
+      *response->add_secrets() = entry;
+    }
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeScheduler::Service::RemoveSecret(grpc::ServerContext* /*context*/,
+                                                  const v1::RemoveSecretRequest* request,
+                                                  v1::RemoveSecretResponse* /*response*/) {
+  const std::scoped_lock lock(mutex_);
+  return secrets_.erase({request->user(), request->name()}) > 0
+             ? grpc::Status::OK
+             : grpc::Status(grpc::StatusCode::NOT_FOUND, "no such secret");
+}
+
 std::string FakeScheduler::Service::last_cluster_token() const {
   const std::scoped_lock lock(mutex_);
   return last_token_;
@@ -353,6 +407,9 @@ std::vector<v1::ControlJobRequest> FakeScheduler::job_controls() const {
 }
 std::vector<v1::ControlNodeRequest> FakeScheduler::node_controls() const {
   return service_->node_controls();
+}
+std::vector<v1::SetSecretRequest> FakeScheduler::secrets_set() const {
+  return service_->secrets_set();
 }
 std::string FakeScheduler::last_cluster_token() const {
   return service_->last_cluster_token();

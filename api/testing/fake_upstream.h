@@ -46,6 +46,7 @@ class FakeScheduler {
   [[nodiscard]] std::vector<v1::PlanJobRequest> plans() const;
   [[nodiscard]] std::vector<v1::ControlJobRequest> job_controls() const;
   [[nodiscard]] std::vector<v1::ControlNodeRequest> node_controls() const;
+  [[nodiscard]] std::vector<v1::SetSecretRequest> secrets_set() const;
   [[nodiscard]] std::string last_cluster_token() const;
 
   [[nodiscard]] grpc::Service& service();

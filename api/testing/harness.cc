@@ -174,6 +174,19 @@ Answer Harness::Post(const std::string& path, const std::string& body, HeaderLis
       client.Post(path, ToHeaders(WithToken(std::move(headers))), body, "application/json"));
 }
 
+Answer Harness::Call(const std::string& method,
+                     const std::string& path,
+                     const std::string& body,
+                     HeaderList headers) {
+  httplib::Client client("127.0.0.1", parts_->port);
+  httplib::Request request;
+  request.method = method;
+  request.path = path;
+  request.body = body;
+  request.headers = ToHeaders(WithToken(std::move(headers)));
+  return ToAnswer(client.send(request));
+}
+
 std::unique_ptr<OpenStream> Harness::Open(const std::string& path, HeaderList headers) {
   return std::make_unique<OpenStream>(parts_->port, path, WithToken(std::move(headers)));
 }

@@ -75,6 +75,11 @@ class Harness {
   // Calls as the owner of `token`; no token = not signed in.
   Answer Get(const std::string& path, HeaderList headers = {});
   Answer Post(const std::string& path, const std::string& body, HeaderList headers = {});
+  // Any method. headers: with "content-type", or none.
+  Answer Call(const std::string& method,
+              const std::string& path,
+              const std::string& body,
+              HeaderList headers = {});
   std::unique_ptr<OpenStream> Open(const std::string& path, HeaderList headers = {});
   // Publishes and waits until the API shows it.
   void Show(const std::vector<v1::Job>& jobs,

@@ -56,6 +56,21 @@ class GrpcScheduler final : public Scheduler {
     return response.rev();
   }
 
+  Result<v1::SecretEntry> SetSecret(const v1::SetSecretRequest& request) override {
+    v1::SetSecretResponse response;
+    TIDE_TRY(Call(&v1::Scheduler::Stub::SetSecret, request, response));
+    return response.secret();
+  }
+  Result<v1::ListSecretsResponse> ListSecrets(const v1::ListSecretsRequest& request) override {
+    v1::ListSecretsResponse response;
+    TIDE_TRY(Call(&v1::Scheduler::Stub::ListSecrets, request, response));
+    return response;
+  }
+  Status RemoveSecret(const v1::RemoveSecretRequest& request) override {
+    v1::RemoveSecretResponse response;
+    return Call(&v1::Scheduler::Stub::RemoveSecret, request, response);
+  }
+
  private:
   template <typename Method, typename Request, typename Response>
   Status Call(Method method, const Request& request, Response& response) {

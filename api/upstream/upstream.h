@@ -28,6 +28,11 @@ class Scheduler {
   // Both return the revision that shows the change.
   virtual Result<uint64_t> Control(const tide::v1::ControlJobRequest& request) = 0;
   virtual Result<uint64_t> Control(const tide::v1::ControlNodeRequest& request) = 0;
+  // Secrets of a user. Errors: also kNotFound where there is none to remove.
+  virtual Result<tide::v1::SecretEntry> SetSecret(const tide::v1::SetSecretRequest& request) = 0;
+  virtual Result<tide::v1::ListSecretsResponse> ListSecrets(
+      const tide::v1::ListSecretsRequest& request) = 0;
+  virtual Status RemoveSecret(const tide::v1::RemoveSecretRequest& request) = 0;
 };
 
 struct LogPlace {
