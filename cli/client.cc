@@ -111,17 +111,32 @@ Failure Client::Unreachable(const std::string& why) const {
           true};
 }
 
-Client::Attempt Client::Try(const std::string& path, const PostBody* body, Duration left) const {
+Client::Attempt Client::Try(Method method,
+                            const std::string& path,
+                            const PostBody& body,
+                            Duration left) const {
   httplib::Client http(server_.url);
   http.set_url_encode(false);
   SetTimeout(http, left);
   httplib::Headers headers = HeadersFor(server_);
-  const bool safe = body == nullptr || !body->idempotency_key.empty();
-  if (body != nullptr && !body->idempotency_key.empty()) {
-    headers.emplace("Idempotency-Key", body->idempotency_key);
+  const bool safe = method != Method::kPost || !body.idempotency_key.empty();
+  if (!body.idempotency_key.empty()) {
+    headers.emplace("Idempotency-Key", body.idempotency_key);
   }
-  auto result =
-      body == nullptr ? http.Get(path, headers) : http.Post(path, headers, body->text, body->type);
+  const auto send = [&] {
+    switch (method) {
+      case Method::kGet:
+        return http.Get(path, headers);
+      case Method::kPost:
+        return http.Post(path, headers, body.text, body.type);
+      case Method::kPut:
+        return http.Put(path, headers, body.text, body.type);
+      case Method::kDelete:
+        break;
+    }
+    return http.Delete(path, headers);
+  };
+  auto result = send();
   if (!result) {
     const bool again = MayPass(result.error()) && (safe || NeverSent(result.error()));
     return {std::unexpected(Unreachable(Explain(result.error()))), again, false};
@@ -133,12 +148,14 @@ Client::Attempt Client::Try(const std::string& path, const PostBody* body, Durat
   return {std::unexpected(FailureFromReply(result->status, result->body)), again, true};
 }
 
-Answer<std::string> Client::Call(const std::string& path, const PostBody* body) const {
+Answer<std::string> Client::Call(Method method,
+                                 const std::string& path,
+                                 const PostBody& body) const {
   const int64_t started = MonotonicNanos();
   const int64_t deadline = started + patience_.timeout.nanos();
   Duration pause = kFirstPause;
   while (true) {
-    Attempt attempt = Try(path, body, Duration::Nanos(deadline - MonotonicNanos()));
+    Attempt attempt = Try(method, path, body, Duration::Nanos(deadline - MonotonicNanos()));
     answered_ = answered_ || attempt.answered;
     const int64_t end =
         answered_ ? deadline : std::min(deadline, started + patience_.first_contact.nanos());
@@ -151,11 +168,19 @@ Answer<std::string> Client::Call(const std::string& path, const PostBody* body) 
 }
 
 Answer<std::string> Client::Get(const std::string& path) const {
-  return Call(path, nullptr);
+  return Call(Method::kGet, path, {});
 }
 
 Answer<std::string> Client::Post(const std::string& path, const PostBody& body) const {
-  return Call(path, &body);
+  return Call(Method::kPost, path, body);
+}
+
+Answer<std::string> Client::Put(const std::string& path, const PostBody& body) const {
+  return Call(Method::kPut, path, body);
+}
+
+Answer<std::string> Client::Delete(const std::string& path) const {
+  return Call(Method::kDelete, path, {});
 }
 
 Answer<Client::StreamEnd> Client::Stream(const std::string& path,

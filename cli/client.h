@@ -41,6 +41,9 @@ class Client {
   // tried again; so is an answer that broke off, unless it is to a POST without a key.
   [[nodiscard]] Answer<std::string> Get(const std::string& path) const;
   [[nodiscard]] Answer<std::string> Post(const std::string& path, const PostBody& body) const;
+  // Both as often as Get: once more does what once did.
+  [[nodiscard]] Answer<std::string> Put(const std::string& path, const PostBody& body) const;
+  [[nodiscard]] Answer<std::string> Delete(const std::string& path) const;
 
   enum class StreamEnd {
     kComplete,
@@ -69,8 +72,19 @@ class Client {
     bool again = false;     // worth another try, and safe
     bool answered = false;  // by a server, whatever it said
   };
-  [[nodiscard]] Attempt Try(const std::string& path, const PostBody* body, Duration left) const;
-  [[nodiscard]] Answer<std::string> Call(const std::string& path, const PostBody* body) const;
+  enum class Method {
+    kGet,
+    kPost,
+    kPut,
+    kDelete
+  };
+  [[nodiscard]] Attempt Try(Method method,
+                            const std::string& path,
+                            const PostBody& body,
+                            Duration left) const;
+  [[nodiscard]] Answer<std::string> Call(Method method,
+                                         const std::string& path,
+                                         const PostBody& body) const;
 
   const Server server_;
   const Patience patience_;

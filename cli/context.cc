@@ -79,6 +79,22 @@ Answer<json> Context::Post(const std::string& path, const PostBody& body) {
   return Parse((*client)->Post(path, body));
 }
 
+Answer<json> Context::Put(const std::string& path, const std::string& bytes) {
+  const auto client = Connect();
+  if (!client) {
+    return std::unexpected(client.error());
+  }
+  return Parse((*client)->Put(path, {bytes, "application/octet-stream", ""}));
+}
+
+Answer<json> Context::Delete(const std::string& path) {
+  const auto client = Connect();
+  if (!client) {
+    return std::unexpected(client.error());
+  }
+  return Parse((*client)->Delete(path));
+}
+
 Answer<json> Context::GetList(const std::string& path, const std::string& query, size_t limit) {
   json all;
   while (true) {

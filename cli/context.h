@@ -49,6 +49,9 @@ class Context {
   // Body of the answer as JSON. An answer that is no JSON is a failure.
   [[nodiscard]] Answer<json> Get(const std::string& path);
   [[nodiscard]] Answer<json> Post(const std::string& path, const PostBody& body);
+  // Bytes as they are.
+  [[nodiscard]] Answer<json> Put(const std::string& path, const std::string& bytes);
+  [[nodiscard]] Answer<json> Delete(const std::string& path);
   // All pages of a list, at most `limit` items: an object like one page. `query` is "a=b" or "".
   [[nodiscard]] Answer<json> GetList(const std::string& path,
                                      const std::string& query,

@@ -37,6 +37,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddExecVerbs(app, context);
   AddJobControlVerbs(app, context);
   AddMoveVerb(app, context);
+  AddSecretVerb(app, context);
   AddNodesVerb(app, context);
   AddDrainVerbs(app, context);
   AddValidateVerb(app, context);

@@ -25,6 +25,7 @@ struct RunOptions {
   std::string ckpt_dir;
   std::string workdir;
   std::vector<std::string> env;
+  std::vector<std::string> secrets;
   std::vector<std::string> after;
   std::vector<std::string> stray;  // words before "--"
   bool print_spec = false;
@@ -65,6 +66,7 @@ Answer<JobSpec> SpecFrom(const RunOptions& options, const std::vector<std::strin
     }
     spec.env[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
+  spec.secrets = options.secrets;
   if (auto added = AddAfter(options.after, spec); !added) {
     return std::unexpected(std::move(added.error()));
   }
@@ -115,6 +117,8 @@ void AddRunVerb(CLI::App& app, Context& context) {
   verb->add_option("--priority", options->priority, "Priority class, such as high");
   verb->add_option("--image", options->image, "Image; host = the node's own files");
   verb->add_option("--env", options->env, "NAME=VALUE, may be repeated")->allow_extra_args(false);
+  verb->add_option("--secret", options->secrets, "Of `tide secret list`, may be repeated")
+      ->allow_extra_args(false);
   verb->add_option("--name", options->name, "Name of the job");
   verb->add_option("--ckpt-dir", options->ckpt_dir, "Folder for checkpoints");
   verb->add_option("--workdir", options->workdir, "Where it runs; default: this folder");

@@ -23,6 +23,15 @@ class RawTerminal {
   std::optional<termios> before_;
 };
 
+// What is typed is not shown; an interrupt meanwhile ends the program with the terminal as it was.
+class SilentTerminal {
+ public:
+  SilentTerminal();
+  ~SilentTerminal();
+  SilentTerminal(const SilentTerminal&) = delete;
+  SilentTerminal& operator=(const SilentTerminal&) = delete;
+};
+
 // Of the first of stdin, stdout and stderr that is a terminal; nothing where none is.
 [[nodiscard]] std::optional<FrameSize> TerminalSize();
 

@@ -267,6 +267,10 @@ Status Workspace::Prepare(const DevOptions& options) {
     token_ = "tide_" + token_;
     TIDE_TRY(WriteFileDurably(root_ + "/token", token_));
   }
+  if (::access(SecretKeyFile().c_str(), F_OK) != 0) {
+    TIDE_ASSIGN(const std::string key, RandomHex(32));
+    TIDE_TRY(WriteFileDurably(SecretKeyFile(), key));
+  }
   const std::string user = UserWord(Env("USER"));
   TIDE_TRY(WriteFileDurably(root_ + "/tokens", Sha256Hex(token_) + " " + user + " admin\n"));
   TIDE_ASSIGN(login_code_, RandomHex(8));
@@ -284,6 +288,10 @@ Status Workspace::LetTideFindIt() {
     return {};
   }
   return WriteFileDurably(profile_path(), "server: " + server() + "\ntoken: " + token_ + "\n");
+}
+
+std::string Workspace::SecretKeyFile() const {
+  return root_ + "/secret-key";
 }
 
 std::string Workspace::SchedulerSocket(int number) const {
@@ -344,6 +352,8 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                       SchedulerSocket(number),
                       "--store",
                       "sqlite:" + root_ + "/scheduler/tide.db",
+                      "--secret-key-file",
+                      SecretKeyFile(),
                       "--isolation-timeout-ms",
                       "30000"},
                      root_ + "/logs/scheduler" + suffix + ".log"};

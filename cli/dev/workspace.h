@@ -66,6 +66,7 @@ class Workspace {
   [[nodiscard]] std::string RunRoot() const;
   [[nodiscard]] ChildSpec AgentOf(size_t index, const std::string& schedulers) const;
   [[nodiscard]] std::string SchedulerSocket(int number) const;
+  [[nodiscard]] std::string SecretKeyFile() const;
 
   std::string root_;
   std::string bin_;

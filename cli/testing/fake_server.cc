@@ -65,6 +65,8 @@ FakeServer::FakeServer(int port) : impl_(std::make_unique<Impl>()) {
   };
   impl_->http.Get(".*", answer);
   impl_->http.Post(".*", answer);
+  impl_->http.Put(".*", answer);
+  impl_->http.Delete(".*", answer);
   impl_->port = port;
   if (port == 0) {
     impl_->port = impl_->http.bind_to_any_port("127.0.0.1");
