@@ -60,6 +60,12 @@ class Images(unittest.TestCase):
             self.assertIn(word, lines, out)
         self.assertNotIn("root", lines, out)  # a folder of the host
 
+    def test_secrets_are_in_it(self):
+        self.assertEqual(self.cluster.tide("secret", "set", "hf-token", stdin="hunter2\n").returncode, 0)
+        out = self.run_job("oci:" + self.layout + ":v1", "echo $HF_TOKEN; cat /run/secrets/hf-token; echo;"
+                           " echo x 2>/dev/null >/run/secrets/x || ls /run/secrets", secrets=["hf-token"])
+        self.assertEqual(out.splitlines()[:3], ["hunter2", "hunter2", "hf-token"], out)
+
     def test_two_jobs_share_an_image(self):
         layout = os.path.join(self.cluster.base, "shared")
         name = make_layout(layout, "v1", PROGRAMS, {"/hello": "shared\n"})
