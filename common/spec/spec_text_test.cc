@@ -64,6 +64,7 @@ TEST_CASE("the example of the guide is read") {
   CHECK(full.suspend_signal == 10);
   CHECK(full.max_runtime == Duration::Minutes(14 * 24 * 60));
   CHECK(full.env.at("OMP_NUM_THREADS") == "8");
+  CHECK(full.secrets == std::vector<std::string>{"wandb-api-key"});
   CHECK(full.count == 8);
   CHECK(full.after == std::vector<Dependency>{{JobId(12), AfterOutcome::kSuccess},
                                               {JobId(13), AfterOutcome::kAny}});
