@@ -369,8 +369,7 @@ void AgentLoop::SendHeartbeat() {
     progress->set_task(task.start.task());
     if (!attached) {
       // Said once more when nothing is prepared any more: what was said before is shown until then.
-      const std::string preparing = images_->Progress(task.key);
-      progress->set_preparing(preparing.empty() ? "" : config_.name + ": " + preparing);
+      progress->set_preparing(Preparing(task));
       progress->set_step(-1);
       progress->set_total_steps(-1);
       progress->set_loss(std::numeric_limits<double>::quiet_NaN());

@@ -70,6 +70,9 @@ class AgentLoop {
   // --- orders (agent_orders.cc) ---
   void Carry(const tide::v1::Command& command);
   void StartTask(const tide::v1::StartTask& start);
+  void FetchEarly(const tide::v1::FetchImage& order);
+  static std::string EarlyKey(const std::string& image);  // of its fetch
+  [[nodiscard]] std::string Preparing(const HeldTask& task);
   void Validate(const tide::v1::Validate& order);
   void OnAgreementOver(const TaskId& id, uint64_t serial, Agreement::Phase phase);
 
@@ -190,6 +193,7 @@ class AgentLoop {
   bool stop_tasks_ = false;
   uint64_t next_fetch_ = 1;
   // Last: their threads post to the rest.
+  std::set<std::string> early_;           // images being fetched for jobs to come
   std::unique_ptr<ImageFetcher> images_;  // null = no images
   LogRetention log_retention_;
 };

@@ -45,6 +45,9 @@ void AgentLoop::Carry(const tide::v1::Command& command) {
     case tide::v1::Command::kValidate:
       Validate(command.validate());
       break;
+    case tide::v1::Command::kFetchImage:
+      FetchEarly(command.fetch_image());
+      break;
     case tide::v1::Command::BODY_NOT_SET:
       log::Warning("Unknown command ignored; upgrade this agent");
       break;
@@ -69,6 +72,41 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
     task.key = TaskKey(id);
     task.secrets = TakeSecrets(config_, task.key, task.start);
   }
+}
+
+std::string AgentLoop::EarlyKey(const std::string& image) {
+  return "early " + image;
+}
+
+// It only hurries: what fails here is tried again, and said, when the job starts.
+void AgentLoop::FetchEarly(const tide::v1::FetchImage& order) {
+  constexpr size_t kAtATime = 16;
+  const std::string& image = order.image();
+  if (images_ == nullptr || early_.size() >= kAtATime || !early_.insert(image).second) {
+    return;
+  }
+  const std::string key = EarlyKey(image);
+  log::Info("Fetching image for a job to come",
+            {{"Job", "j-" + std::to_string(order.job_id())}, {"Image", image}});
+  images_->Fetch(key, image, [this, key, image](const Result<Image>& fetched) {
+    Post([this, key, image, error = fetched ? "" : fetched.error().message] {
+      images_->Settle(key);
+      early_.erase(image);
+      if (!error.empty()) {
+        log::Info("Image not there ahead of time", {{"Image", image}, {"Error", error}});
+      }
+    });
+  });
+}
+
+// For people; empty when nothing is under way.
+std::string AgentLoop::Preparing(const HeldTask& task) {
+  std::string said = images_->Progress(task.key);
+  const std::string& image = task.start.spec().image();
+  if (!said.empty() && early_.contains(image)) {
+    said = images_->Progress(EarlyKey(image));  // it waits for that one
+  }
+  return said.empty() ? "" : config_.name + ": " + said;
 }
 
 void AgentLoop::OnAgreementOver(const TaskId& id, uint64_t serial, Agreement::Phase phase) {

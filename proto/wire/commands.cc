@@ -80,6 +80,10 @@ tide::v1::Command ToProto(const ClusterState& state,
       out.mutable_validate()->set_request_id(command.request_id);
       out.mutable_validate()->set_suite("quick");
       break;
+    case CommandKind::kFetchImage:
+      out.mutable_fetch_image()->set_job_id(command.job.value());
+      out.mutable_fetch_image()->set_image(state.jobs.at(command.job).spec.image);
+      break;
   }
   return out;
 }

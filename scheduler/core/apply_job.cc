@@ -197,6 +197,7 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const ClaimMade& event) {
   queued->claim = event.claim;
   KeepClaim(state, job->id, event.claim);
   MarkJob(state, job->id);
+  state.changed.orders.insert(job->id);  // its image may be fetched
   return Applied::kChanged;
 }
 

@@ -40,12 +40,29 @@ std::optional<Command> ForTask(const Policy& policy, const Job& job, uint32_t in
   return std::nullopt;
 }
 
+// While its victims are still there.
+void AppendFetch(const Job& claimant, NodeId node, std::vector<Command>& out) {
+  if (claimant.spec.image == "host") {
+    return;
+  }
+  Command command;
+  command.node = node;
+  command.kind = CommandKind::kFetchImage;
+  command.job = claimant.id;
+  out.push_back(command);
+}
+
 }  // namespace
 
 void AppendForJob(const ClusterState& /*state*/,
                   const Policy& policy,
                   const Job& job,
                   std::vector<Command>& out) {
+  if (const auto* queued = std::get_if<Queued>(&job.phase); queued != nullptr && queued->claim) {
+    for (const NodeId node : queued->claim->nodes) {
+      AppendFetch(job, node, out);
+    }
+  }
   if (AllocationOf(job) == nullptr) {
     return;
   }
@@ -81,6 +98,9 @@ void AppendForNode(const ClusterState& state,
     if (const auto command = ForTask(policy, state.jobs.at(occupant.job), occupant.task)) {
       out.push_back(*command);
     }
+  }
+  for (const JobId claimant : state.uses[node.id.value()].claimants) {
+    AppendFetch(state.jobs.at(claimant), node.id, out);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "scheduler/core/commands.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -54,6 +55,33 @@ TEST_CASE("the beneficiary starts on the claimed nodes once the last victim is g
   CHECK(world.Is(world.a) == JobState::kQueued);
   CHECK(CountLogged(world, "claim_made") == 1);
   CHECK(CountLogged(world, "suspend_requested") == 2);
+}
+
+TEST_CASE("the image of the beneficiary is fetched while its victims save") {
+  FullWorld world;
+  const auto images = [](const std::vector<Command>& commands) {
+    std::vector<std::pair<NodeId, JobId>> fetched;
+    for (const Command& command : commands) {
+      if (command.kind == CommandKind::kFetchImage) {
+        fetched.emplace_back(command.node, command.job);
+      }
+    }
+    return fetched;
+  };
+  JobSpec spec = AJob().Nodes(2).Priority(30).Spec();
+  const bool contained = GENERATE(true, false);
+  spec.image = contained ? "reg.example/train:1" : "host";
+  const JobId high(world.state.next_job_id);
+  REQUIRE(world.Apply(JobSubmitted{high, spec, "ada", ""}));
+  REQUIRE(world.ClaimOf(high) != nullptr);
+  const std::vector<std::pair<NodeId, JobId>> wanted = {{NodeId(0), high}, {NodeId(1), high}};
+  const std::vector<std::pair<NodeId, JobId>> none;
+  CHECK(images(world.last.commands) == (contained ? wanted : none));
+  // An agent that comes back hears of it, too.
+  CHECK(images(Outstanding(world.state, world.policy)) == (contained ? wanted : none));
+  world.LetSave();
+  REQUIRE(world.Is(high) == JobState::kRunning);
+  CHECK(images(Outstanding(world.state, world.policy)).empty());
 }
 
 TEST_CASE("nobody else starts on claimed nodes, whatever becomes free") {

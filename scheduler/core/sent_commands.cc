@@ -44,6 +44,15 @@ void SentCommands::Prune(const Command& command) {
       drop(CommandKind::kValidate);
       sent_.insert(KeyOf(command));
       break;
+    case CommandKind::kFetchImage:
+      // Claims come and go; that something is fetched again costs a look into the node's store.
+      if (++images_ > kImagesMax) {
+        std::erase_if(
+            sent_, [](const Key& each) { return std::get<0>(each) == CommandKind::kFetchImage; });
+        sent_.insert(KeyOf(command));
+        images_ = 1;
+      }
+      break;
     case CommandKind::kStartTask:
     case CommandKind::kStopTask:
       break;

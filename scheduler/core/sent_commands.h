@@ -15,7 +15,10 @@ class SentCommands {
  public:
   // True: it has not gone out on this stream, or what was asked since asks for it anew.
   [[nodiscard]] bool Note(const Command& command);
-  void Clear() { sent_.clear(); }
+  void Clear() {
+    sent_.clear();
+    images_ = 0;
+  }
 
  private:
   // With the grace: a fault shortens that of a stop under way.
@@ -25,7 +28,10 @@ class SentCommands {
   // Drops what `command` makes obsolete: the set stays small, and what is asked anew goes out anew.
   void Prune(const Command& command);
 
-  std::set<Key> sent_;  // of tasks that are not forgotten, and the newest validation
+  static constexpr size_t kImagesMax = 64;
+
+  std::set<Key> sent_;  // of tasks that are not forgotten, the newest validation and images
+  size_t images_ = 0;   // of these
 };
 
 }  // namespace tide

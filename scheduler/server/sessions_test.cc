@@ -102,6 +102,25 @@ TEST_CASE("only the newest validation is remembered") {
   CHECK(registry.session->commands().size() == 2);
 }
 
+TEST_CASE("images to fetch go out once, and few are remembered") {
+  Registry registry;
+  Command image;
+  image.kind = CommandKind::kFetchImage;
+  image.job = JobId(1);
+  registry.Send(image);
+  registry.Send(image);
+  CHECK(registry.session->commands().size() == 1);
+  for (uint64_t job = 2; job <= 65; ++job) {
+    image.job = JobId(job);
+    registry.Send(image);
+    registry.Send(image);
+  }
+  CHECK(registry.session->commands().size() == 65);
+  image.job = JobId(1);  // forgotten; to fetch it again costs next to nothing
+  registry.Send(image);
+  CHECK(registry.session->commands().size() == 66);
+}
+
 TEST_CASE("streams come and go while commands are sent") {
   Registry registry;
   std::thread edge([&] {

@@ -94,6 +94,9 @@ void SimAgents::Obey(const Command& command, int64_t now_ms, Reports& out) {
     agenda_.Add(now_ms + options_.validation_ms, Happening::kValidated, command.node.value());
     return;
   }
+  if (command.kind == CommandKind::kFetchImage) {
+    return;
+  }
   const size_t job = command.job.value() - 1;
   Gang& gang = gangs[job];
   if (gang.epoch() != command.epoch || !gang.IsLive(command.task) ||
@@ -121,6 +124,7 @@ void SimAgents::Obey(const Command& command, int64_t now_ms, Reports& out) {
     case CommandKind::kWithdrawSuspend:  // its ranks are parked: from there on it leaves
     case CommandKind::kForgetTask:
     case CommandKind::kValidate:
+    case CommandKind::kFetchImage:
       break;
   }
 }

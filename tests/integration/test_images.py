@@ -106,6 +106,27 @@ class Images(unittest.TestCase):
             self.registry.gate.set()
         self.assertEqual(self.run_job(self.registry.name + ":slow", "cat /hello"), "slow\n")
 
+    def test_an_image_comes_while_the_victims_save(self):
+        cluster = self.cluster
+        digest = make_layout(self.layout, "early", PROGRAMS, {"/hello": "early\n"}).partition(":")[2]
+        go = os.path.join(cluster.work, "leave")
+        stays = "trap 'while [ ! -e %s ]; do sleep 0.05; done; exit 0' TERM; echo up; sleep 1000 & wait" % go
+        victims = [cluster.submit(cluster.spec("victim", ["sh", "-c", stays], priority="low",
+                                               suspend={"notice": "60s", "signal": "TERM"})) for _ in range(2)]
+        for victim in victims:
+            until(30, "a victim", lambda victim=victim: "up" in cluster.logs(victim))
+        job = self.submit(self.registry.name + ":early", "cat /hello", priority="high")
+        until(30, "the image", lambda: digest in self.stored("a-n1") | self.stored("b-n1"))
+        self.assertEqual(cluster.job(job)["state"], "queued")
+        with open(go, "w", encoding="ascii"):
+            pass
+        self.assertEqual(cluster.await_over(job)["outcome"], "succeeded")
+        self.assertEqual(cluster.logs(job), "early\n")
+        for victim in victims:
+            if cluster.job(victim)["state"] != "finished":
+                cluster.patiently("POST", "/v1/jobs/%s/cancel" % victim, {})
+            cluster.await_over(victim)
+
     def test_an_agent_that_dies_while_it_fetches_starts_again(self):
         make_layout(self.layout, "again", PROGRAMS, {"/hello": "again\n"})
         self.registry.gate.clear()

@@ -16,6 +16,7 @@ enum class CommandKind : uint8_t {
   kStopTask,
   kForgetTask,
   kValidate,
+  kFetchImage,  // of a job that claims the node; the epoch and the task say nothing
 };
 
 struct Command {

@@ -87,6 +87,8 @@ void FakeAgents::Obey(const Command& command, Instant now) {
     case CommandKind::kValidate:
       validations_[command.node] = command.request_id;
       break;
+    case CommandKind::kFetchImage:
+      break;
   }
 }
 
