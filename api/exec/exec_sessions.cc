@@ -1,6 +1,7 @@
 #include "api/exec/exec_sessions.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "api/http/auth.h"
 #include "common/digest/sha256.h"
@@ -16,7 +17,7 @@ constexpr auto kLookForForgotten = std::chrono::milliseconds(500);
 }  // namespace
 
 ExecSessions::ExecSessions(AgentAccess& agents, AuditLog& audit, Limits limits)
-    : agents_(agents), audit_(audit), limits_(limits), thread_([this] { EndForgotten(); }) {}
+    : agents_(agents), audit_(audit), limits_(limits), thread_([this] { Look(); }) {}
 
 ExecSessions::~ExecSessions() {
   EndAll("the API server stopped");
@@ -28,34 +29,48 @@ ExecSessions::~ExecSessions() {
   thread_.join();
 }
 
+auto ExecSessions::TakePlace(const std::string& user) -> Result<std::list<Starting>::iterator> {
+  const std::scoped_lock lock(mutex_);
+  size_t all = starting_.size();
+  auto own = static_cast<size_t>(std::ranges::count(starting_, user, &Starting::user));
+  for (const auto& [name, session] : sessions_) {
+    const bool running = session->running();
+    all += running ? 1 : 0;
+    own += running && session->user() == user ? 1 : 0;
+  }
+  // What has ended is kept for a moment, should its last output have to be said again.
+  if (all >= limits_.sessions || own >= limits_.of_one_user ||
+      sessions_.size() >= kKeptTimes * limits_.sessions) {
+    return Fail(ErrorCode::kExhausted,
+                "too many commands run through this server; end one and try again");
+  }
+  Starting place;
+  place.user = user;
+  place.until = std::chrono::steady_clock::now() + limits_.start;
+  return starting_.insert(starting_.end(), std::move(place));
+}
+
 Result<std::unique_ptr<ExecCall>> ExecSessions::Call(const std::string& endpoint,
                                                      const v1::ExecStart& start,
                                                      const std::string& user) {
-  {
-    const std::scoped_lock lock(mutex_);
-    size_t all = starting_.size();
-    size_t own = starting_.count(user);
-    for (const auto& [name, session] : sessions_) {
-      const bool running = session->running();
-      all += running ? 1 : 0;
-      own += running && session->user() == user ? 1 : 0;
-    }
-    // What has ended is kept for a moment, should its last output have to be said again.
-    if (all >= limits_.sessions || own >= limits_.of_one_user ||
-        sessions_.size() >= kKeptTimes * limits_.sessions) {
-      return Fail(ErrorCode::kExhausted,
-                  "too many commands run through this server; end one and try again");
-    }
-    starting_.insert(user);
-  }
+  TIDE_ASSIGN(const auto place, TakePlace(user));
   auto call = agents_.Exec(endpoint, start);
-  const auto first = call->Read();
   {
     const std::scoped_lock lock(mutex_);
-    starting_.erase(starting_.find(user));
+    place->call = call.get();
+  }
+  const auto first = call->Read();
+  bool given_up = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    given_up = place->given_up;
+    starting_.erase(place);
   }
   if (first && first->started()) {
     return call;
+  }
+  if (given_up) {
+    return Fail(ErrorCode::kUnavailable, "the agent does not answer; try again");
   }
   TIDE_TRY(call->Finish());
   return Fail(ErrorCode::kUnavailable, "the agent did not start the command; try again");
@@ -112,9 +127,19 @@ void ExecSessions::EndAll(const std::string& why) {
   }
 }
 
-void ExecSessions::EndForgotten() {
+void ExecSessions::GiveUpSlowStarts() {
+  const auto now = std::chrono::steady_clock::now();
+  for (Starting& place : starting_) {
+    if (place.call != nullptr && place.until <= now && !std::exchange(place.given_up, true)) {
+      place.call->Cancel();
+    }
+  }
+}
+
+void ExecSessions::Look() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
+    GiveUpSlowStarts();
     std::vector<std::shared_ptr<ExecSession>> forgotten;
     std::erase_if(sessions_, [&](const auto& entry) {
       if (entry.second->IsForgotten(limits_.idle)) {

@@ -3,10 +3,10 @@
 // whose output nobody reads any more.
 
 #include <chrono>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 
 #include "api/exec/exec_session.h"
@@ -19,6 +19,7 @@ class ExecSessions {
     size_t sessions = 64;
     size_t of_one_user = 16;
     std::chrono::milliseconds idle = std::chrono::seconds(60);
+    std::chrono::milliseconds start = std::chrono::seconds(20);  // of an agent that does not answer
   };
 
   // Both must outlive this.
@@ -43,10 +44,20 @@ class ExecSessions {
   void EndAll(const std::string& why);
 
  private:
+  // What waits for an agent's first word.
+  struct Starting {
+    std::string user;
+    std::chrono::steady_clock::time_point until;
+    ExecCall* call = nullptr;  // none while it is being made
+    bool given_up = false;
+  };
+  // Asks the agent, and waits for its first word.
   [[nodiscard]] Result<std::unique_ptr<ExecCall>> Call(const std::string& endpoint,
                                                        const v1::ExecStart& start,
                                                        const std::string& user);
-  void EndForgotten();
+  [[nodiscard]] Result<std::list<Starting>::iterator> TakePlace(const std::string& user);
+  void Look();  // for as long as there is this server
+  void GiveUpSlowStarts();
 
   AgentAccess& agents_;
   AuditLog& audit_;
@@ -54,7 +65,7 @@ class ExecSessions {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  std::multiset<std::string> starting_;                           // users
+  std::list<Starting> starting_;
   std::map<std::string, std::shared_ptr<ExecSession>> sessions_;  // by sha256 of the name
   std::thread thread_;                                            // last: it uses the members above
 };

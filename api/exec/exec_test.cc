@@ -289,6 +289,24 @@ TEST_CASE("a session that nobody reads is ended, also one that nobody ever read"
   CHECK(world.Lines().back()["reason"] == "nobody read its output any more");
 }
 
+TEST_CASE("an agent that does not answer is given up", "[exec]") {
+  ExecSessions::Limits limits;
+  limits.start = std::chrono::milliseconds(1);
+  limits.of_one_user = 1;
+  World world(limits);
+  AuditRecord record;
+  record.user = "alice";
+  const auto refused = world.sessions->Start("unix:/x", {}, record);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kUnavailable);
+  CHECK(refused.error().message == "the agent does not answer; try again");
+  CHECK(world.agents.played.cancelled);
+  CHECK(world.Lines().back()["event"] == "exec_failed");
+  const auto again = world.sessions->Start("unix:/x", {}, record);
+  REQUIRE_FALSE(again);
+  CHECK(again.error().code == ErrorCode::kUnavailable);  // its place is free again
+}
+
 TEST_CASE("a session is its user's alone and ends when told", "[exec]") {
   World world;
   world.Start();
