@@ -58,6 +58,14 @@ std::string After(const json& spec) {
   return out;
 }
 
+std::string Secrets(const json& spec) {
+  std::string out;
+  for (const json& name : Items(spec, "secrets")) {
+    out += (out.empty() ? "" : ", ") + (name.is_string() ? name.get<std::string>() : "");
+  }
+  return out;
+}
+
 std::string JobHeader(const json& job, const Style& style) {
   const json& spec = Member(job, "spec");
   const json& resources = Member(spec, "resources");
@@ -78,9 +86,11 @@ std::string JobHeader(const json& job, const Style& style) {
   header.Add("user", Printable(Text(job, "user") + ", project " + Text(spec, "project")));
   header.Add(
       "needs",
-      Printable(std::to_string(Number(resources, "nodes", 0)) + " nodes, " +
-                std::to_string(Number(resources, "gpus_per_node", 0)) + " GPUs each, group " +
+      Printable(Count(Number(resources, "nodes", 0), "node") + ", " +
+                Count(Number(resources, "gpus_per_node", 0), "GPU") + " each, group " +
                 Text(resources, "group") + ", zone " + Text(Member(spec, "placement"), "zone")));
+  header.Add("image", Text(spec, "image") == "host" ? "" : Printable(Text(spec, "image")));
+  header.Add("secrets", Printable(Secrets(spec)));
   header.Add("priority", Printable(Text(spec, "priority")));
   if (const json& array = Member(job, "array"); array.is_object()) {
     header.Add("array",

@@ -169,6 +169,24 @@ TEST_CASE("show says what a job sends between zones, if it does") {
         std::string::npos);
 }
 
+TEST_CASE("show says which image and secrets a job has, if it has any") {
+  FakeServer server;
+  json job = Job("j-1", "queued");
+  job["spec"]["image"] = "host";
+  server.OnGet("/v1/jobs/j-1", job.dump());
+  const std::string plain = RunTide({"show", "j-1"}, Using(server)).out;
+  CHECK(plain.find("image:") == std::string::npos);
+  CHECK(plain.find("secrets:") == std::string::npos);
+  job["spec"]["image"] = "team/train:24.10";
+  job["spec"]["secrets"] = {"hf-token", "wandb-api-key"};
+  job["spec"]["resources"]["nodes"] = 1;
+  server.OnGet("/v1/jobs/j-1", job.dump());
+  const std::string shown = RunTide({"show", "j-1"}, Using(server)).out;
+  CHECK(shown.find("image:       team/train:24.10\n") != std::string::npos);
+  CHECK(shown.find("secrets:     hf-token, wandb-api-key\n") != std::string::npos);
+  CHECK(shown.find("needs:       1 node, ") != std::string::npos);
+}
+
 TEST_CASE("show --spec round-trips through submit") {
   FakeServer server;
   json job = Job("j-1", "queued");
