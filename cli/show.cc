@@ -1,6 +1,8 @@
 // tide show JOB: everything about one job.
 
 #include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -66,6 +68,25 @@ std::string Secrets(const json& spec) {
   return out;
 }
 
+std::string Gibibytes(double bytes) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", bytes / static_cast<double>(1U << 30U));
+  return text.data();
+}
+
+// "12.3 of 64 GiB memory, 7.9 CPUs", and where that is of several nodes.
+std::string Use(const json& use, const json& resources) {
+  if (!use.is_object() || !Member(use, "cpus").is_number()) {
+    return {};
+  }
+  const json& limit = Member(resources, "memory_gib");
+  std::array<char, 32> cpus{};
+  std::snprintf(cpus.data(), cpus.size(), "%.1f", Member(use, "cpus").get<double>());
+  return Gibibytes(static_cast<double>(Number(use, "memory_bytes", 0))) +
+         (limit.is_number() ? " of " + limit.dump() : "") + " GiB memory, " + cpus.data() +
+         " CPUs" + (Number(resources, "nodes", 0) > 1 ? ", on the node that uses most" : "");
+}
+
 std::string JobHeader(const json& job, const Style& style) {
   const json& spec = Member(job, "spec");
   const json& resources = Member(spec, "resources");
@@ -111,6 +132,7 @@ std::string JobHeader(const json& job, const Style& style) {
                  (suspensions == 1 ? " time" : " times"));
   header.Add("cross-zone", CrossZone(job));
   header.Add("progress", Progress(job));
+  header.Add("uses", Use(Member(job, "use"), resources));
   if (saved.is_object()) {
     header.Add("checkpoint",
                Printable("step " + std::to_string(Number(saved, "step", 0)) + " at " +

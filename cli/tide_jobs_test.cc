@@ -187,6 +187,25 @@ TEST_CASE("show says which image and secrets a job has, if it has any") {
   CHECK(shown.find("needs:       1 node, ") != std::string::npos);
 }
 
+TEST_CASE("show says what a job uses, where that is known") {
+  FakeServer server;
+  json job = Job("j-1", "running");
+  const auto shown = [&] {
+    server.OnGet("/v1/jobs/j-1", job.dump());
+    return RunTide({"show", "j-1"}, Using(server)).out;
+  };
+  job["use"] = nullptr;
+  CHECK(shown().find("uses:") == std::string::npos);
+  job["use"] = {{"memory_bytes", 13'207'024'435}, {"cpus", 7.91}};
+  job["spec"]["resources"]["nodes"] = 1;
+  CHECK(shown().find("uses:        12.3 GiB memory, 7.9 CPUs\n") != std::string::npos);
+  job["spec"]["resources"]["nodes"] = 2;
+  job["spec"]["resources"]["memory_gib"] = 64;
+  CHECK(
+      shown().find("uses:        12.3 of 64 GiB memory, 7.9 CPUs, on the node that uses most\n") !=
+      std::string::npos);
+}
+
 TEST_CASE("show --spec round-trips through submit") {
   FakeServer server;
   json job = Job("j-1", "queued");

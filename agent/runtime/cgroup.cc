@@ -62,6 +62,33 @@ std::optional<uint64_t> CounterIn(const std::string& file, std::string_view name
   return std::nullopt;
 }
 
+std::optional<uint64_t> NumberIn(const std::string& file) {
+  std::istringstream text(ReadFile(file, 256).value_or(""));
+  uint64_t value = 0;
+  return text >> value ? std::optional(value) : std::nullopt;
+}
+
+// The names of v2, then those of v1.
+std::optional<uint64_t> MemoryIn(const std::string& folder) {
+  auto all = NumberIn(folder + "/memory.current");
+  const char* droppable = "inactive_file";
+  if (!all) {
+    all = NumberIn(folder + "/memory.usage_in_bytes");
+    droppable = "total_inactive_file";
+  }
+  if (!all) {
+    return std::nullopt;
+  }
+  return *all - std::min(*all, CounterIn(folder + "/memory.stat", droppable).value_or(0));
+}
+
+std::optional<uint64_t> CpuTimeIn(const std::string& folder) {
+  if (const auto micros = CounterIn(folder + "/cpu.stat", "usage_usec")) {
+    return *micros * 1000;
+  }
+  return NumberIn(folder + "/cpuacct.usage");
+}
+
 }  // namespace
 
 std::vector<std::string> CgroupFolders(const std::string& path) {
@@ -123,6 +150,19 @@ std::optional<uint64_t> CgroupOomKills(const std::string& path) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<CgroupUse> ReadCgroupUse(const std::string& path) {
+  std::optional<uint64_t> memory;
+  std::optional<uint64_t> cpu;
+  for (const std::string& folder : CgroupFolders(path)) {
+    memory = memory ? memory : MemoryIn(folder);
+    cpu = cpu ? cpu : CpuTimeIn(folder);
+  }
+  if (!memory || !cpu) {
+    return std::nullopt;
+  }
+  return CgroupUse{.memory_bytes = *memory, .cpu_ns = *cpu};
 }
 
 }  // namespace tide::agent

@@ -1,7 +1,7 @@
 #pragma once
 // The cgroup of a task in every hierarchy that is mounted (v1, v2, or both): who is in it, kill
-// all, remove, and how often the kernel killed for memory. `path` is relative to each hierarchy's
-// root, as "/tide/1.1.0-…". Creating it and setting limits is the OCI runtime's work.
+// all, remove, what it uses, and how often the kernel killed for memory. `path` is relative to each
+// hierarchy's root, as "/tide/1.1.0-…". Creating it and setting limits is the OCI runtime's work.
 
 #include <cstdint>
 #include <optional>
@@ -19,5 +19,12 @@ void KillCgroup(const std::string& path);
 [[nodiscard]] bool RemoveCgroup(const std::string& path);
 // Kills for memory so far; nothing when the cgroup does not exist or does not count.
 [[nodiscard]] std::optional<uint64_t> CgroupOomKills(const std::string& path);
+
+struct CgroupUse {
+  uint64_t memory_bytes = 0;  // without pages of files that the kernel may drop
+  uint64_t cpu_ns = 0;        // of all processors, since it was made
+};
+// What is used in it and below it; nothing when it does not exist or does not count both.
+[[nodiscard]] std::optional<CgroupUse> ReadCgroupUse(const std::string& path);
 
 }  // namespace tide::agent

@@ -267,9 +267,15 @@ TEST_CASE("oci: the cpu limit is set and nothing is left in the cgroups") {
             ReadFile(folder + "/cpu.max").value_or("") == "50000 100000\n";
   }
   CHECK(found);
+  const auto before = ReadCgroupUse(cgroup);
+  REQUIRE(before);
+  CHECK(before->memory_bytes > 0);
+  CHECK(before->memory_bytes < 64U << 20U);
+  CHECK(WaitUntil([&] { return ReadCgroupUse(cgroup)->cpu_ns > before->cpu_ns; }));
   REQUIRE(task.runtime().Kill("7.1.0"));
   task.WaitEnd();
   CHECK(CgroupFolders(cgroup).empty());
+  CHECK_FALSE(ReadCgroupUse(cgroup));
 }
 
 TEST_CASE("oci: what the runtime refuses is the task's error") {

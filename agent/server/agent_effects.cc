@@ -196,6 +196,7 @@ void AgentLoop::Do(const DisownTask& effect) {
   book_.Remove(key);
   sockets_.Remove(key);
   SetAlive(key, false);
+  use_.Forget(key);
   ForgetSignal(key);
   RemoveHeld(config_.state_dir, key);
   held_.erase(effect.id);
@@ -215,6 +216,7 @@ void AgentLoop::Do(const ClearTask& effect) {
     return;
   }
   janitor_.Discard(key);
+  use_.Forget(key);
   ForgetSignal(key);
   ClearRunDir(config_, key);  // of a task that the runtime never had
   RemoveHeld(config_.state_dir, key);

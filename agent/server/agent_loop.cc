@@ -51,6 +51,9 @@ AgentLoop::AgentLoop(AgentConfig config,
       log_janitor_(config_.state_dir + "/tasks"),
       witnesses_(token_),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      use_([this](const std::string& key) {
+        return ReadCgroupUse(TaskCgroup(key, config_.state_dir + "/tasks/" + key));
+      }),
       images_(std::move(images)),
       log_retention_(config_.state_dir + "/tasks",
                      {.total_bytes = config_.log_bytes_total, .age = config_.log_retention},
@@ -360,13 +363,21 @@ void AgentLoop::SendHeartbeat() {
   for (const auto& [id, task] : held_) {
     const TaskMachine* machine = core_.Find(id);  // none while it is being disowned
     const bool attached = task.pages && task.pages->AnyAttached();
-    if (machine == nullptr || machine->exited() || (!attached && task.fetch == 0)) {
+    if (machine == nullptr || machine->exited()) {
+      continue;
+    }
+    const std::optional<TaskUse> use = use_.Of(task.key, BootNanos());
+    if (!attached && task.fetch == 0 && !use) {
       continue;
     }
     tide::v1::Progress* progress = heartbeat->add_progress();
     progress->set_job_id(task.start.job_id());
     progress->set_epoch(task.start.epoch());
     progress->set_task(task.start.task());
+    if (use) {
+      progress->set_memory_bytes(use->memory_bytes);
+      progress->set_cpu_millis(use->cpu_millis);
+    }
     if (!attached) {
       // Said once more when nothing is prepared any more: what was said before is shown until then.
       progress->set_preparing(Preparing(task));

@@ -26,6 +26,7 @@
 #include "agent/server/rank_socket.h"
 #include "agent/server/suspend_run.h"
 #include "agent/server/task_book.h"
+#include "agent/server/use_meter.h"
 #include "agent/server/witness_calls.h"
 #include "common/base/mutex.h"
 
@@ -193,6 +194,7 @@ class AgentLoop {
   bool stop_tasks_ = false;
   uint64_t next_fetch_ = 1;
   // Last: their threads post to the rest.
+  UseMeter use_;
   std::set<std::string> early_;           // images being fetched for jobs to come
   std::unique_ptr<ImageFetcher> images_;  // null = no images
   LogRetention log_retention_;

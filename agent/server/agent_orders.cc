@@ -101,6 +101,9 @@ void AgentLoop::FetchEarly(const tide::v1::FetchImage& order) {
 
 // For people; empty when nothing is under way.
 std::string AgentLoop::Preparing(const HeldTask& task) {
+  if (task.fetch == 0) {
+    return "";
+  }
   std::string said = images_->Progress(task.key);
   const std::string& image = task.start.spec().image();
   if (!said.empty() && early_.contains(image)) {

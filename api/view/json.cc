@@ -228,6 +228,14 @@ std::string Quoted(std::string_view text) {
 
 namespace {
 
+// Of the task that uses most.
+json UseOrNull(const v1::Job& job) {
+  if (job.memory_bytes() == 0) {
+    return nullptr;
+  }
+  return {{"memory_bytes", job.memory_bytes()}, {"cpus", job.cpu_millis() / 1000.0}};
+}
+
 json JobObject(const v1::Job& job) {
   auto attempts = json::array();
   for (const v1::Attempt& attempt : job.attempts()) {
@@ -256,6 +264,7 @@ json JobObject(const v1::Job& job) {
           {"reasons", ReasonList(job)},
           {"estimate", EstimateOrNull(job)},
           {"preparing", TextOrNull(job.preparing())},
+          {"use", UseOrNull(job)},
           {"step", NumberOrNull(job.step())},
           {"total_steps", PositiveOrNull(job.total_steps())},
           {"loss", RealOrNull(job.loss())},

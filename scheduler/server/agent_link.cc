@@ -42,11 +42,15 @@ tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
                                          const tide::v1::Heartbeat& heartbeat) {
   link.sessions.Touch(node, MonotonicNanos());
   for (const tide::v1::Progress& each : heartbeat.progress()) {
-    link.view.SetProgress(
-        JobId(each.job_id()),
-        Epoch(each.epoch()),
-        each.task(),
-        {each.step(), each.total_steps(), each.loss(), each.preparing().substr(0, kPreparingMax)});
+    link.view.SetProgress(JobId(each.job_id()),
+                          Epoch(each.epoch()),
+                          each.task(),
+                          {.step = each.step(),
+                           .total_steps = each.total_steps(),
+                           .loss = each.loss(),
+                           .preparing = each.preparing().substr(0, kPreparingMax),
+                           .memory_bytes = each.memory_bytes(),
+                           .cpu_millis = each.cpu_millis()});
   }
   tide::v1::SchedulerMessage answer;
   if (link.loop.LeaseHolds()) {

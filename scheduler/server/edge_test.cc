@@ -509,11 +509,15 @@ TEST_CASE("heartbeats are answered and show live progress") {
   progress->set_epoch(start.epoch());
   progress->set_step(12);
   progress->set_total_steps(100);
+  progress->set_memory_bytes(5U << 20U);
+  progress->set_cpu_millis(1500);
   agent.Write(message);
   const auto answer = agent.Next();
   REQUIRE(answer.has_ack());
   CHECK(answer.ack().seq() == 0);
   CHECK(Eventually([&] { return edge.world.View().jobs(0).step() == 12; }));
+  CHECK(edge.world.View().jobs(0).memory_bytes() == 5U << 20U);
+  CHECK(edge.world.View().jobs(0).cpu_millis() == 1500);
 }
 
 TEST_CASE("without a lease that holds no heartbeat is answered") {

@@ -48,6 +48,14 @@ std::map<JobId, const ReasonList*> ReasonsOfChanged(const StepResult& step) {
   return reasons;
 }
 
+// A loss that is not known is not equal to itself.
+bool IsSame(TaskProgress one, TaskProgress other) {
+  if (std::isnan(one.loss) && std::isnan(other.loss)) {
+    one.loss = other.loss = 0;
+  }
+  return one == other;
+}
+
 }  // namespace
 
 void ViewHub::Put(const Key& key, Entry entry) {
@@ -107,17 +115,21 @@ std::string ViewHub::Encode(const JobProgress& progress) {
     return {};
   }
   const TaskProgress& first = progress.tasks.begin()->second;
-  int64_t step = progress.saved_step;
-  std::string preparing;
+  TaskProgress job;
+  job.step = progress.saved_step;
+  job.total_steps = first.total_steps;
+  job.loss = first.loss;
   if (progress.epoch == progress.newest && progress.holds_nodes) {
     int64_t lowest = first.step;
     for (const auto& [task, each] : progress.tasks) {
       lowest = std::min(lowest, each.step);
+      job.memory_bytes = std::max(job.memory_bytes, each.memory_bytes);
+      job.cpu_millis = std::max(job.cpu_millis, each.cpu_millis);
     }
-    step = std::max(lowest, step);
-    preparing = DescribePreparing(progress);
+    job.step = std::max(lowest, job.step);
+    job.preparing = DescribePreparing(progress);
   }
-  return EncodeProgress(step, first.total_steps, first.loss, preparing);
+  return EncodeProgress(job);
 }
 
 std::string ViewHub::ProgressOf(const Job& job) {
@@ -311,10 +323,7 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
       live.tasks.clear();
     }
     TaskProgress& known = live.tasks[task];
-    const bool same_loss =
-        known.loss == progress.loss || (std::isnan(known.loss) && std::isnan(progress.loss));
-    if (known.step == progress.step && known.total_steps == progress.total_steps && same_loss &&
-        known.preparing == progress.preparing) {
+    if (IsSame(known, progress)) {
       return;
     }
     known = progress;

@@ -15,15 +15,6 @@
 
 namespace tide {
 
-// Live progress of one task, from heartbeats; never stored.
-struct TaskProgress {
-  int64_t step = -1;
-  int64_t total_steps = -1;
-  double loss = 0;  // NaN = unknown
-  std::string preparing = {};
-  bool operator==(const TaskProgress&) const = default;
-};
-
 class ViewHub {
  public:
   using Listener = std::function<void()>;  // called without the lock; must not block

@@ -62,16 +62,19 @@ std::string EncodeEstimate(const StartEstimate& estimate) {
   return message.SerializeAsString();
 }
 
-std::string EncodeProgress(int64_t step,
-                           int64_t total_steps,
-                           double loss,
-                           const std::string& preparing) {
+std::string EncodeProgress(const TaskProgress& progress) {
   return Written([&](CodedOutputStream& coded) {
-    WireFormatLite::WriteInt64(tide::v1::Job::kStepFieldNumber, step, &coded);
-    WireFormatLite::WriteInt64(tide::v1::Job::kTotalStepsFieldNumber, total_steps, &coded);
-    WireFormatLite::WriteDouble(tide::v1::Job::kLossFieldNumber, loss, &coded);
-    if (!preparing.empty()) {
-      WireFormatLite::WriteString(tide::v1::Job::kPreparingFieldNumber, preparing, &coded);
+    WireFormatLite::WriteInt64(tide::v1::Job::kStepFieldNumber, progress.step, &coded);
+    WireFormatLite::WriteInt64(tide::v1::Job::kTotalStepsFieldNumber, progress.total_steps, &coded);
+    WireFormatLite::WriteDouble(tide::v1::Job::kLossFieldNumber, progress.loss, &coded);
+    if (!progress.preparing.empty()) {
+      WireFormatLite::WriteString(tide::v1::Job::kPreparingFieldNumber, progress.preparing, &coded);
+    }
+    if (progress.memory_bytes > 0) {
+      WireFormatLite::WriteUInt64(
+          tide::v1::Job::kMemoryBytesFieldNumber, progress.memory_bytes, &coded);
+      WireFormatLite::WriteUInt32(
+          tide::v1::Job::kCpuMillisFieldNumber, progress.cpu_millis, &coded);
     }
   });
 }

@@ -41,13 +41,21 @@ class SharedTexts {
   size_t sweep_at_ = 1024;  // then those go that nobody uses
 };
 
+// Live progress of one task, from heartbeats, or of a whole job; never stored.
+struct TaskProgress {
+  int64_t step = -1;
+  int64_t total_steps = -1;
+  double loss = 0;  // NaN = unknown
+  std::string preparing = {};
+  uint64_t memory_bytes = 0;  // 0 = unknown
+  uint32_t cpu_millis = 0;
+  bool operator==(const TaskProgress&) const = default;
+};
+
 // Parts of a tide::v1::Job.
 [[nodiscard]] std::string EncodeReasons(const Job& job, const ReasonList& reasons);
 [[nodiscard]] std::string EncodeEstimate(const StartEstimate& estimate);
-[[nodiscard]] std::string EncodeProgress(int64_t step,
-                                         int64_t total_steps,
-                                         double loss,
-                                         const std::string& preparing = {});
+[[nodiscard]] std::string EncodeProgress(const TaskProgress& progress);
 // Of a tide::v1::Node.
 [[nodiscard]] std::string EncodeConnected(bool connected);
 

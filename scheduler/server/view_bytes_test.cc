@@ -46,7 +46,7 @@ TEST_CASE("objects in a delta are their parts, of which the later counts") {
   std::string delta;
   AppendObject(delta,
                tide::v1::ViewDelta::kJobsFieldNumber,
-               {job.SerializeAsString(), "", EncodeProgress(0, 100, 0)});
+               {job.SerializeAsString(), "", EncodeProgress({.step = 0, .total_steps = 100})});
   AppendObject(delta,
                tide::v1::ViewDelta::kNodesFieldNumber,
                {node.SerializeAsString(), EncodeConnected(false)});

@@ -66,6 +66,16 @@ class Images(unittest.TestCase):
                            " echo x 2>/dev/null >/run/secrets/x || ls /run/secrets", secrets=["hf-token"])
         self.assertEqual(out.splitlines()[:3], ["hunter2", "hunter2", "hf-token"], out)
 
+    def test_what_a_container_uses_is_shown(self):
+        burn = "x=$(head -c 50000000 /dev/zero | tr '\\0' x); echo up; while :; do :; done"
+        job = self.cluster.submit(self.cluster.spec("burn", ["sh", "-c", burn]))
+        use = until(60, "its use", lambda: (now := self.cluster.peek(job)["use"]) and now["memory_bytes"] > 40 << 20 and now)
+        self.assertLess(use["memory_bytes"], 1 << 30)
+        self.assertGreater(use["cpus"], 0)
+        self.assertRegex(self.cluster.tide("show", job).stdout, r"uses: +0\.\d GiB memory, \d+\.\d CPUs")
+        self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {})
+        self.assertIsNone(self.cluster.await_over(job)["use"])
+
     def test_two_jobs_share_an_image(self):
         layout = os.path.join(self.cluster.base, "shared")
         name = make_layout(layout, "v1", PROGRAMS, {"/hello": "shared\n"})

@@ -108,6 +108,9 @@ function Facts({ job }: { job: Job }) {
     ['Submitted', job.submitted_at ? new Date(job.submitted_at).toLocaleString() : '–'],
     ['Progress', job.step === null ? '–' : `step ${count(job.step)}${job.total_steps ? ` of ${count(job.total_steps)}` : ''}`],
     ['Last checkpoint', job.checkpoint ? `step ${count(job.checkpoint.step)}, ${age(job.checkpoint.at, clock.value)} ago` : 'none yet'],
+    ...(job.use
+      ? [['Uses', `${(job.use.memory_bytes / 2 ** 30).toFixed(1)} GiB of memory, ${job.use.cpus.toFixed(1)} CPUs on a node`] as [string, string]]
+      : []),
     ['Restarts', `${job.hardware_restarts} for hardware, ${job.failure_restarts} after a failure`],
   ];
   if (job.estimate) {
