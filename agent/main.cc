@@ -27,6 +27,7 @@ namespace {
 struct Options {
   AgentConfig config;
   std::string runtime = "auto";
+  std::string rank_affinity = "numa";
   std::string job_user;
   std::string ports;
   std::vector<std::string> env;
@@ -130,6 +131,7 @@ Status Resolve(Options& options) {
   }
   config.stuck_after = Duration::Seconds(options.stuck_after_s);
   config.image_patience = Duration::Seconds(options.image_patience_s);
+  config.numa_affinity = options.rank_affinity == "numa";
   TIDE_TRY(ResolveLogs(options));
   TIDE_TRY(ResolveJobUser(options));
   TIDE_TRY(MakeDirs(config.state_dir, 0711));
@@ -315,6 +317,11 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--kmsg", config.kmsg, "kernel log: /dev/kmsg or a file; \"\" = none")
       ->default_val(::geteuid() == 0 ? "/dev/kmsg" : "");
   app.add_option("--env", options.env, "KEY=VALUE for every rank (network profile)");
+  app.add_option("--rank-affinity",
+                 options.rank_affinity,
+                 "numa: ranks run on the CPUs next to their GPUs; none: on any")
+      ->check(CLI::IsMember({"numa", "none"}))
+      ->capture_default_str();
   app.add_option("--job-user", options.job_user, "UID:GID of jobs");
   app.add_option("--runtime", options.runtime, "auto, oci or process")
       ->check(CLI::IsMember({"auto", "oci", "process"}));

@@ -38,7 +38,8 @@ agent::TaskConfig Task(const TaskPlace& place, uint32_t number) {
     config.ranks.push_back({.rank = rank,
                             .local_rank = rank,
                             .env = {{"PATH", "/usr/bin:/bin"}},
-                            .argv = Rank(place)});
+                            .argv = Rank(place),
+                            .cpus = {}});
   }
   config.uid = ::geteuid();
   config.gid = ::getegid();

@@ -43,7 +43,8 @@ agent::TaskConfig Config(const TaskPlace& place, const std::string& runc) {
   config.ranks.push_back({.rank = 0,
                           .local_rank = 0,
                           .env = {{"PATH", "/usr/bin:/bin"}},
-                          .argv = {"/bin/sh", "-c", kSaysSo}});
+                          .argv = {"/bin/sh", "-c", kSaysSo},
+                          .cpus = {}});
   config.uid = kNobody;
   config.gid = kNobody;
   config.mounts = {{place.shared(), "/bench", false}};

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -43,6 +45,24 @@ Status SetSecrets(const TaskConfig& config) {
   return {};
 }
 
+// A rank that cannot have its CPUs runs slower, but it runs. What is wrong is said in its own log.
+void BindToCpus(const RankConfig& rank) {
+  if (rank.cpus.empty()) {
+    return;
+  }
+  std::array<cpu_set_t, kCpusMax / CPU_SETSIZE> set{};
+  for (const uint32_t cpu : rank.cpus) {
+    if (cpu < kCpusMax) {
+      CPU_SET_S(cpu, sizeof set, set.data());
+    }
+  }
+  if (::sched_setaffinity(0, sizeof set, set.data()) != 0) {
+    const std::string line =
+        Reason("tide: rank " + std::to_string(rank.rank) + " is not bound to CPUs", errno) + "\n";
+    static_cast<void>(WriteAll(STDERR_FILENO, line));
+  }
+}
+
 [[noreturn]] void RunRank(const TaskConfig& config, size_t index, bool drop_user, pid_t init) {
   const RankConfig& rank = config.ranks[index];
   const std::string where =
@@ -66,6 +86,7 @@ Status SetSecrets(const TaskConfig& config) {
   if (::chdir(config.workdir.c_str()) != 0) {
     GiveUp(index, Reason("cannot enter the work folder " + config.workdir, errno) + where);
   }
+  BindToCpus(rank);
   SetEnvironment(rank.env, TaskTag(config.key, config.folder));
   if (const Status set = SetSecrets(config); !set) {
     GiveUp(index, "cannot read a secret: " + set.error().message + where);

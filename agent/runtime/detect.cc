@@ -68,7 +68,7 @@ Status TryContainer(const std::string& state_dir,
   TaskConfig config;
   config.key = "trial";
   config.runtime = RuntimeKind::kOci;
-  config.ranks.push_back({.rank = 0, .local_rank = 0, .env = {}, .argv = {"true"}});
+  config.ranks.push_back({.rank = 0, .local_rank = 0, .env = {}, .argv = {"true"}, .cpus = {}});
   config.uid = kNobody;
   config.gid = kNobody;
   config.memory_bytes = 256U << 20U;

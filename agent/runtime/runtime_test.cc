@@ -1,4 +1,5 @@
 // What holds for both runtimes: exits, environment, logs, stopping.
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,6 +70,36 @@ TEST_CASE("runtime: environment and work folder are those of the task") {
     CHECK(log.find("WITH=a b\nc=\"ü\"\n") != std::string::npos);
     CHECK(log.find("TIDE_TEST_LEAK") == std::string::npos);
     CHECK(log.find("eof=1") != std::string::npos);
+  }
+}
+
+TEST_CASE("runtime: a rank runs on its CPUs, and on any where it cannot have them") {
+  const std::string mine = ReadFile("/proc/self/status").value_or("");
+  const auto list = [](const std::string& status) {
+    const size_t begin = status.find("Cpus_allowed_list:");
+    return begin == std::string::npos ? "none"
+                                      : status.substr(begin, status.find('\n', begin) - begin);
+  };
+  cpu_set_t allowed{};
+  REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  uint32_t first = 0;
+  while (!CPU_ISSET(first, &allowed)) {
+    ++first;
+  }
+  for (const RuntimeKind kind : KindsHere()) {
+    CAPTURE(RuntimeKindName(kind));
+    TaskFixture task;
+    TaskConfig config = task.Task(kind, {"cat /proc/self/status", "cat /proc/self/status"});
+    config.ranks[0].cpus = {first};
+    config.ranks[1].cpus = {kCpusMax - 1};  // no machine of tests has it
+    const TaskStatus end = task.Run(config);
+    CHECK(end.error.empty());
+    CHECK(end.ranks[0].code == 0);
+    CHECK(end.ranks[1].code == 0);
+    CHECK(list(task.Log(8)) == "Cpus_allowed_list:\t" + std::to_string(first));
+    CHECK(list(task.Log(9)) == list(mine));
+    CHECK(task.Log(8).find("tide:") == std::string::npos);
+    CHECK_THAT(task.Log(9), Catch::Contains("tide: rank 9 is not bound to CPUs: Invalid argument"));
   }
 }
 

@@ -30,8 +30,11 @@ bool IsAbsolute(std::string_view path) {
 }
 
 Json ToJson(const RankConfig& rank) {
-  return {
-      {"rank", rank.rank}, {"local_rank", rank.local_rank}, {"env", rank.env}, {"argv", rank.argv}};
+  return {{"rank", rank.rank},
+          {"local_rank", rank.local_rank},
+          {"env", rank.env},
+          {"argv", rank.argv},
+          {"cpus", rank.cpus}};
 }
 
 Json ToJson(const MountConfig& mount) {
@@ -48,6 +51,7 @@ RankConfig RankFromJson(const Json& json) {
   json.at("local_rank").get_to(rank.local_rank);
   json.at("env").get_to(rank.env);
   json.at("argv").get_to(rank.argv);
+  rank.cpus = json.value("cpus", std::vector<uint32_t>());  // younger than the format
   return rank;
 }
 

@@ -17,11 +17,15 @@ enum class RuntimeKind {
   kProcess,  // plain processes: nothing is isolated and no limit is enforced
 };
 
+// More than any kernel knows.
+inline constexpr uint32_t kCpusMax = 8192;
+
 struct RankConfig {
   uint32_t rank = 0;                       // in the job
   uint32_t local_rank = 0;                 // in the task
   std::map<std::string, std::string> env;  // complete: nothing is inherited but a default PATH
   std::vector<std::string> argv;           // argv[0] is looked up in the rank's own PATH
+  std::vector<uint32_t> cpus;              // where it runs, if the kernel lets it; empty: anywhere
 };
 
 struct MountConfig {

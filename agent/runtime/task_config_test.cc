@@ -14,7 +14,11 @@ TaskConfig Full() {
   config.key = "12.3.4";
   config.folder = "/state/tasks/12.3.4";
   config.runtime = RuntimeKind::kOci;
-  config.ranks = {{.rank = 5, .local_rank = 1, .env = {{"A", "b=\"c\"\n"}}, .argv = {"x", "y z"}}};
+  config.ranks = {{.rank = 5,
+                   .local_rank = 1,
+                   .env = {{"A", "b=\"c\"\n"}},
+                   .argv = {"x", "y z"},
+                   .cpus = {0, 8191}}};
   config.workdir = "/w";
   config.uid = 1000;
   config.gid = 1001;
@@ -44,6 +48,7 @@ TEST_CASE("task config: JSON keeps every field") {
   const TaskConfig back = TaskConfigFromJson(text).value();
   CHECK(TaskConfigToJson(back).value() == text);
   CHECK(back.ranks[0].env.at("A") == "b=\"c\"\n");
+  CHECK(back.ranks[0].cpus == std::vector<uint32_t>{0, 8191});
   CHECK(back.memory_bytes == 1ULL << 40U);
   CHECK(back.secrets == Full().secrets);
   CHECK(back.secrets_dir == Full().secrets_dir);
@@ -53,6 +58,20 @@ TEST_CASE("task config: JSON keeps every field") {
   TaskConfig bad = Full();
   bad.ranks[0].argv[1] = "\xff";
   CHECK(TaskConfigToJson(bad).error().code == ErrorCode::kInvalidArgument);
+}
+
+TEST_CASE("task config: what an older agent wrote is read") {
+  TaskConfig older = Full();
+  older.ranks[0].cpus.clear();
+  std::string text = TaskConfigToJson(older).value();
+  const size_t begin = text.find("\"cpus\": [],");
+  REQUIRE(begin != std::string::npos);
+  text.erase(begin, std::string("\"cpus\": [],").size());
+  const auto back = TaskConfigFromJson(text);
+  INFO((back ? "" : back.error().message));
+  REQUIRE(back);
+  CHECK(back->ranks[0].cpus.empty());
+  CHECK(back->ranks[0].argv == Full().ranks[0].argv);
 }
 
 TEST_CASE("task config: what cannot run is refused with its reason") {

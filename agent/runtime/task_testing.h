@@ -78,7 +78,8 @@ class TaskFixture {
       config.ranks.push_back({.rank = 8 + index,
                               .local_rank = index,
                               .env = {{"RANK", std::to_string(8 + index)}},
-                              .argv = {"/bin/sh", "-c", script}});
+                              .argv = {"/bin/sh", "-c", script},
+                              .cpus = {}});
     }
     config.workdir = "/tmp";
     config.uid = kind == RuntimeKind::kOci ? 65534 : ::geteuid();

@@ -32,6 +32,9 @@ struct AgentConfig {
   std::vector<std::string> cdi_dirs = {"/etc/cdi", "/var/run/cdi"};
   std::string cdi_kind = "nvidia.com/gpu";
   std::string dev_dir = "/dev";
+  bool numa_affinity = true;  // ranks run on the CPUs next to their GPUs, which these two tell
+  std::string proc_dir = "/proc";
+  std::string sys_dir = "/sys";
   std::string gpu_model;
   Duration stuck_after = Duration::Seconds(30);    // from SIGKILL to being reported as stuck
   std::string image_dir;                           // store of images; "" = below state_dir

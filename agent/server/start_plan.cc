@@ -24,9 +24,11 @@
 
 #include "agent/devices/cdi.h"
 #include "agent/devices/device_files.h"
+#include "agent/devices/numa.h"
 #include "agent/runtime/task_folder.h"
 #include "agent/server/task_secrets.h"
 #include "common/base/file.h"
+#include "common/log/log.h"
 #include "common/spec/secret_name.h"
 
 namespace tide::agent {
@@ -325,6 +327,41 @@ Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config
   return env;
 }
 
+// CPUs of each rank. Errors: why its ranks can have none of their own.
+Result<std::vector<std::vector<uint32_t>>> CpusOfRanks(const AgentConfig& config,
+                                                       const std::vector<DeviceNode>& devices,
+                                                       const std::vector<uint32_t>& gpus,
+                                                       uint32_t ranks) {
+  std::vector<std::vector<uint32_t>> cpus(ranks);
+  TIDE_ASSIGN(const auto all, ReadGpuCpus(config.proc_dir, config.sys_dir));
+  if (all.empty()) {
+    return cpus;  // no such driver: nothing is wrong
+  }
+  TIDE_ASSIGN(const auto given, GivenGpuCpus(all, devices, gpus));
+  const std::vector<uint32_t> allowed = AllowedCpus();
+  for (uint32_t local = 0; local < ranks; ++local) {
+    TIDE_ASSIGN(cpus[local], CpusOfRank(given, local, ranks, allowed));
+  }
+  return cpus;
+}
+
+// A task whose ranks cannot be bound runs all the same.
+void BindRanks(const AgentConfig& config, const tide::v1::StartTask& start, TaskConfig& task) {
+  const std::vector<uint32_t> gpus = GivenGpus(start);
+  if (!config.numa_affinity || gpus.empty()) {
+    return;
+  }
+  auto cpus = CpusOfRanks(config, task.devices, gpus, static_cast<uint32_t>(task.ranks.size()));
+  if (!cpus) {
+    log::Warning("Ranks are not bound to CPUs",
+                 {{"Task", task.key}, {"Reason", cpus.error().message}});
+    return;
+  }
+  for (RankConfig& rank : task.ranks) {
+    rank.cpus = std::move((*cpus)[rank.local_rank]);
+  }
+}
+
 // For elements of arrays, and for jobs with secrets.
 void SetWhatFewHave(const tide::v1::StartTask& start,
                     const TaskConfig& task,
@@ -542,6 +579,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
     rank.argv.assign(spec.command().begin(), spec.command().end());
     task.ranks.push_back(std::move(rank));
   }
+  BindRanks(config, start, task);
   return task;
 }
 

@@ -220,7 +220,7 @@ TEST_CASE("an image is in use while a task's folder names it") {
   task.key = "7.1.0";
   task.image = "sha256:12";
   task.rootfs = "/images/12/rootfs";
-  task.ranks.push_back({.rank = 0, .local_rank = 0, .env = {}, .argv = {"true"}});
+  task.ranks.push_back({.rank = 0, .local_rank = 0, .env = {}, .argv = {"true"}, .cpus = {}});
   const std::string folder = config.state_dir + "/tasks/7.1.0";
   REQUIRE(MakeDirs(folder));
   CHECK(ImagesInUse(config.state_dir) == std::set<std::string>());  // only its logs are left
