@@ -322,6 +322,9 @@ void AddOptions(CLI::App& app, Options& options) {
                  "numa: ranks run on the CPUs next to their GPUs; none: on any")
       ->check(CLI::IsMember({"numa", "none"}))
       ->capture_default_str();
+  app.add_flag("--compat-env",
+               config.compat_env,
+               "ranks also get MARSV2_SCHEDULE_ZONE and MARSV2_ROOM, as on the HAI Platform");
   app.add_option("--job-user", options.job_user, "UID:GID of jobs");
   app.add_option("--runtime", options.runtime, "auto, oci or process")
       ->check(CLI::IsMember({"auto", "oci", "process"}));

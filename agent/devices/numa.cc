@@ -82,8 +82,8 @@ Result<std::vector<uint32_t>> ParseCpuList(std::string_view text) {
     const auto last = dash == std::string_view::npos ? first : Number(part.substr(dash + 1));
     if (!first || !last || *first > *last || *last >= kCpusMax || comma + 1 == rest.size()) {
       return Fail(ErrorCode::kCorrupt,
-                  "'" + std::string(Trimmed(text).substr(0, 80)) + "' is not a list of CPUs below " +
-                      std::to_string(kCpusMax) + ", as 0-3,8");
+                  "'" + std::string(Trimmed(text).substr(0, 80)) +
+                      "' is not a list of CPUs below " + std::to_string(kCpusMax) + ", as 0-3,8");
     }
     for (uint32_t cpu = *first; cpu <= *last; ++cpu) {
       cpus.insert(cpu);

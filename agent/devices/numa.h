@@ -14,9 +14,10 @@
 namespace tide::agent {
 
 struct GpuCpus {
-  std::string pci;             // "0000:3b:00.0", lower case
-  uint32_t minor = 0;          // of /dev/nvidia<minor>
-  std::vector<uint32_t> cpus;  // of its NUMA node; of all nodes where the machine does not say which
+  std::string pci;     // "0000:3b:00.0", lower case
+  uint32_t minor = 0;  // of /dev/nvidia<minor>
+  std::vector<uint32_t>
+      cpus;  // of its NUMA node; of all nodes where the machine does not say which
   bool operator==(const GpuCpus&) const = default;
 };
 
@@ -27,8 +28,8 @@ struct GpuCpus {
 // The number in the line "Device Minor:" of the driver's file about a GPU, or nothing.
 [[nodiscard]] std::optional<uint32_t> ParseDeviceMinor(std::string_view information);
 
-// Every GPU of the driver, by PCI address: the order in which CUDA counts equal GPUs, which need not
-// be that of their minors. Empty without the driver.
+// Every GPU of the driver, by PCI address: the order in which CUDA counts equal GPUs, which need
+// not be that of their minors. Empty without the driver.
 //   proc, sys: "/proc" and "/sys", or folders of a test.
 // Errors: with the file that cannot be read or understood.
 [[nodiscard]] Result<std::vector<GpuCpus>> ReadGpuCpus(const std::string& proc,

@@ -27,6 +27,7 @@ struct AgentConfig {
   std::string sdk_dir;                     // put on PYTHONPATH; empty = none
   std::string kmsg;                        // kernel log: /dev/kmsg or a file; empty = not followed
   std::map<std::string, std::string> env;  // network profile of the cluster
+  bool compat_env = false;                 // ranks also get the ancestor's names (compat_env.h)
   uint32_t gpus = 0;
   // Where vendors say what containers need for a device, the last first, and what GPUs are there.
   std::vector<std::string> cdi_dirs = {"/etc/cdi", "/var/run/cdi"};

@@ -26,6 +26,7 @@
 #include "agent/devices/device_files.h"
 #include "agent/devices/numa.h"
 #include "agent/runtime/task_folder.h"
+#include "agent/server/compat_env.h"
 #include "agent/server/task_secrets.h"
 #include "common/base/file.h"
 #include "common/log/log.h"
@@ -380,6 +381,7 @@ void SetWhatFewHave(const tide::v1::StartTask& start,
 struct EnvSources {
   std::map<std::string, std::string> image;
   std::map<std::string, std::string> devices;
+  std::map<std::string, std::string> compat;  // Tide's own, too
 };
 
 std::map<std::string, std::string> RankEnv(const AgentConfig& config,
@@ -445,6 +447,9 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["TIDE_SOCKET"] = run_dir + "/agent.sock";
   env["TIDE_TOPOLOGY"] = start.topology_json();
   SetWhatFewHave(start, task, env);
+  for (const auto& [key, value] : sources.compat) {
+    env[key] = value;
+  }
   return env;
 }
 
@@ -571,6 +576,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
     sources.image = image->env;
   }
   TIDE_ASSIGN(sources.devices, GiveDevices(config, start, task));
+  sources.compat = CompatEnv(config, start);
   for (uint32_t local = 0; local < spec.ranks_per_node(); ++local) {
     RankConfig rank;
     rank.local_rank = local;

@@ -120,7 +120,8 @@ TEST_CASE("a secret is a variable in capitals") {
   CHECK(IsSecretName("0-a"));
   CHECK(IsSecretName(std::string(63, 'a')));
   CHECK_FALSE(IsSecretName("a_b"));
-  for (const auto* own : {"CUDA_VISIBLE_DEVICES", "HOME", "PATH", "WORLD_SIZE", "TIDE_TASK"}) {
+  for (const auto* own :
+       {"CUDA_VISIBLE_DEVICES", "HOME", "MARSV2_ROOM", "PATH", "WORLD_SIZE", "TIDE_TASK"}) {
     CHECK(IsVariableOfTide(own));
   }
   CHECK_FALSE(IsVariableOfTide("WANDB_API_KEY"));

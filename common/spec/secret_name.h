@@ -42,11 +42,13 @@ inline constexpr std::string_view kSecretNameRule =
 
 // Does Tide itself give ranks this variable, so that no secret may?
 [[nodiscard]] inline bool IsVariableOfTide(std::string_view variable) {
-  constexpr std::array<std::string_view, 16> kOwn = {"CUDA_VISIBLE_DEVICES",
+  constexpr std::array<std::string_view, 18> kOwn = {"CUDA_VISIBLE_DEVICES",
                                                      "HOME",
                                                      "LOCAL_RANK",
                                                      "LOCAL_WORLD_SIZE",
                                                      "LOGNAME",
+                                                     "MARSV2_ROOM",
+                                                     "MARSV2_SCHEDULE_ZONE",
                                                      "MASTER_ADDR",
                                                      "MASTER_PORT",
                                                      "NNODES",
