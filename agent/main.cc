@@ -76,9 +76,19 @@ Status ResolveRuntime(Options& options) {
     config.runtime = RuntimeKind::kProcess;
     return {};
   }
-  const Detection detection = DetectRuntime(config.state_dir, config.init_path);
-  if (options.runtime == "oci" && detection.best != RuntimeKind::kOci) {
-    return Fail(ErrorCode::kConflict, "containers are not possible here: " + detection.why_not_oci);
+  const bool any = options.runtime == "auto" || options.runtime == "oci";
+  const auto programs = OciPrograms(any ? "" : options.runtime);
+  if (!any && programs.empty()) {
+    return Fail(ErrorCode::kConflict,
+                "--runtime " + options.runtime +
+                    ": it is not installed; install it, or choose "
+                    "--runtime oci, which takes runc or crun");
+  }
+  const Detection detection = DetectRuntime(config.state_dir, config.init_path, programs);
+  if (options.runtime != "auto" && detection.best != RuntimeKind::kOci) {
+    return Fail(ErrorCode::kConflict,
+                "containers are not possible here: " + detection.why_not_oci +
+                    (any ? "" : "; --runtime oci takes the one of runc and crun that works"));
   }
   config.runtime = detection.best;
   config.runtime_path = detection.runtime_path;
@@ -326,8 +336,10 @@ void AddOptions(CLI::App& app, Options& options) {
                config.compat_env,
                "ranks also get MARSV2_SCHEDULE_ZONE and MARSV2_ROOM, as on the HAI Platform");
   app.add_option("--job-user", options.job_user, "UID:GID of jobs");
-  app.add_option("--runtime", options.runtime, "auto, oci or process")
-      ->check(CLI::IsMember({"auto", "oci", "process"}));
+  app.add_option("--runtime",
+                 options.runtime,
+                 "auto, oci (runc or crun, whichever works), runc, crun or process")
+      ->check(CLI::IsMember({"auto", "oci", "runc", "crun", "process"}));
   app.add_option(
       "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
   app.add_flag("--stop-tasks-on-exit",

@@ -186,8 +186,8 @@ void RunStartContainer(Run& run) {
     return;
   }
   const TaskPlace place;
-  const agent::Detection found =
-      agent::DetectRuntime(place.path() + "/trial", ProgramBeside("tide-init"));
+  const agent::Detection found = agent::DetectRuntime(
+      place.path() + "/trial", ProgramBeside("tide-init"), agent::OciPrograms("runc"));
   if (found.best != agent::RuntimeKind::kOci) {
     std::fprintf(stderr, "skipped: start-container: %s\n", found.why_not_oci.c_str());
     return;

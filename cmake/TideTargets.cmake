@@ -50,3 +50,12 @@ function(tide_test name)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${TIDE_TEST_TIMEOUT})
 endfunction()
+
+# tide_crun_test(NAME): the tide_test NAME once more, with containers by crun; skipped where there is
+# no crun that works.
+function(tide_crun_test name)
+  add_test(NAME ${name}_crun
+    COMMAND /usr/bin/python3 -B ${CMAKE_SOURCE_DIR}/tests/with_crun.py $<TARGET_FILE:${name}>)
+  set_tests_properties(${name}_crun PROPERTIES
+    LABELS unit TIMEOUT ${TIDE_TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+endfunction()

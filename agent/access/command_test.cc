@@ -178,7 +178,7 @@ TEST_CASE("input for a command that closed it is dropped") {
 TEST_CASE("a signal reaches the command and its children, and is its end") {
   for (const RuntimeKind kind : KindsHere()) {
     Waiting waiting(kind);
-    Session session(waiting.folder(), Script("echo ready; sleep 1000; echo never"));
+    Session session(waiting.folder(), Script("sh -c 'echo ready; read never'; echo never"));
     REQUIRE(session.WaitOut("ready"));
     session.command().Signal(SIGINT);
     CHECK(session.Wait().signal == SIGINT);

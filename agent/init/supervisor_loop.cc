@@ -15,6 +15,7 @@
 
 #include "agent/init/millis.h"
 #include "agent/runtime/cgroup.h"
+#include "agent/runtime/processes.h"
 #include "agent/runtime/task_folder.h"
 #include "common/base/time.h"
 
@@ -153,6 +154,7 @@ void SupervisorLoop::ReapChildren() {
        pid = ::waitpid(-1, &wait_status, WNOHANG)) {
     NoteDeath(pid, wait_status);
   }
+  NoteAdoption();
 }
 
 void SupervisorLoop::NoteDeath(pid_t pid, int wait_status) {
@@ -186,7 +188,20 @@ void SupervisorLoop::NoteRuntimeEnd(int wait_status) {
       return;
     }
   }
-  Order(InitOrder::Kind::kAdopted, 0);
+  adoption_due_ = true;
+}
+
+// crun creates the container by a child of its own, which may live a moment longer than crun: told
+// before it is over, tide-init would die with that one. Its end is a death that is seen here.
+void SupervisorLoop::NoteAdoption() {
+  if (!adoption_due_ || init_pid_ == 0) {
+    return;
+  }
+  const auto init = ReadProcess(init_pid_);
+  if (init && init->parent == ::getpid()) {
+    adoption_due_ = false;
+    Order(InitOrder::Kind::kAdopted, 0);
+  }
 }
 
 void SupervisorLoop::NoteInitEnd(int wait_status) {

@@ -41,6 +41,7 @@ class SupervisorLoop {
   void ReapChildren();
   void NoteDeath(pid_t pid, int wait_status);
   void NoteRuntimeEnd(int wait_status);
+  void NoteAdoption();
   void NoteInitEnd(int wait_status);
   void NoteUnreportedRanks(bool oom);
 
@@ -76,6 +77,7 @@ class SupervisorLoop {
 
   pid_t runtime_pid_ = 0;  // the OCI runtime while it creates the container
   pid_t init_pid_ = 0;
+  bool adoption_due_ = false;  // tide-init is to be told when this process is its parent
   std::vector<std::pair<pid_t, int>> early_deaths_;  // before the container's pid was known
   pid_t delete_pid_ = 0;
   bool cleaning_ = false;

@@ -151,6 +151,8 @@ class HangingMount {
         attr.attr.mode = S_IFDIR | 0755;
         attr.attr.nlink = 2;
         Answer(header.unique, attr);
+      } else if (header.opcode == FUSE_OPENDIR) {
+        Answer(header.unique, fuse_open_out{});  // crun opens what it mounts
       } else if (header.opcode == FUSE_LOOKUP) {
         hangs_ = true;
       }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "agent/runtime/supervised_runtime.h"
 
@@ -15,16 +16,23 @@ namespace {
 constexpr uint32_t kNobody = 65534;
 constexpr Duration kTrialTimeout = Duration::Seconds(10);
 
-std::string FindProgram() {
-  for (const char* name : {"runc", "crun"}) {
-    for (const char* folder : {"/usr/local/sbin/", "/usr/local/bin/", "/usr/sbin/", "/usr/bin/"}) {
-      const std::string path = std::string(folder) + name;
-      if (::access(path.c_str(), X_OK) == 0) {
-        return path;
-      }
+// "" where it is not installed.
+std::string PathOf(const std::string& name) {
+  for (const char* folder : {"/usr/local/sbin/", "/usr/local/bin/", "/usr/sbin/", "/usr/bin/"}) {
+    std::string path = folder + name;
+    if (::access(path.c_str(), X_OK) == 0) {
+      return path;
     }
   }
   return "";
+}
+
+// What crun says of cgroup v1 with v2 beside it does not say what to do about it.
+std::string Advice(const std::string& reason) {
+  return reason.find("hybrid mode") == std::string::npos
+             ? ""
+             : " (crun wants cgroup v2 alone, systemd.unified_cgroup_hierarchy=1 on the kernel's "
+               "command line; runc does not)";
 }
 
 std::string FirstLine(const std::string& command) {
@@ -84,25 +92,43 @@ Status TryContainer(const std::string& state_dir,
 
 }  // namespace
 
-Detection DetectRuntime(const std::string& state_dir, const std::string& init_path) {
+std::vector<std::string> OciPrograms(const std::string& name) {
+  std::vector<std::string> paths;
+  for (const char* known : {"runc", "crun"}) {
+    std::string path = name.empty() || name == known ? PathOf(known) : "";
+    if (!path.empty()) {
+      paths.push_back(std::move(path));
+    }
+  }
+  return paths;
+}
+
+Detection DetectRuntime(const std::string& state_dir,
+                        const std::string& init_path,
+                        const std::vector<std::string>& programs) {
   Detection found;
-  found.runtime_path = FindProgram();
-  if (found.runtime_path.empty()) {
+  if (programs.empty()) {
     found.why_not_oci = "neither runc nor crun is installed; install runc";
     return found;
   }
-  found.version = FirstLine(found.runtime_path + " --version 2>/dev/null");
   if (::geteuid() != 0) {
     found.why_not_oci = "the agent does not run as root; start it as root for containers";
     return found;
   }
-  const int64_t begin = MonotonicNanos();
-  if (const Status tried = TryContainer(state_dir, init_path, found.runtime_path); !tried) {
-    found.why_not_oci = tried.error().message;
+  for (const std::string& program : programs) {
+    const int64_t begin = MonotonicNanos();
+    if (const Status tried = TryContainer(state_dir, init_path, program); !tried) {
+      found.why_not_oci += (found.why_not_oci.empty() ? "" : "; ") + program + ": " +
+                           tried.error().message + Advice(tried.error().message);
+      continue;
+    }
+    found.trial_seconds = Duration::Nanos(MonotonicNanos() - begin).seconds();
+    found.best = RuntimeKind::kOci;
+    found.runtime_path = program;
+    found.version = FirstLine(program + " --version 2>/dev/null");
+    found.why_not_oci.clear();
     return found;
   }
-  found.trial_seconds = Duration::Nanos(MonotonicNanos() - begin).seconds();
-  found.best = RuntimeKind::kOci;
   return found;
 }
 

@@ -43,11 +43,12 @@ std::string ReadOnlyOption() {
   return major > 5 || (major == 5 && minor >= 12) ? "rro" : "ro";
 }
 
+// A file has no mounts below it, and crun (1.8) cannot mount one that is read-only in depth.
 Json BindMount(const std::string& source, const std::string& target, bool read_only) {
-  return Mount(target,
-               "bind",
-               source,
-               {"rbind", read_only ? ReadOnlyOption() : "rw", "nosuid", "nodev", "rprivate"});
+  std::error_code none;
+  const bool deep = std::filesystem::is_directory(source, none);
+  const std::string access = !read_only ? "rw" : deep ? ReadOnlyOption() : "ro";
+  return Mount(target, "bind", source, {"rbind", access, "nosuid", "nodev", "rprivate"});
 }
 
 uint64_t ShmBytes(const TaskConfig& config) {

@@ -296,7 +296,7 @@ TEST_CASE("oci: what the runtime refuses is the task's error") {
   end = task.Run(config);
   CHECK_THAT(end.error, Catch::Contains("cannot run the OCI runtime /usr/bin/no-runc"));
   config.key = "7.3.0";
-  config.runtime_path = "/usr/sbin/runc";
+  config.runtime_path = OciProgram();
   config.mounts = {{"/usr/share", "/proc/in", true}};
   end = task.Run(config);
   CHECK_THAT(end.error, Catch::StartsWith("cannot create the container: "));
@@ -305,17 +305,50 @@ TEST_CASE("oci: what the runtime refuses is the task's error") {
 
 TEST_CASE("oci: the runtime of this node is found and tried") {
   TaskFixture task;
-  const Detection found = DetectRuntime(task.state_dir(), TIDE_INIT_PATH);
+  const Detection found = DetectRuntime(task.state_dir(), TIDE_INIT_PATH, {OciProgram()});
   const std::string text = Describe(found);
   INFO(text);
   if (WhyNoContainers().empty()) {
     CHECK(found.best == RuntimeKind::kOci);
-    CHECK_THAT(text, Catch::StartsWith("containers by runc version 1."));
+    const std::string name = std::filesystem::path(OciProgram()).filename();
+    CHECK_THAT(text, Catch::StartsWith("containers by " + name + " version 1."));
     WARN(text);
   } else {
     CHECK(found.best == RuntimeKind::kProcess);
     CHECK_FALSE(found.why_not_oci.empty());
   }
+}
+
+TEST_CASE("oci: the first program that works is taken, and what is wrong with others is said") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  const auto detect = [&](const std::vector<std::string>& programs) {
+    return DetectRuntime(task.state_dir(), TIDE_INIT_PATH, programs);
+  };
+  const Detection second = detect({"/bin/false", OciProgram()});
+  CHECK(second.best == RuntimeKind::kOci);
+  CHECK(second.runtime_path == OciProgram());
+  CHECK(second.why_not_oci.empty());
+  const Detection none = detect({"/bin/false", "/no/such/runc"});
+  CHECK(none.best == RuntimeKind::kProcess);
+  CHECK(none.runtime_path.empty());
+  INFO(none.why_not_oci);
+  CHECK_THAT(none.why_not_oci,
+             Catch::Contains("/bin/false: ") && Catch::Contains("; /no/such/runc: ") &&
+                 Catch::Contains("cannot run the OCI runtime /no/such/runc"));
+  CHECK_THAT(detect({}).why_not_oci, Catch::Contains("neither runc nor crun is installed"));
+}
+
+TEST_CASE("oci: programs are found by name, runc first") {
+  const auto all = OciPrograms();
+  const auto runc = OciPrograms("runc");
+  const auto crun = OciPrograms("crun");
+  CHECK(OciPrograms("sh").empty());
+  CHECK(all.size() == runc.size() + crun.size());
+  CHECK((runc.empty() || all.front() == runc.front()));
+  CHECK((crun.empty() || all.back() == crun.front()));
 }
 
 }  // namespace

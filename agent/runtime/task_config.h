@@ -13,7 +13,7 @@
 namespace tide::agent {
 
 enum class RuntimeKind {
-  kOci,      // a container made by runc; needs root
+  kOci,      // a container made by runc or crun; needs root
   kProcess,  // plain processes: nothing is isolated and no limit is enforced
 };
 

@@ -36,8 +36,8 @@ std::map<std::string, std::string> CompatEnv(const AgentConfig& config,
   if (zone.empty()) {
     return {};
   }
-  // Tide knows of nothing that lies between a node's leaf and its zone, or around zones: what a room
-  // is asked for, which storage and which network are near, its zones tell apart.
+  // Tide knows of nothing that lies between a node's leaf and its zone, or around zones: what a
+  // room is asked for, which storage and which network are near, its zones tell apart.
   return {{"MARSV2_SCHEDULE_ZONE", zone}, {"MARSV2_ROOM", zone}};
 }
 

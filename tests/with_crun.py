@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""with_crun.py PROGRAM [ARGUMENT…]: runs a test program whose containers are made by crun, not runc.
+
+crun refuses cgroup v1 with v2 beside it (hybrid), so there v2's mount is hidden from the program, in a
+mount namespace of its own. Exits with 77 and one line where crun cannot be tested.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+UNIFIED = "/sys/fs/cgroup/unified"
+
+
+def skip(why):
+    print("skipped: container tests with crun: " + why)
+    sys.exit(SKIPPED)
+
+
+def try_container(crun):
+    """Runs `true` of the machine's own /usr. What is wrong, or nothing."""
+    with tempfile.TemporaryDirectory(prefix="tide-crun-") as bundle:
+        config = {
+            "ociVersion": "1.0.2",
+            "root": {"path": "root", "readonly": True},
+            "process": {"user": {"uid": 0, "gid": 0}, "args": ["true"], "cwd": "/",
+                        "env": ["PATH=/usr/bin:/bin"]},
+            "mounts": [
+                {"destination": "/proc", "type": "proc", "source": "proc"},
+                {"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]},
+            ],
+            "linux": {"namespaces": [{"type": "pid"}, {"type": "mount"}]},
+        }  # fmt: skip
+        for name in ("dev", "proc", "usr"):
+            os.makedirs("%s/root/%s" % (bundle, name))
+        for name in ("bin", "lib", "lib64"):
+            os.symlink("usr/" + name, "%s/root/%s" % (bundle, name))
+        with open(bundle + "/config.json", "w", encoding="ascii") as file:
+            json.dump(config, file)
+        done = subprocess.run(
+            [crun, "--root", bundle + "/state", "run", "--bundle", bundle, os.path.basename(bundle)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    return "" if done.returncode == 0 else done.stderr.strip() or "it ended with %d" % done.returncode
+
+
+def main():
+    crun = shutil.which("crun", path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin")
+    if os.geteuid() != 0:
+        skip("they need root")
+    if crun is None:
+        skip("crun is not installed")
+    if os.path.ismount(UNIFIED):
+        if "TIDE_TEST_OCI" in os.environ:
+            skip("%s cannot be hidden" % UNIFIED)
+        os.environ["TIDE_TEST_OCI"] = crun
+        hide = 'umount %s; exec "$@"' % UNIFIED
+        os.execvp("unshare", ["unshare", "-m", "sh", "-c", hide, "sh", sys.executable, "-B", *sys.argv])
+    os.environ["TIDE_TEST_OCI"] = crun
+    why = try_container(crun)
+    if why:
+        skip(why)
+    os.execv(sys.argv[1], sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
