@@ -261,6 +261,33 @@ TEST_CASE("the end of the task ends its commands, and is not held up by them") {
   }
 }
 
+TEST_CASE("a container whose ranks began before its runtime said which it is can be entered") {
+  for (const RuntimeKind kind : KindsHere()) {
+    if (kind != RuntimeKind::kOci) {
+      continue;
+    }
+    Waiting waiting(kind);
+    const std::string pid = waiting.folder() + "/bundle/pid";
+    // The supervisor reads it when the runtime has ended; of two answers after that, one is later.
+    const int32_t supervisor = ReadSupervisor(waiting.folder()).value().pid;
+    REQUIRE(WaitUntil([&] {
+      const auto first = ReadProcess(std::atoi(ReadFile(pid, 64).value_or("0").c_str()));
+      return first && first->parent == supervisor;
+    }));
+    REQUIRE(waiting.task.runtime().Query("7.1.0"));
+    REQUIRE(waiting.task.runtime().Query("7.1.0"));
+    REQUIRE(::rename(pid.c_str(), (pid + ".later").c_str()) == 0);
+    std::thread runtime([&] {
+      ::poll(nullptr, 0, 50);
+      ::rename((pid + ".later").c_str(), pid.c_str());
+    });
+    auto entered = EnterTask(waiting.folder(), Script("true"));
+    runtime.join();
+    INFO((entered ? "" : entered.error().message));
+    CHECK(entered);
+  }
+}
+
 TEST_CASE("a command dies with the agent") {
   for (const RuntimeKind kind : KindsHere()) {
     Waiting waiting(kind);

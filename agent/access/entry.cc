@@ -1,6 +1,7 @@
 #include "agent/access/entry.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -21,12 +22,15 @@
 #include "agent/runtime/task_config.h"
 #include "agent/runtime/task_folder.h"
 #include "agent/runtime/task_status.h"
+#include "common/base/time.h"
 
 namespace tide::agent {
 namespace {
 
 constexpr int kProcessFd = kExecConfigFd + kExecFds;  // process.json, read by the OCI runtime
 constexpr const char* kHostPtmx = "/dev/ptmx";
+constexpr Duration kStartPatience = Duration::Seconds(5);
+constexpr int kLookAgainMillis = 5;
 
 // A running task, as its folder shows it.
 struct Task {
@@ -39,17 +43,33 @@ Error NotRunning(const TaskConfig& config, const std::string& why) {
   return {ErrorCode::kConflict, "task " + config.key + " cannot be entered: " + why};
 }
 
-Result<pid_t> FirstOfContainer(const TaskConfig& config, const ProcessIdentity& supervisor) {
+// 0 = not written yet.
+pid_t PidInFile(const TaskConfig& config) {
   const std::string text = ReadFile(config.folder + "/bundle/pid", 64).value_or("");
   pid_t pid = 0;
   std::from_chars(text.data(), text.data() + text.size(), pid);
-  // The file may be old, the number another process's by now. Its parent is the supervisor, or,
-  // just after the start, the runtime that the supervisor has started.
-  const std::vector<int32_t> of_task = DescendantsOf(supervisor.pid);
-  if (pid <= 1 || std::ranges::find(of_task, pid) == of_task.end()) {
-    return std::unexpected(NotRunning(config, "its container is gone"));
-  }
   return pid;
+}
+
+Result<pid_t> FirstOfContainer(const TaskConfig& config, const ProcessIdentity& supervisor) {
+  const int64_t until = MonotonicNanos() + kStartPatience.nanos();
+  while (true) {
+    const pid_t pid = PidInFile(config);
+    // The file may be old, the number another process's by now. Its parent is the supervisor, or,
+    // just after the start, the runtime that the supervisor has started.
+    const std::vector<int32_t> of_task = DescendantsOf(supervisor.pid);
+    if (pid > 1 && std::ranges::find(of_task, pid) != of_task.end()) {
+      return pid;
+    }
+    // The runtime may say which it is after the ranks have begun, and while it ends, it cannot be
+    // seen whose child it was.
+    const auto process = ReadProcess(pid);
+    if ((pid > 1 && (!process || process->dead())) || !IsAlive(supervisor) ||
+        MonotonicNanos() >= until) {
+      return std::unexpected(NotRunning(config, "its container is gone"));
+    }
+    ::poll(nullptr, 0, kLookAgainMillis);
+  }
 }
 
 Result<Task> FindTask(const std::string& folder) {
