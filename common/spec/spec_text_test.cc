@@ -70,7 +70,7 @@ TEST_CASE("the example of the guide is read") {
                                               {JobId(13), AfterOutcome::kAny}});
   CHECK(full.mounts == std::vector<MountSpec>{{"/shared/datasets", "/data", true}});
   CHECK(specs[1].command[0] == "/bin/bash");
-  CHECK(specs[1].command[2].ends_with("\"$TIDE_NODE_RANK\"\n"));
+  CHECK(specs[1].command[2].ends_with("\"$NODE_RANK\"\n"));
 }
 
 TEST_CASE("ranks follow the GPUs unless they are given") {
