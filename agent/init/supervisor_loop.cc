@@ -129,7 +129,9 @@ void SupervisorLoop::Wait() {
       {signals_.get(), POLLIN, 0}, {init_socket_.get(), POLLIN, 0}, {messages_.get(), POLLIN, 0}};
   control_.AddTo(fds);
   int timeout = logs_ ? logs_->AddTo(fds) : -1;
-  const int64_t next = std::min({kill_at_, look_at_, stuck_at_});
+  // What is stuck is said at looks. While the OCI runtime deletes, its end is what comes next.
+  const int64_t look = delete_pid_ != 0 ? kNever : look_at_;
+  const int64_t next = cleaning_ ? look : std::min(kill_at_, look);
   int64_t left = next == kNever ? kNever : next - MonotonicNanos();
   if (contact_look_at_ != kNever) {
     left = std::min(left, contact_look_at_ - BootNanos());
@@ -337,7 +339,7 @@ void SupervisorLoop::Stop(int64_t grace_ms) {
 
 void SupervisorLoop::KillWithin(int64_t millis) {
   const int64_t at = After(millis);
-  if (at < kill_at_) {
+  if (!cleaning_ && at < kill_at_) {  // else what remains is being killed already
     kill_at_ = at;
     stuck_at_ = at + config_.stuck_ms * kNanosPerMilli;
   }

@@ -1,13 +1,16 @@
 // What a job may try on its node, and what comes of it: real containers, real limits, a file system
 // that hangs.
 #include <linux/fuse.h>
+#include <poll.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
+#include <sstream>
 #include <thread>
 
 #include "agent/runtime/task_testing.h"
@@ -197,6 +200,46 @@ TEST_CASE(
   const TaskStatus end = task.WaitEnd();
   CHECK(end.stuck.empty());
   CHECK(end.ranks[0].exited);
+}
+
+int64_t CpuTicks(int32_t pid) {
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat", 65536).value();
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string skipped;
+  for (int field = 3; field < 14; ++field) {
+    fields >> skipped;
+  }
+  int64_t user = 0;
+  int64_t system = 0;
+  fields >> user >> system;
+  return user + system;
+}
+
+TEST_CASE("containment: who waits for what does not die costs next to nothing") {
+  TaskFixture task;
+  HangingMount mount(task.state_dir() + "/away");
+  if (!mount.mounted()) {
+    WARN("skipped: no FUSE file system can be mounted here");
+    return;
+  }
+  TaskConfig config =
+      task.Task(RuntimeKind::kProcess, {"exec cat " + task.state_dir() + "/away/file"});
+  config.stuck_ms = 200;
+  REQUIRE(task.runtime().Start(config));
+  REQUIRE(WaitUntil([&] { return mount.somebody_hangs(); }));
+  const auto stuck = [&] {
+    return !task.runtime().Query("7.1.0").value_or(TaskStatus()).stuck.empty();
+  };
+  REQUIRE(task.runtime().Kill("7.1.0"));
+  REQUIRE(WaitUntil(stuck));
+  REQUIRE(task.runtime().Kill("7.1.0"));  // the agent says it again, as long as it is asked to
+  const int32_t supervisor = ReadSupervisor(task.Folder()).value().pid;
+  const int64_t before = CpuTicks(supervisor);
+  ::poll(nullptr, 0, 3500);  // past the moment at which that kill would be enforced
+  CHECK(CpuTicks(supervisor) - before < ::sysconf(_SC_CLK_TCK) / 5);
+  CHECK(stuck());
+  mount.Release();
+  CHECK(task.WaitEnd().ranks[0].exited);
 }
 
 }  // namespace
