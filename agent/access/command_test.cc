@@ -114,6 +114,19 @@ struct Waiting {
              ReadFile(folder() + "/status.json").value_or("").find("\"started\":true") !=
                  std::string::npos;
     }));
+    if (kind == RuntimeKind::kOci) {
+      WaitRuntimeEnd();
+    }
+  }
+  // The ranks may run before the OCI runtime has ended, whose process bears the tag, too. The
+  // supervisor is the container's parent after that.
+  void WaitRuntimeEnd() const {
+    const int32_t supervisor = ReadSupervisor(folder()).value().pid;
+    REQUIRE(WaitUntil([&] {
+      const std::string pid = ReadFile(folder() + "/bundle/pid", 64).value_or("0");
+      const auto first = ReadProcess(std::atoi(pid.c_str()));
+      return first && first->parent == supervisor;
+    }));
   }
   [[nodiscard]] std::string folder() const { return task.Folder(); }
   [[nodiscard]] std::vector<int32_t> Tagged() const {
@@ -269,11 +282,6 @@ TEST_CASE("a container whose ranks began before its runtime said which it is can
     Waiting waiting(kind);
     const std::string pid = waiting.folder() + "/bundle/pid";
     // The supervisor reads it when the runtime has ended; of two answers after that, one is later.
-    const int32_t supervisor = ReadSupervisor(waiting.folder()).value().pid;
-    REQUIRE(WaitUntil([&] {
-      const auto first = ReadProcess(std::atoi(ReadFile(pid, 64).value_or("0").c_str()));
-      return first && first->parent == supervisor;
-    }));
     REQUIRE(waiting.task.runtime().Query("7.1.0"));
     REQUIRE(waiting.task.runtime().Query("7.1.0"));
     REQUIRE(::rename(pid.c_str(), (pid + ".later").c_str()) == 0);
