@@ -16,6 +16,7 @@
 #include "agent/runtime/supervised_runtime.h"
 #include "agent/server/access_service.h"
 #include "agent/server/agent_loop.h"
+#include "agent/server/image_service.h"
 #include "agent/server/peer_service.h"
 #include "agent/server/start_plan.h"
 #include "common/base/exit_codes.h"
@@ -158,6 +159,10 @@ void WaitForSignal() {
   sigwait(&signals, &received);
 }
 
+std::string WhyNoImagesHere(const AgentConfig& config) {
+  return config.runtime == RuntimeKind::kOci ? WhyNoImages() : "it runs plain processes";
+}
+
 // Null where this node has none, which is said in the log.
 Result<std::unique_ptr<ImageFetcher>> OpenImages(const AgentConfig& config) {
   if (config.runtime != RuntimeKind::kOci) {
@@ -195,6 +200,7 @@ int Serve(AgentConfig config,
   if (!images) {
     return Complain(images.error().message, kExitFailed);
   }
+  ImageFetcher* const image_fetcher = images->get();  // the loop's, which outlives the server
   TaskBook book;
   AgentLoop loop(config, token, std::move(*runtime), std::move(*faults), book, std::move(*images));
   if (const Status adopted = loop.Adopt(); !adopted) {
@@ -213,12 +219,15 @@ int Serve(AgentConfig config,
                        }});
   const auto access = MakeAccessService(
       {token, config.state_dir, [&loop](const std::string& key) { return loop.IsOver(key); }});
+  const auto image_service = MakeImageService(
+      {token, image_fetcher, image_fetcher == nullptr ? WhyNoImagesHere(config) : ""});
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials());
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   rpc::AcceptPings(builder);
   builder.RegisterService(service.get());
   builder.RegisterService(access.get());
+  builder.RegisterService(image_service.get());
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server) {
     return Complain("cannot listen on " + config.listen +

@@ -84,13 +84,15 @@ std::unexpected<ImageFailure> Failed(const ImageReference& image, const Error& e
 class ImageFetcher::PullTurn {
  public:
   PullTurn(ImageFetcher& fetcher, Request& request) : fetcher_(fetcher) {
+    const bool for_task = request.urgency == FetchUrgency::kForTask;
     const MutexLock lock(fetcher.mutex_);
-    if (fetcher.pulling_) {
+    fetcher.tasks_waiting_ += for_task ? 1 : 0;
+    while (!request.cancelled && (fetcher.pulling_ || (!for_task && fetcher.tasks_waiting_ > 0))) {
       request.progress = "waiting for another image to be fetched";
-    }
-    while (fetcher.pulling_ && !request.cancelled) {
       fetcher.changed_.WaitFor(fetcher.mutex_, -1);
     }
+    fetcher.tasks_waiting_ -= for_task ? 1 : 0;
+    fetcher.changed_.NotifyAll();  // who waits for the tasks
     mine_ = !request.cancelled;
     fetcher.pulling_ = mine_ || fetcher.pulling_;
   }
@@ -148,12 +150,16 @@ ImageFetcher::~ImageFetcher() {
   }
 }
 
-void ImageFetcher::Fetch(const std::string& key, const std::string& image, Done done) {
+void ImageFetcher::Fetch(const std::string& key,
+                         const std::string& image,
+                         Done done,
+                         FetchUrgency urgency) {
   Reap();
   auto request = std::make_shared<Request>();
   request->key = key;
   request->text = image;
   request->done = std::move(done);
+  request->urgency = urgency;
   request->call_off = Fd(::eventfd(0, EFD_CLOEXEC));
   const MutexLock lock(mutex_);
   requests_[key] = request;
@@ -600,17 +606,45 @@ Result<Image> ImageFetcher::Store(Request& request, const Plan& plan, const std:
   return store_.Publish(staged, plan.manifest.digest);
 }
 
+std::set<std::string> ImageFetcher::FreshDigests() {
+  std::set<std::string> digests;
+  const MutexLock lock(mutex_);
+  for (const auto& [key, digest] : fresh_) {
+    digests.insert(digest);
+  }
+  return digests;
+}
+
+std::vector<ListedImage> ImageFetcher::List() {
+  const std::set<std::string> fresh = FreshDigests();
+  const auto in_use = options_.in_use ? options_.in_use() : std::set<std::string>();
+  std::vector<ListedImage> images;
+  {
+    const MutexLock lock(store_mutex_);
+    for (const StoredImage& stored : store_.List()) {
+      images.push_back(
+          {.digest = stored.digest,
+           .names = store_.NamesOf(stored.digest),
+           .bytes = stored.unpacked_bytes,
+           .used_at = stored.used_at,
+           .in_use = !in_use || in_use->contains(stored.digest) || fresh.contains(stored.digest)});
+      auto name = ParseImageReference(stored.name, options_.registry);
+      if (images.back().names.empty() && name) {
+        name->tag.clear();  // which another image has by now
+        name->digest = stored.digest;
+        images.back().names.push_back(name->Text());
+      }
+    }
+  }
+  std::ranges::sort(images, std::greater(), &ListedImage::used_at);
+  return images;
+}
+
 // Returns how many images were removed. The agent's loop waits for mutex_: not while the disk
 // works.
 size_t ImageFetcher::Collect(uint64_t bytes_max) {
-  std::set<std::string> kept;
-  const auto keep_fresh = [&] {
-    const MutexLock lock(mutex_);
-    for (const auto& [key, digest] : fresh_) {
-      kept.insert(digest);
-    }
-  };
-  keep_fresh();  // before the tasks' folders are read: what is settled meanwhile is in one of them
+  // Before the tasks' folders are read: what is settled meanwhile is in one of them.
+  std::set<std::string> kept = FreshDigests();
   const auto in_use = options_.in_use ? options_.in_use() : std::set<std::string>();
   if (!in_use) {
     return 0;
@@ -619,7 +653,7 @@ size_t ImageFetcher::Collect(uint64_t bytes_max) {
   std::vector<std::string> aside;
   {
     const MutexLock lock(store_mutex_);  // from here on nobody finds an image in the store
-    keep_fresh();
+    kept.merge(FreshDigests());
     aside = store_.Collect(bytes_max, kept);
   }
   for (const std::string& folder : aside) {

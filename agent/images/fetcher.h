@@ -36,6 +36,20 @@ struct ImageOptions {
   std::function<std::optional<std::set<std::string>>()> in_use;
 };
 
+// An image of the store, as people see it.
+struct ListedImage {
+  std::string digest;
+  std::vector<std::string> names = {};  // as it was asked for
+  uint64_t bytes = 0;                   // unpacked, on the disk
+  int64_t used_at = 0;                  // Unix ns
+  bool in_use = false;                  // a task has it, or nobody knows
+};
+
+enum class FetchUrgency {
+  kForTask,
+  kAhead,  // waits until no task waits for an image
+};
+
 class ImageFetcher {
  public:
   // Errors: kInvalidArgument, kSystem.
@@ -48,18 +62,24 @@ class ImageFetcher {
   using Done = std::function<void(Result<Image> image)>;
   // `done` comes once, unless it is cancelled first. The image is kept from being collected until
   // Settle. One request for a key at a time.
-  void Fetch(const std::string& key, const std::string& image, Done done);
+  void Fetch(const std::string& key,
+             const std::string& image,
+             Done done,
+             FetchUrgency urgency = FetchUrgency::kForTask);
   void Cancel(const std::string& key);
   // in_use knows the image of this key now, or nobody needs it.
   void Settle(const std::string& key);
   // "fetching image train:24.10: 1.2 of 4.0 GiB"; empty when nothing is under way.
   [[nodiscard]] std::string Progress(const std::string& key);
+  // The latest used first. Reads the disk: not for the loop.
+  [[nodiscard]] std::vector<ListedImage> List();
 
  private:
   struct Request {
     std::string key;
     std::string text;  // as the job has it
     Done done;
+    FetchUrgency urgency = FetchUrgency::kForTask;
     Fd call_off;  // eventfd
     bool cancelled = false;
     bool over = false;
@@ -104,6 +124,7 @@ class ImageFetcher {
                                                     Program command,
                                                     std::string* output = nullptr);
   [[nodiscard]] std::optional<Image> Stored(const std::string& digest, const std::string& key);
+  [[nodiscard]] std::set<std::string> FreshDigests();
   size_t Collect(uint64_t bytes_max);
   void Say(Request& request, const std::string& progress);
   [[nodiscard]] bool WaitUnlessCancelled(Request& request, Duration time);
@@ -117,6 +138,7 @@ class ImageFetcher {
   Mutex mutex_;
   Condition changed_;
   bool pulling_ TIDE_GUARDED_BY(mutex_) = false;
+  int tasks_waiting_ TIDE_GUARDED_BY(mutex_) = 0;  // for their turn to pull
   std::map<std::string, std::shared_ptr<Request>> requests_ TIDE_GUARDED_BY(mutex_);
   std::list<std::shared_ptr<Request>> leaving_ TIDE_GUARDED_BY(mutex_);  // cancelled, or over
   std::map<std::string, std::string> fresh_ TIDE_GUARDED_BY(mutex_);     // digests, until settled

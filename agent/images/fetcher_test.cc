@@ -111,6 +111,69 @@ TEST_CASE("an image of a layout is fetched once, unpacked and shared") {
   CHECK(std::filesystem::is_empty(world.dir.File("store/staging")));
 }
 
+TEST_CASE("what a task waits for is fetched before what is fetched ahead of jobs") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  Mutex mutex;
+  Condition changed;
+  bool open = false;
+  world.options.in_use = [&] {  // asked at the end of a fetch, which has its turn until then
+    const MutexLock lock(mutex);
+    while (!open) {
+      changed.WaitFor(mutex, -1);
+    }
+    return std::set<std::string>();
+  };
+  world.Open();
+  size_t fetched = 0;
+  const auto fetch = [&](const std::string& name, FetchUrgency urgency) {
+    const std::string layout = world.dir.MakeLayout(name, "base", {"/etc/hostname"});
+    world.dir.Umoci({"config", "--image", layout + ":base", "--config.env", "NAME=" + name});
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(layout)) {
+      std::filesystem::permissions(entry.path(), std::filesystem::perms(0755));
+    }
+    const auto done = [&](const Result<Image>& image) {
+      const MutexLock lock(mutex);
+      fetched += image ? 1 : 0;
+    };
+    world.fetcher->Fetch(name, "oci:" + layout, done, urgency);
+  };
+  const auto waits = [&](const std::string& name, const std::string& word) {
+    const int64_t until = MonotonicNanos() + kTestNanos;
+    while (world.fetcher->Progress(name).find(word) == std::string::npos) {
+      REQUIRE(MonotonicNanos() < until);
+      ::poll(nullptr, 0, 1);
+    }
+  };
+  fetch("first", FetchUrgency::kForTask);
+  waits("first", "unpacking");
+  fetch("ahead", FetchUrgency::kAhead);
+  waits("ahead", "waiting");
+  fetch("task", FetchUrgency::kForTask);
+  waits("task", "waiting");
+  {
+    const MutexLock lock(mutex);
+    open = true;
+    changed.NotifyAll();
+  }
+  const int64_t until = MonotonicNanos() + kTestNanos;
+  const auto all = [&] {
+    const MutexLock lock(mutex);
+    return fetched == 3;
+  };
+  while (!all()) {
+    REQUIRE(MonotonicNanos() < until);
+    ::poll(nullptr, 0, 1);
+  }
+  std::vector<std::string> latest_first;
+  for (const ListedImage& image : world.fetcher->List()) {
+    latest_first.push_back(std::filesystem::path(image.names.at(0)).filename());
+  }
+  CHECK(latest_first == std::vector<std::string>{"ahead", "task", "first"});
+}
+
 TEST_CASE("what is wrong with an image is said in one line") {
   if (Skip()) {
     return;

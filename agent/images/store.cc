@@ -161,6 +161,16 @@ Status ImageStore::Remember(const std::string& name, const std::string& digest) 
   return WriteFileDurably(folder_ + "/names.json", Json(names_).dump(1));
 }
 
+std::vector<std::string> ImageStore::NamesOf(const std::string& digest) const {
+  std::vector<std::string> names;
+  for (const auto& [name, meant] : names_) {
+    if (meant == digest) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
 Result<std::string> ImageStore::Stage() {
   std::string staged = folder_ + "/staging/" + std::to_string(next_stage_++);
   TIDE_TRY(MakeDirs(staged, 0700));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent/access/command.h"
+#include "agent/server/call_place.h"
 #include "agent/server/held_task.h"
 #include "agent/server/start_plan.h"
 #include "common/base/mutex.h"
@@ -139,20 +140,6 @@ class StreamSink final : public CommandSink {
   ExecStream& stream_;
 };
 
-// One of the places for sessions, or none.
-class Place {
- public:
-  explicit Place(std::atomic<int>& taken) : taken_(taken), have_(++taken <= kExecSessionsMax) {}
-  ~Place() { --taken_; }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  [[nodiscard]] bool have() const { return have_; }
-
- private:
-  std::atomic<int>& taken_;
-  const bool have_;
-};
-
 class AccessService final : public tide::v1::AgentAccess::Service {
  public:
   explicit AccessService(AccessServiceOptions options) : options_(std::move(options)) {}
@@ -161,7 +148,7 @@ class AccessService final : public tide::v1::AgentAccess::Service {
     if (!options_.token.Matches(*context)) {
       return rpc::Unauthenticated();
     }
-    const Place place(sessions_);
+    const CallPlace place(sessions_, kExecSessionsMax);
     tide::v1::ExecInput first;
     if (!place.have()) {
       return rpc::ToGrpc({ErrorCode::kExhausted,
