@@ -15,6 +15,7 @@
 #include "api/http/static_files.h"
 #include "api/upstream/access.h"
 #include "api/upstream/grpc_upstream.h"
+#include "api/upstream/images.h"
 #include "common/log/log.h"
 #include "common/rpc/rpc.h"
 
@@ -128,7 +129,8 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   StreamSlots streams(options.max_streams);
   const auto scheduler = MakeGrpcScheduler(schedulers, *secret);
   const auto agents = MakeGrpcAgents(*secret);
-  App app{store, *scheduler, *agents, auth, streams};
+  const auto images = MakeGrpcImages(*secret);
+  App app{store, *scheduler, *agents, *images, auth, streams};
   const auto access = MakeGrpcAccess(*secret);
   std::unique_ptr<AuditLog> audit;
   std::unique_ptr<ExecSessions> exec;

@@ -113,9 +113,9 @@ TEST_CASE("an image is pulled ahead of jobs, and listed") {
   const tide::v1::ListImagesResponse images = world.List();
   REQUIRE(images.images_size() == 1);
   CHECK(images.images(0).digest() == digest);
-  CHECK(std::vector<std::string>(images.images(0).names().begin(),
-                                 images.images(0).names().end()) ==
-        std::vector<std::string>{"oci:" + layout + ":base"});
+  CHECK(
+      std::vector<std::string>(images.images(0).names().begin(), images.images(0).names().end()) ==
+      std::vector<std::string>{"oci:" + layout + ":base"});
   CHECK(images.images(0).bytes() > 0);
   CHECK(images.images(0).used_at() > 0);
   CHECK_FALSE(images.images(0).in_use());

@@ -38,6 +38,7 @@ Routes AllRoutes(App& app) {
                       LogRoutes(app),
                       ExecRoutes(app),
                       NodeRoutes(app),
+                      ImageRoutes(app),
                       SecretRoutes(app),
                       StreamRoutes(app),
                       SessionRoutes(app),

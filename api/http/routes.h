@@ -42,12 +42,14 @@ class StreamSlots {
 };
 
 class ExecSessions;
+class NodeImages;
 
 // What the routes work with. Everything outlives the server.
 struct App {
   ViewStore& store;
   Scheduler& scheduler;
   Agents& agents;
+  NodeImages& images;
   Authenticator& auth;
   StreamSlots& streams;
   std::chrono::milliseconds stream_merge = std::chrono::milliseconds(250);
@@ -59,6 +61,7 @@ struct App {
 [[nodiscard]] Routes LogRoutes(App& app);
 [[nodiscard]] Routes ExecRoutes(App& app);
 [[nodiscard]] Routes NodeRoutes(App& app);
+[[nodiscard]] Routes ImageRoutes(App& app);
 [[nodiscard]] Routes SecretRoutes(App& app);
 [[nodiscard]] Routes StreamRoutes(App& app);
 [[nodiscard]] Routes SessionRoutes(App& app);

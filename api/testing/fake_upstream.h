@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/result.h"
 #include "tide/v1/agent.pb.h"
+#include "tide/v1/images.pb.h"
 #include "tide/v1/scheduler.pb.h"
 
 namespace grpc {
@@ -86,6 +88,36 @@ class FakeAgent {
  private:
   class Service;
   const std::unique_ptr<Service> service_;
+};
+
+// The images of one node, behind a socket of its own.
+class FakeImages {
+ public:
+  // What it answers; the fields are read as calls come.
+  struct Answers {
+    v1::ListImagesResponse images;
+    std::vector<std::string> progress;  // of a pull
+    std::string digest;                 // "" = fails with `error`
+    Error error;
+    bool hold = false;  // a pull waits after its progress, until it is called off
+  };
+  FakeImages(const std::string& folder, const std::string& node);
+  ~FakeImages();
+  FakeImages(const FakeImages&) = delete;
+  FakeImages& operator=(const FakeImages&) = delete;
+
+  void Answer(const Answers& answers);
+  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] std::vector<v1::PullImageRequest> pulls() const;
+  // Until a pull was called off; false after 10 s.
+  [[nodiscard]] bool WaitCalledOff();
+
+ private:
+  class Service;
+  const std::string address_;
+  const std::unique_ptr<Service> service_;
+  struct Listening;
+  const std::unique_ptr<Listening> listening_;
 };
 
 // Both behind sockets of their own below `folder`.

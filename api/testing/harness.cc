@@ -9,6 +9,7 @@
 
 #include "api/http/server.h"
 #include "api/upstream/grpc_upstream.h"
+#include "api/upstream/images.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/digest/sha256.h"
@@ -57,17 +58,26 @@ TempFolder::~TempFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-OpenStream::OpenStream(int port, std::string path, HeaderList headers) {
+OpenStream::OpenStream(int port,
+                       std::string path,
+                       std::optional<std::string> body,
+                       HeaderList headers) {
   const auto client = std::make_shared<httplib::Client>("127.0.0.1", port);
   client->set_read_timeout(kPatience);
   hang_up_ = [client] { client->stop(); };
-  thread_ = std::thread([this, client, path = std::move(path), headers = std::move(headers)] {
-    client->Get(path, ToHeaders(headers), [this](const char* data, size_t size) {
-      const std::scoped_lock lock(mutex_);
-      text_.append(data, size);
-      changed_.notify_all();
-      return !abandoned_;
-    });
+  httplib::Request request;
+  request.method = body ? "POST" : "GET";
+  request.path = std::move(path);
+  request.body = body.value_or("");
+  request.headers = ToHeaders(headers);
+  request.content_receiver = [this](const char* data, size_t size, uint64_t, uint64_t) {
+    const std::scoped_lock lock(mutex_);
+    text_.append(data, size);
+    changed_.notify_all();
+    return !abandoned_;
+  };
+  thread_ = std::thread([this, client, request = std::move(request)] {
+    client->send(request);
     const std::scoped_lock lock(mutex_);
     ended_ = true;
     changed_.notify_all();
@@ -103,7 +113,8 @@ struct Harness::Parts {
         streams(options.max_streams),
         scheduler(MakeGrpcScheduler(schedulers, rpc::ClusterToken("cluster-secret"))),
         agents(MakeGrpcAgents(rpc::ClusterToken("cluster-secret"))),
-        app{store, *scheduler, *agents, auth, streams},
+        images(MakeGrpcImages(rpc::ClusterToken("cluster-secret"))),
+        app{store, *scheduler, *agents, *images, auth, streams},
         watcher(schedulers, rpc::ClusterToken("cluster-secret"), store) {
     app.stream_merge = std::chrono::milliseconds(1);
     app.stream_heartbeat = std::chrono::milliseconds(50);
@@ -138,6 +149,7 @@ struct Harness::Parts {
   StreamSlots streams;
   std::unique_ptr<Scheduler> scheduler;
   std::unique_ptr<Agents> agents;
+  std::unique_ptr<NodeImages> images;
   App app;
   Watcher watcher;
   std::unique_ptr<Server> server;
@@ -188,7 +200,13 @@ Answer Harness::Call(const std::string& method,
 }
 
 std::unique_ptr<OpenStream> Harness::Open(const std::string& path, HeaderList headers) {
-  return std::make_unique<OpenStream>(parts_->port, path, WithToken(std::move(headers)));
+  return std::make_unique<OpenStream>(
+      parts_->port, path, std::nullopt, WithToken(std::move(headers)));
+}
+
+std::unique_ptr<OpenStream> Harness::OpenPost(const std::string& path, const std::string& body) {
+  return std::make_unique<OpenStream>(
+      parts_->port, path, body, WithToken({{"Content-Type", "application/json"}}));
 }
 
 void Harness::Show(const std::vector<v1::Job>& jobs,

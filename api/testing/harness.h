@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -39,7 +40,8 @@ using HeaderList = std::map<std::string, std::string>;
 // A response that goes on: gathers what came and lets the test wait for a text in it.
 class OpenStream {
  public:
-  OpenStream(int port, std::string path, HeaderList headers);
+  // body: of a POST; nothing = a GET.
+  OpenStream(int port, std::string path, std::optional<std::string> body, HeaderList headers);
   ~OpenStream();
   OpenStream(const OpenStream&) = delete;
   OpenStream& operator=(const OpenStream&) = delete;
@@ -81,6 +83,7 @@ class Harness {
               const std::string& body,
               HeaderList headers = {});
   std::unique_ptr<OpenStream> Open(const std::string& path, HeaderList headers = {});
+  std::unique_ptr<OpenStream> OpenPost(const std::string& path, const std::string& body);
   // Publishes and waits until the API shows it.
   void Show(const std::vector<v1::Job>& jobs,
             const std::vector<v1::Node>& nodes = {},

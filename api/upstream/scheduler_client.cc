@@ -84,8 +84,7 @@ class GrpcScheduler final : public Scheduler {
       return {};
     }
     Error error = rpc::FromGrpc(status, context);
-    const bool from_scheduler = context.GetServerTrailingMetadata().contains("x-tide-error-code");
-    if (error.code == ErrorCode::kUnavailable && !from_scheduler) {
+    if (error.code == ErrorCode::kUnavailable && !rpc::IsFromPeer(context)) {
       error.message = "the scheduler at " + leader.address +
                       " does not answer; running jobs continue; try again in a moment (" +
                       error.message + ")";

@@ -147,6 +147,10 @@ Error FromGrpc(const grpc::Status& status, const grpc::ClientContext& context) {
   return {code, status.error_message()};
 }
 
+bool IsFromPeer(const grpc::ClientContext& context) {
+  return context.GetServerTrailingMetadata().contains(kErrorKey);
+}
+
 Result<std::vector<std::string>> SplitAddresses(std::string_view text) {
   std::vector<std::string> addresses;
   for (const auto part : std::views::split(text, ',')) {

@@ -42,6 +42,8 @@ class ClusterToken {
 [[nodiscard]] grpc::Status Unauthenticated();
 // The other way; falls back on the gRPC code where the peer sent no number.
 [[nodiscard]] Error FromGrpc(const grpc::Status& status, const grpc::ClientContext& context);
+// Is the error of this call what a program of Tide answered, not what gRPC says of the way there?
+[[nodiscard]] bool IsFromPeer(const grpc::ClientContext& context);
 
 // "a:7071,b:7071" → where the schedulers of one cluster may be found; one of them leads.
 // Errors: kInvalidArgument, naming the item that is empty or there twice.
