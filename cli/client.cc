@@ -183,48 +183,77 @@ Answer<std::string> Client::Delete(const std::string& path) const {
   return Call(Method::kDelete, path, {});
 }
 
+Client::Received Client::Receive(const StreamCall& call,
+                                 const Sink& sink,
+                                 const HeadSink& on_head) const {
+  httplib::Client http(server_.url);
+  http.set_url_encode(false);
+  SetTimeout(http, patience_.timeout);
+  http.set_read_timeout(std::chrono::milliseconds(call.silence.millis()));
+  http.set_socket_options(ProbeSilentPeer);
+  httplib::Request request;
+  request.method = call.body == nullptr ? "GET" : "POST";
+  request.path = call.path;
+  request.headers = HeadersFor(server_);
+  if (call.body != nullptr) {
+    request.body = call.body->text;
+    request.headers.emplace("Content-Type", call.body->type);
+  }
+  Received received;
+  request.response_handler = [&](const httplib::Response& response) {
+    received.status = response.status;
+    if (response.status == 200 && on_head) {
+      on_head(response.get_header_value("Tide-Log-Offset"));
+    }
+    if (response.status == 200) {
+      sink({});
+    }
+    return true;
+  };
+  request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+    if (received.status == 200) {
+      sink({data, size});
+    } else {
+      received.refusal.append(data, size);
+    }
+    return true;
+  };
+  const auto result = http.send(request);
+  received.whole = static_cast<bool>(result);
+  received.may_pass = !result && MayPass(result.error());
+  received.why = result ? "" : Explain(result.error());
+  return received;
+}
+
 Answer<Client::StreamEnd> Client::Stream(const std::string& path,
                                          const Sink& sink,
                                          const HeadSink& on_head,
                                          Duration silence) const {
-  httplib::Client http(server_.url);
-  http.set_url_encode(false);
-  SetTimeout(http, patience_.timeout);
-  http.set_read_timeout(std::chrono::milliseconds(silence.millis()));
-  http.set_socket_options(ProbeSilentPeer);
-  int status = 0;
-  std::string refusal;
-  const auto result = http.Get(
-      path,
-      HeadersFor(server_),
-      [&](const httplib::Response& response) {
-        status = response.status;
-        if (status == 200 && on_head) {
-          on_head(response.get_header_value("Tide-Log-Offset"));
-        }
-        if (status == 200) {
-          sink({});
-        }
-        return true;
-      },
-      [&](const char* data, size_t size) {
-        if (status == 200) {
-          sink({data, size});
-        } else {
-          refusal.append(data, size);
-        }
-        return true;
-      });
-  if (status == 503 || (!result && MayPass(result.error()))) {
+  const Received received = Receive({path, nullptr, silence}, sink, on_head);
+  if (received.status == 503 || received.may_pass) {
     return StreamEnd::kBroken;
   }
-  if (!result) {
-    return std::unexpected(Unreachable(Explain(result.error())));
+  if (!received.whole) {
+    return std::unexpected(Unreachable(received.why));
   }
-  if (status != 200) {
-    return std::unexpected(FailureFromReply(status, refusal));
+  if (received.status != 200) {
+    return std::unexpected(FailureFromReply(received.status, received.refusal));
   }
   return StreamEnd::kComplete;
+}
+
+Answer<Client::StreamEnd> Client::PostStream(const std::string& path,
+                                             const PostBody& body,
+                                             const Sink& sink,
+                                             Duration silence) const {
+  const Received received = Receive({path, &body, silence}, sink, {});
+  if (received.status == 0) {
+    return std::unexpected(Unreachable(received.why));
+  }
+  if (received.status != 200) {
+    return std::unexpected(FailureFromReply(received.status, received.refusal));
+  }
+  return received.whole ? StreamEnd::kComplete : StreamEnd::kBroken;
 }
 
 KeptConnection::KeptConnection(const Server& server, Duration timeout)

@@ -62,6 +62,12 @@ class Client {
                                          const HeadSink& on_head = {},
                                          Duration silence = kLongSilence) const;
 
+  // The same of a POST: once, whatever becomes of it. A refusal to serve now is a failure, too.
+  [[nodiscard]] Answer<StreamEnd> PostStream(const std::string& path,
+                                             const PostBody& body,
+                                             const Sink& sink,
+                                             Duration silence) const;
+
   [[nodiscard]] const Server& server() const { return server_; }
   [[nodiscard]] Duration timeout() const { return patience_.timeout; }
   [[nodiscard]] Failure Unreachable(const std::string& why) const;
@@ -78,6 +84,22 @@ class Client {
     kPut,
     kDelete
   };
+  // What came of a request whose answer goes to a sink.
+  struct Received {
+    int status = 0;       // 0 = no answer began
+    std::string refusal;  // the body, where the status is not 200
+    bool whole = false;   // the answer has come to its end
+    bool may_pass = false;
+    std::string why;  // the answer is not whole
+  };
+  struct StreamCall {
+    std::string path;
+    const PostBody* body = nullptr;  // of a POST; null = a GET
+    Duration silence = kLongSilence;
+  };
+  [[nodiscard]] Received Receive(const StreamCall& call,
+                                 const Sink& sink,
+                                 const HeadSink& on_head) const;
   [[nodiscard]] Attempt Try(Method method,
                             const std::string& path,
                             const PostBody& body,

@@ -38,6 +38,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddJobControlVerbs(app, context);
   AddMoveVerb(app, context);
   AddSecretVerb(app, context);
+  AddImagesVerb(app, context);
   AddNodesVerb(app, context);
   AddDrainVerbs(app, context);
   AddValidateVerb(app, context);

@@ -22,6 +22,7 @@ void AddExecVerbs(CLI::App& app, Context& context);        // exec, shell
 void AddJobControlVerbs(CLI::App& app, Context& context);  // suspend, resume, cancel
 void AddMoveVerb(CLI::App& app, Context& context);
 void AddSecretVerb(CLI::App& app, Context& context);  // secret set, list, remove
+void AddImagesVerb(CLI::App& app, Context& context);  // images, images pull
 void AddNodesVerb(CLI::App& app, Context& context);
 void AddDrainVerbs(CLI::App& app, Context& context);  // drain, undrain
 void AddValidateVerb(CLI::App& app, Context& context);

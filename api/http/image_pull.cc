@@ -16,9 +16,11 @@ std::string Line(const nlohmann::ordered_json& object) {
 }  // namespace
 
 void ImagePull::Run(BodySink& sink, std::chrono::milliseconds heartbeat) {
-  std::jthread pulls([this] { ForEachNode(nodes_.size(), [this](size_t i) { PullOn(nodes_[i]); }); });
+  std::jthread pulls(
+      [this] { ForEachNode(nodes_.size(), [this](size_t i) { PullOn(nodes_[i]); }); });
+  bool there = sink.Write(Line({{"nodes", nodes_.size()}}));
   auto written = std::chrono::steady_clock::now();
-  for (bool all = false; !all;) {
+  for (bool all = false; there && !all;) {
     std::string lines = TakeLines(std::min(kLook, heartbeat));
     all = lines.empty() && [this] {
       const std::scoped_lock lock(mutex_);
@@ -31,10 +33,10 @@ void ImagePull::Run(BodySink& sink, std::chrono::milliseconds heartbeat) {
       lines = "\n";
     }
     written = lines.empty() ? written : now;
-    if (lines.empty() ? !sink.Alive() : !sink.Write(lines)) {
-      CallOff();
-      return;
-    }
+    there = lines.empty() ? sink.Alive() : sink.Write(lines);
+  }
+  if (!there) {
+    CallOff();
   }
 }
 

@@ -50,7 +50,7 @@ struct Cluster {
     CHECK(answer.status == 200);
     return json::parse(answer.body);
   }
-  // The lines without progress, by node, and the last.
+  // What came of each node, by name, and the last line.
   std::vector<json> Pull(const std::string& body) {
     const auto answer = api.Post("/v1/images/pull", body);
     INFO(answer.body);
@@ -63,7 +63,9 @@ struct Cluster {
         lines.push_back(json::parse(line));
       }
     }
-    REQUIRE_FALSE(lines.empty());
+    REQUIRE(lines.size() > 1);
+    CHECK(lines.front() == json({{"nodes", lines.size() - 2}}));
+    lines.erase(lines.begin());
     std::sort(lines.begin(), lines.end() - 1, [](const json& a, const json& b) {
       return a["node"] < b["node"];
     });

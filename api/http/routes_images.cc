@@ -137,8 +137,7 @@ Outcome PullImage(App& app, const Call& call) {
   v1::PullImageRequest request;
   request.set_image(*image);
   request.set_actor(call.who.user);
-  const auto pull =
-      std::make_shared<ImagePull>(app.images, *std::move(nodes), std::move(request));
+  const auto pull = std::make_shared<ImagePull>(app.images, *std::move(nodes), std::move(request));
   Reply reply;
   reply.content_type = "application/x-ndjson";
   reply.stream = [pull, slot, heartbeat = app.stream_heartbeat](BodySink& sink) {

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -136,6 +137,52 @@ class Images(unittest.TestCase):
             if cluster.job(victim)["state"] != "finished":
                 cluster.patiently("POST", "/v1/jobs/%s/cancel" % victim, {})
             cluster.await_over(victim)
+
+    def test_an_image_is_pulled_ahead_and_listed(self):
+        hex_digest = make_layout(self.layout, "ahead", PROGRAMS, {"/hello": "ahead\n"}).partition(":")[2]
+        name = self.registry.name + ":ahead"
+        one = self.cluster.tide("images", "pull", name, "--zone", "A")
+        self.assertEqual((one.returncode, one.stderr), (0, ""))
+        self.assertEqual(one.stdout, "✔ %s is on 1 node: sha256:%s\n" % (name, hex_digest))
+        self.assertIn(hex_digest, self.stored("a-n1"))
+        self.assertNotIn(hex_digest, self.stored("b-n1"))
+        both = self.cluster.tide("images", "pull", name, "a-n1", "b-n[1-1]", "-o", "name")
+        self.assertEqual(both.stdout, "a-n1\nb-n1\n", both.stderr)
+        listed = [image for image in self.cluster.get("/v1/images")["items"] if image["digest"].endswith(hex_digest)]
+        self.assertEqual([(image["names"], image["nodes"], image["in_use_on"]) for image in listed],
+                         [([name], ["a-n1", "b-n1"], [])])
+        self.assertIn(name, self.cluster.tide("images", "--zone", "B").stdout)
+        # The job's start fetches nothing more.
+        blobs = len([path for path in self.registry.asked if "/blobs/" in path])
+        job = self.submit(name, "cat /hello; sleep 1000")
+        until(30, "output", lambda: self.cluster.logs(job) == "ahead\n")
+        self.assertEqual(len([path for path in self.registry.asked if "/blobs/" in path]), blobs)
+        used = until(10, "its use", lambda: next(image["in_use_on"] for image in self.cluster.get("/v1/images")["items"]
+                                                 if image["digest"].endswith(hex_digest)))
+        self.assertEqual(used, [self.cluster.job(job)["attempts"][-1]["tasks"][0]["node"]])
+        self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {})
+        self.cluster.await_over(job)
+
+        nope = self.cluster.tide("images", "pull", self.registry.name + ":nope", "--all")
+        self.assertEqual((nope.returncode, nope.stdout), (1, ""))
+        self.assertRegex(nope.stderr, r"^tide: a-n1, b-n1: image .*:nope: the registry has no such tag or digest[^\n]*\n$")
+
+    def test_a_pull_ends_with_who_asked_for_it(self):
+        make_layout(self.layout, "left", PROGRAMS, {"/hello": "left\n"})
+        name = self.registry.name + ":left"
+        self.registry.gate.clear()
+        try:
+            pull = self.cluster.tide_later("images", "pull", name, "--all", "-o", "jsonl")
+            self.addCleanup(pull.end)
+            until(30, "fetching", lambda: pull.out().count("fetching image") >= 2)
+            pull.child.send_signal(signal.SIGINT)
+            self.assertEqual(pull.wait(30), 130)
+            # Another image would not get its turn before.
+            make_layout(self.layout, "next", PROGRAMS, {"/hello": "next\n"})
+            self.assertEqual(self.run_job("oci:" + self.layout + ":next", "cat /hello"), "next\n")
+        finally:
+            self.registry.gate.set()
+        self.assertEqual(self.run_job(name, "cat /hello"), "left\n")
 
     def test_an_agent_that_dies_while_it_fetches_starts_again(self):
         make_layout(self.layout, "again", PROGRAMS, {"/hello": "again\n"})

@@ -1,0 +1,158 @@
+// tide images, images pull: what nodes keep, and fetching it before a job needs it.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/context.h"
+#include "cli/image_pull.h"
+#include "cli/verbs.h"
+#include "common/cluster/node_set.h"
+
+namespace tide::cli {
+namespace {
+
+constexpr size_t kNamedMax = 5;  // nodes, where something is wrong with many
+constexpr size_t kDigestCells = 19;
+
+struct ImagesOptions {
+  NodesOfImages nodes;
+  NodesOfImages pull_nodes;
+  std::string image;
+  bool all = false;
+};
+
+// "840 MiB", "12.3 GiB"
+std::string Size(int64_t bytes) {
+  constexpr int64_t kGibibyte = int64_t{1} << 30;
+  const auto tenths = bytes * 10 / kGibibyte;
+  return tenths >= 10 ? std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB"
+                      : std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
+
+Table ImageTable(const json& list) {
+  Table table({{.title = "IMAGE", .min_width = 20},
+               {.title = "DIGEST", .drop_rank = 2},
+               {.title = "SIZE", .right = true, .drop_rank = 1},
+               {.title = "NODES", .right = true},
+               {.title = "IN USE ON", .right = true},
+               {.title = "USED", .right = true}});
+  const Instant now = SystemNow();
+  for (const json& image : Items(list, "items")) {
+    const json& names = Items(image, "names");
+    std::string name = names.empty() || !names[0].is_string() ? "" : names[0].get<std::string>();
+    if (names.size() > 1) {
+      name += " +" + std::to_string(names.size() - 1);
+    }
+    table.Add({{name},
+               {Text(image, "digest").substr(0, kDigestCells)},
+               {Size(Number(image, "bytes", 0))},
+               {std::to_string(Items(image, "nodes").size())},
+               {std::to_string(Items(image, "in_use_on").size())},
+               {Since(Time(image, "used_at"), now) + " ago"}});
+  }
+  return table;
+}
+
+// Returns false where nobody answered.
+bool TellUnreachable(const Context& context, const json& list) {
+  const json& unreachable = Items(list, "unreachable");
+  const auto asked = static_cast<size_t>(Number(list, "asked", 0));
+  if (unreachable.empty()) {
+    return true;
+  }
+  std::string said = std::to_string(unreachable.size()) + " of " +
+                     Count(static_cast<int64_t>(asked), "node") + " cannot be asked: ";
+  for (size_t i = 0; i < std::min(unreachable.size(), kNamedMax); ++i) {
+    said += (i == 0 ? "" : "; ") + Printable(Text(unreachable[i], "node")) + ": " +
+            Printable(Text(unreachable[i], "error"));
+  }
+  context.Report({kExitUnreachable,
+                  said + (unreachable.size() > kNamedMax ? "; …" : ""),
+                  {},
+                  false});
+  return unreachable.size() < asked;
+}
+
+std::string QueryOf(const NodesOfImages& nodes, const std::vector<std::string>& names) {
+  std::string sets;
+  for (const std::string& set : ShortenNodes(names)) {
+    sets += (sets.empty() ? "" : ",") + UrlStep(set);
+  }
+  std::string query;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    query += value.empty() ? "" : (query.empty() ? "?" : "&") + key + "=" + value;
+  };
+  add("nodes", sets);
+  add("zone", UrlStep(nodes.zone));
+  add("group", UrlStep(nodes.group));
+  return query;
+}
+
+int List(Context& context, const NodesOfImages& nodes) {
+  const auto names = ExpandNodes(nodes.nodes);
+  if (!names) {
+    return context.Report({kExitUsage, names.error().message, {}, false});
+  }
+  const auto list = context.Get("/v1/images" + QueryOf(nodes, *names));
+  if (!list) {
+    return context.Report(list.error());
+  }
+  context.PrintList(*list, "digest", [&] { return ImageTable(*list); });
+  if (!TellUnreachable(context, *list)) {
+    return kExitUnreachable;
+  }
+  if (Items(*list, "items").empty()) {
+    context.Hint("No images yet; have nodes fetch one with: tide images pull IMAGE --zone ZONE");
+  }
+  return kExitOk;
+}
+
+int Pull(Context& context, const ImagesOptions& options) {
+  const NodesOfImages& nodes = options.pull_nodes;
+  const auto names = ExpandNodes(nodes.nodes);
+  const bool chosen = !nodes.nodes.empty() || !nodes.zone.empty() || !nodes.group.empty();
+  std::string wrong;
+  if (!names) {
+    wrong = names.error().message;
+  } else if (options.image == "host") {
+    wrong = "`host` is no image: it is the node's own files, which are there";
+  } else if (!chosen && !options.all) {
+    wrong = "say which nodes: tide images pull " + Printable(options.image) +
+            " NODE..., or --zone, --group, or --all for the whole cluster";
+  } else if (chosen && options.all) {
+    wrong = "--all means every node; leave it out, or the names, --zone and --group";
+  }
+  return wrong.empty() ? PullImage(context, options.image, nodes)
+                       : context.Report({kExitUsage, wrong, {}, false});
+}
+
+void AddNodeOptions(CLI::App& verb, NodesOfImages& nodes) {
+  verb.add_option("nodes", nodes.nodes, "Names, such as a-l07-n[01-20]");
+  verb.add_option("--zone", nodes.zone, "Nodes of this zone");
+  verb.add_option("--group", nodes.group, "Nodes of this group");
+}
+
+}  // namespace
+
+void AddImagesVerb(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<ImagesOptions>();
+  CLI::App* verb = app.add_subcommand("images", "Container images that nodes keep; pull one early");
+  verb->require_subcommand(0, 1);
+  AddNodeOptions(*verb, options->nodes);
+  CLI::App* pull = verb->add_subcommand("pull", "Have nodes fetch an image ahead of jobs");
+  pull->add_option("image", options->image, "As a job names it")->required();
+  AddNodeOptions(*pull, options->pull_nodes);
+  pull->add_flag("--all", options->all, "Every node of the cluster");
+  pull->footer(
+      "Nodes fetch 32 at a time, after what their own tasks wait for. Ctrl-C ends it.\n"
+      "Returns 0 when every node has the image.");
+  pull->callback([options, &context] { context.exit_code = Pull(context, *options); });
+  verb->callback([verb, options, &context] {
+    if (verb->get_subcommands().empty()) {
+      context.exit_code = List(context, options->nodes);
+    }
+  });
+}
+
+}  // namespace tide::cli
