@@ -52,7 +52,8 @@ class PullProgress {
     PrintResult();
     int code = kExitOk;
     for (const auto& [error, names] : failed_) {
-      code = context_.Report({kExitFailed, NamesInShort(names) + ": " + Printable(error), {}, false});
+      code =
+          context_.Report({kExitFailed, NamesInShort(names) + ": " + Printable(error), {}, false});
     }
     if (!whole || !done_) {
       return context_.Report({kExitFailed,
@@ -147,7 +148,8 @@ class PullProgress {
                      "\n");
     }
     if (has_.size() > 1) {
-      context_.Hint("The tag went to another image meanwhile; run the same again, or name a digest.");
+      context_.Hint(
+          "The tag went to another image meanwhile; run the same again, or name a digest.");
     }
   }
 
@@ -164,8 +166,8 @@ class PullProgress {
   const Style style_;
   bool line_ = false;  // one that is written anew, on a terminal
   std::string unfinished_;
-  int64_t nodes_ = 0;  // that were chosen
-  std::map<std::string, std::set<std::string>> has_;  // nodes by digest
+  int64_t nodes_ = 0;                                    // that were chosen
+  std::map<std::string, std::set<std::string>> has_;     // nodes by digest
   std::map<std::string, std::set<std::string>> failed_;  // nodes by error
   json failures_ = json::array();
   std::map<std::string, std::string> fetching_;

@@ -15,8 +15,6 @@ struct NodesOfImages {
 };
 
 // Returns the exit code: 0 when every node that was asked has the image.
-[[nodiscard]] int PullImage(Context& context,
-                            const std::string& image,
-                            const NodesOfImages& nodes);
+[[nodiscard]] int PullImage(Context& context, const std::string& image, const NodesOfImages& nodes);
 
 }  // namespace tide::cli

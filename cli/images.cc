@@ -67,10 +67,8 @@ bool TellUnreachable(const Context& context, const json& list) {
     said += (i == 0 ? "" : "; ") + Printable(Text(unreachable[i], "node")) + ": " +
             Printable(Text(unreachable[i], "error"));
   }
-  context.Report({kExitUnreachable,
-                  said + (unreachable.size() > kNamedMax ? "; …" : ""),
-                  {},
-                  false});
+  context.Report(
+      {kExitUnreachable, said + (unreachable.size() > kNamedMax ? "; …" : ""), {}, false});
   return unreachable.size() < asked;
 }
 

@@ -23,6 +23,7 @@ constexpr const char* kSkopeo = "/usr/bin/skopeo";
 constexpr const char* kUmoci = "/usr/bin/umoci";
 constexpr Duration kFirstPause = Duration::Seconds(1);
 constexpr Duration kLongestPause = Duration::Seconds(30);
+constexpr size_t kNamesMax = 256;                       // that are told
 constexpr Duration kStallLeast = Duration::Minutes(1);  // without a byte, of a download
 
 // What a site sets for its registries goes on to the tools; nothing else does.
@@ -127,7 +128,10 @@ Result<std::unique_ptr<ImageFetcher>> ImageFetcher::Open(ImageOptions options) {
 }
 
 ImageFetcher::ImageFetcher(ImageOptions options, ImageStore store)
-    : options_(std::move(options)), store_(std::move(store)) {}
+    : options_(std::move(options)), store_(std::move(store)) {
+  names_.version = 1;
+  NoteNames();
+}
 
 ImageFetcher::~ImageFetcher() {
   std::vector<std::string> keys;
@@ -314,10 +318,14 @@ ImageFetcher::Outcome ImageFetcher::Get(Request& request, const ImageReference& 
       stored = std::move(*pulled);
     }
   }
-  const MutexLock lock(store_mutex_);
-  if (const Status noted = store_.Remember(image.Text(), stored->digest); !noted) {
-    log::Warning("Name of an image not noted", {{"Error", noted.error().message}});
+  {
+    const MutexLock lock(store_mutex_);
+    const Status noted = store_.Remember({image.Text(), request.text}, stored->digest);
+    if (!noted) {
+      log::Warning("Name of an image not noted", {{"Error", noted.error().message}});
+    }
   }
+  NoteNames();
   return std::move(*stored);
 }
 
@@ -628,6 +636,10 @@ std::vector<ListedImage> ImageFetcher::List() {
            .bytes = stored.unpacked_bytes,
            .used_at = stored.used_at,
            .in_use = !in_use || in_use->contains(stored.digest) || fresh.contains(stored.digest)});
+      std::erase_if(images.back().names, [this](const std::string& name) {
+        const auto reference = ParseImageReference(name, options_.registry);
+        return !reference || reference->Text() != name;  // another way to write one that is there
+      });
       auto name = ParseImageReference(stored.name, options_.registry);
       if (images.back().names.empty() && name) {
         name->tag.clear();  // which another image has by now
@@ -638,6 +650,30 @@ std::vector<ListedImage> ImageFetcher::List() {
   }
   std::ranges::sort(images, std::greater(), &ListedImage::used_at);
   return images;
+}
+
+void ImageFetcher::NoteNames() {
+  std::vector<std::string> names;
+  {
+    const MutexLock lock(store_mutex_);
+    std::vector<StoredImage> images = store_.List();
+    std::ranges::sort(images, std::greater(), &StoredImage::used_at);
+    for (const StoredImage& image : images) {
+      std::ranges::copy(store_.NamesOf(image.digest), std::back_inserter(names));
+    }
+  }
+  names.resize(std::min(names.size(), kNamesMax));
+  std::ranges::sort(names);  // whatever was used last
+  const MutexLock lock(mutex_);
+  if (names != names_.names) {
+    names_.names = std::move(names);
+    ++names_.version;
+  }
+}
+
+std::optional<ImageFetcher::Names> ImageFetcher::NamesSince(uint64_t seen) {
+  const MutexLock lock(mutex_);
+  return names_.version == seen ? std::nullopt : std::optional(names_);
 }
 
 // Returns how many images were removed. The agent's loop waits for mutex_: not while the disk
@@ -659,6 +695,9 @@ size_t ImageFetcher::Collect(uint64_t bytes_max) {
   for (const std::string& folder : aside) {
     log::Info("Image removed to make room", {{"Folder", folder}});
     ImageStore::Discard(folder);
+  }
+  if (!aside.empty()) {
+    NoteNames();
   }
   return aside.size();
 }

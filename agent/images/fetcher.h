@@ -74,6 +74,14 @@ class ImageFetcher {
   // The latest used first. Reads the disk: not for the loop.
   [[nodiscard]] std::vector<ListedImage> List();
 
+  // What the images that are here were asked for as, by jobs and people, and as Text says it.
+  struct Names {
+    uint64_t version = 0;  // grows with each change; 1 at first
+    std::vector<std::string> names;
+  };
+  // Nothing where they are those of `seen`.
+  [[nodiscard]] std::optional<Names> NamesSince(uint64_t seen);
+
  private:
   struct Request {
     std::string key;
@@ -125,6 +133,7 @@ class ImageFetcher {
                                                     std::string* output = nullptr);
   [[nodiscard]] std::optional<Image> Stored(const std::string& digest, const std::string& key);
   [[nodiscard]] std::set<std::string> FreshDigests();
+  void NoteNames();
   size_t Collect(uint64_t bytes_max);
   void Say(Request& request, const std::string& progress);
   [[nodiscard]] bool WaitUnlessCancelled(Request& request, Duration time);
@@ -141,7 +150,8 @@ class ImageFetcher {
   int tasks_waiting_ TIDE_GUARDED_BY(mutex_) = 0;  // for their turn to pull
   std::map<std::string, std::shared_ptr<Request>> requests_ TIDE_GUARDED_BY(mutex_);
   std::list<std::shared_ptr<Request>> leaving_ TIDE_GUARDED_BY(mutex_);  // cancelled, or over
-  std::map<std::string, std::string> fresh_ TIDE_GUARDED_BY(mutex_);     // digests, until settled
+  Names names_ TIDE_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> fresh_ TIDE_GUARDED_BY(mutex_);  // digests, until settled
 };
 
 // Why images cannot be fetched here; empty when they can.

@@ -174,6 +174,36 @@ TEST_CASE("what a task waits for is fetched before what is fetched ahead of jobs
   CHECK(latest_first == std::vector<std::string>{"ahead", "task", "first"});
 }
 
+TEST_CASE("names of images are told when they change") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  const std::string layout = world.dir.MakeLayout("src", "base", {"/bin/true"});
+  world.Open();
+  const auto first = world.fetcher->NamesSince(0);
+  REQUIRE(first);
+  CHECK(first->names.empty());
+  CHECK_FALSE(world.fetcher->NamesSince(first->version));
+  REQUIRE(world.Fetch("oci:" + layout + ":base"));
+  const auto second = world.fetcher->NamesSince(first->version);
+  REQUIRE(second);
+  CHECK(second->names == std::vector<std::string>{"oci:" + layout + ":base"});
+  REQUIRE(world.Fetch("oci:" + layout + ":base", "8.1.0"));  // used again
+  CHECK_FALSE(world.fetcher->NamesSince(second->version));
+  REQUIRE(world.Fetch("oci:" + layout, "9.1.0"));
+  CHECK(world.fetcher->NamesSince(second->version)->names.size() == 2);
+
+  // An agent after this one tells them, too; and what was collected no more.
+  world.options.in_use = [] { return std::set<std::string>(); };
+  world.options.bytes_max = 1;
+  world.Open();
+  CHECK(world.fetcher->NamesSince(0)->names.size() == 2);
+  const std::string other = world.dir.MakeLayout("other", "base", {"/bin/false"});
+  REQUIRE(world.Fetch("oci:" + other));
+  CHECK(world.fetcher->NamesSince(0)->names == std::vector<std::string>{"oci:" + other});
+}
+
 TEST_CASE("what is wrong with an image is said in one line") {
   if (Skip()) {
     return;

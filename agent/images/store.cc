@@ -151,13 +151,18 @@ std::optional<std::string> ImageStore::Known(const std::string& name) const {
                                                                  : std::nullopt;
 }
 
-Status ImageStore::Remember(const std::string& name, const std::string& digest) {
-  const auto found = names_.find(name);
-  if (found != names_.end() && found->second == digest) {
+Status ImageStore::Remember(const std::vector<std::string>& names, const std::string& digest) {
+  const auto is_known = [&](const std::string& name) {
+    const auto found = names_.find(name);
+    return found != names_.end() && found->second == digest;
+  };
+  if (std::ranges::all_of(names, is_known)) {
     return {};
   }
   std::erase_if(names_, [this](const auto& each) { return !Read(DigestHex(each.second)); });
-  names_[name] = digest;
+  for (const std::string& name : names) {
+    names_[name] = digest;
+  }
   return WriteFileDurably(folder_ + "/names.json", Json(names_).dump(1));
 }
 

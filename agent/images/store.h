@@ -49,7 +49,7 @@ class ImageStore {
 
   // What this name meant last, if that is known and its image is here.
   [[nodiscard]] std::optional<std::string> Known(const std::string& name) const;
-  [[nodiscard]] Status Remember(const std::string& name, const std::string& digest);
+  [[nodiscard]] Status Remember(const std::vector<std::string>& names, const std::string& digest);
   // What this image was asked for as, in their order.
   [[nodiscard]] std::vector<std::string> NamesOf(const std::string& digest) const;
 

@@ -112,7 +112,7 @@ TEST_CASE("a tag is known as long as its image is here") {
   TestStore world;
   const std::string a = world.Add("a", {"l"}, 100);
   CHECK_FALSE(world.store.Known("train:1"));
-  REQUIRE(world.store.Remember("train:1", a));
+  REQUIRE(world.store.Remember({"train:1"}, a));
   CHECK(world.store.Known("train:1") == a);
   ImageStore again = *ImageStore::Open(world.dir.File("store"));
   CHECK(again.Known("train:1") == a);

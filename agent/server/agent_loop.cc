@@ -230,6 +230,7 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     Act();
     next_heartbeat_ns_ = 0;  // the first beat goes out
     next_check_ns_ = 0;
+    images_said_ = 0;
     refusal_.clear();
     for (const tide::v1::TaskRef& stranger : message.welcome().strangers()) {
       core_.OnStranger(IdOf(stranger));
@@ -352,6 +353,17 @@ void AgentLoop::BeatIfDue() {
   if (core_.welcomed() && now >= next_heartbeat_ns_) {
     next_heartbeat_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
     SendHeartbeat();
+    SendImages();
+  }
+}
+
+void AgentLoop::SendImages() {
+  const auto kept = images_ == nullptr ? std::nullopt : images_->NamesSince(images_said_);
+  if (kept) {
+    images_said_ = kept->version;
+    tide::v1::AgentMessage message;
+    message.mutable_images()->mutable_names()->Assign(kept->names.begin(), kept->names.end());
+    link_->Send(core_.stream(), std::move(message));
   }
 }
 

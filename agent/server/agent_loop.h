@@ -133,6 +133,7 @@ class AgentLoop {
   void AcknowledgeFaults(size_t count);
   void OnRefused(const tide::v1::Refused& refused);
   void SendHeartbeat();
+  void SendImages();
   // When it is time. Also between calls that may take seconds: a node that is silent for longer
   // counts as lost.
   void BeatIfDue();
@@ -197,6 +198,7 @@ class AgentLoop {
   UseMeter use_;
   std::set<std::string> early_;           // images being fetched for jobs to come
   std::unique_ptr<ImageFetcher> images_;  // null = no images
+  uint64_t images_said_ = 0;              // version of the names that the scheduler has
   LogRetention log_retention_;
 };
 

@@ -269,6 +269,8 @@ class Planner {
     request.group = job.spec.group;
     request.zone = job.spec.zone;
     request.cross_zone_free = job.spec.nodes == 1 || MayCross(job);
+    request.warm = &state_.warm;
+    request.image = job.spec.image;
     if (!job.attempts.empty()) {
       for (const Task& task : job.attempts.back().tasks) {
         request.former.push_back(task.node);

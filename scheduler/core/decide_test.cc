@@ -125,6 +125,18 @@ TEST_CASE("a job running again prefers the nodes it had") {
   CHECK(world.NodesOf(job) == std::vector<uint32_t>{1});
 }
 
+TEST_CASE("a job prefers nodes that have its image, for whole nodes and for parts") {
+  World world(Cluster().Gpus(8).Leaf(4));
+  world.state.warm.Set(NodeId(1), {"train:1"});
+  world.state.warm.Set(NodeId(2), {"train:1"});
+  CHECK(world.NodesOf(world.Submit(AJob().Gpus(8).Image("train:1"))) == std::vector<uint32_t>{1});
+  // Nodes that are in part taken come before whole ones, among them those with the image.
+  REQUIRE(world.NodesOf(world.Submit(AJob().Gpus(6))) == std::vector<uint32_t>{0});
+  REQUIRE(world.NodesOf(world.Submit(AJob().Gpus(6))) == std::vector<uint32_t>{2});
+  CHECK(world.NodesOf(world.Submit(AJob().Gpus(1).Image("train:1"))) == std::vector<uint32_t>{2});
+  CHECK(world.NodesOf(world.Submit(AJob().Gpus(2))) == std::vector<uint32_t>{0});
+}
+
 TEST_CASE("the next moment to decide is the nearest deadline") {
   World world(Cluster().Leaf(2));
   CHECK(world.last.wake_at == Instant::Never());

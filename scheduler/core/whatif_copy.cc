@@ -271,6 +271,7 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
                                 fabric,
                                 fabric_stale,
                                 led_since,
+                                warm,
                                 changed] = from;
   ClusterState copy;
   CopyOpenJobs(from, copy);
@@ -300,6 +301,7 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
   copy.accounts = accounts;
   copy.share_half_life = share_half_life;
   copy.run_history = run_history;
+  copy.warm = warm;
   copy.fabric = fabric;
   copy.fabric_stale = fabric_stale;
   copy.led_since = led_since;

@@ -50,6 +50,15 @@ TEST_CASE("a plan shows the nodes of a job that starts, leaf by leaf") {
   CHECK(plan->reasons.empty());
 }
 
+TEST_CASE("a plan prefers the nodes that have the image, as a submission does") {
+  World world(Cluster().Leaf(3));
+  world.state.warm.Set(NodeId(2), {"train:1"});
+  const auto plan = Ask(world, AJob().Image("train:1"));
+  REQUIRE(plan);
+  CHECK(NodesOf(*plan) == std::vector<std::string>{world.state.nodes[2].identity.name});
+  CHECK(world.NodesOf(world.Submit(AJob().Image("train:1"))) == std::vector<uint32_t>{2});
+}
+
 TEST_CASE("a plan counts what crosses zones") {
   World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2));
   const auto plan = Ask(world, AJob().Nodes(3).Zone("cross-ok"));

@@ -32,7 +32,9 @@ struct LinkContext {
   wire::TopologyCache topologies;  // loop thread only
 };
 
-constexpr size_t kPreparingMax = 512;  // bytes of a text that everybody's view gets
+constexpr size_t kKeptImagesMax = 256;  // of a node
+constexpr size_t kImageNameMax = 1024;  // bytes
+constexpr size_t kPreparingMax = 512;   // bytes of a text that everybody's view gets
 
 // By either way. Returns the answer, without a body where there is none: an answer to each, so the
 // agent knows that it is not cut off, but none from a scheduler that may have been replaced, as its
@@ -425,6 +427,8 @@ class AgentStream final : public Reactor {
       HandleReport(incoming_.report());
     } else if (incoming_.has_heartbeat()) {
       HandleHeartbeat(incoming_.heartbeat());
+    } else if (incoming_.has_images()) {
+      HandleImages(incoming_.images());
     }
     StartRead(&incoming_);
   }
@@ -514,6 +518,27 @@ class AgentStream final : public Reactor {
     if (auto answer = TakeHeartbeat(link_, *node, heartbeat); answer.has_ack()) {
       session_->Push(std::move(answer));
     }
+  }
+
+  void HandleImages(const tide::v1::KeptImages& kept) {
+    const auto node = session_->node();
+    if (!node) {
+      return;
+    }
+    std::vector<std::string> images;
+    for (const std::string& name : kept.names()) {
+      if (images.size() < kKeptImagesMax && name.size() <= kImageNameMax) {
+        images.push_back(name);
+      }
+    }
+    Request request;
+    request.make = [&link = link_, node = *node, images = std::move(images)](
+                       BatchContext& /*batch*/, Reply& /*reply*/) {
+      link.loop.SetImages(node, images);
+      return std::vector<EventBody>();
+    };
+    request.done = [](const Reply&) {};
+    static_cast<void>(link_.loop.Enqueue(std::move(request)));  // a hint; the next one says all
   }
 
   LinkContext& link_;

@@ -140,6 +140,26 @@ TEST_CASE("an agent says hello, gets a command, reports, and is acknowledged aft
   CHECK(Eventually([&] { return !edge.world.View().nodes(0).connected(); }));
 }
 
+TEST_CASE("a job goes where its image is, as agents say") {
+  Edge edge;
+  Stream first(edge.address());
+  first.Hello("n1");
+  REQUIRE(first.Next().has_welcome());
+  Stream second(edge.address());
+  second.Hello("n2");
+  REQUIRE(second.Next().has_welcome());
+  tide::v1::AgentMessage kept;
+  kept.mutable_images()->add_names("train:1");
+  kept.mutable_images()->add_names(std::string(5000, 'x'));  // no name of an image
+  second.Write(kept);
+  tide::v1::AgentMessage report;
+  report.mutable_report()->set_seq(1);
+  second.Write(report);
+  REQUIRE(second.Next().ack().seq() == 1);  // what was said before is taken
+  edge.Submit(AJob().Image("train:1"));
+  CHECK(second.Next().command().start().spec().image() == "train:1");
+}
+
 TEST_CASE("an agent that connects again gets what it is owed; the older stream ends") {
   Edge edge;
   Stream first(edge.address());

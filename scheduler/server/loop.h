@@ -49,6 +49,10 @@ class Loop : private TurnHost {
   // Loop thread: inside Request::make, or where commands are sent. Changes are committed with the
   // turn.
   [[nodiscard]] SecretVault& secrets() { return secrets_; }
+  // The images that a node keeps now. Loop thread: inside Request::make.
+  void SetImages(NodeId node, std::vector<std::string> images) {
+    state_.warm.Set(node, std::move(images));
+  }
   // False when the lease has not been proved for as long as it lasts: another scheduler may lead,
   // even if this loop hangs in a commit and has not noticed, or the machine has slept. Any thread.
   [[nodiscard]] bool LeaseHolds() const { return config_.boot_clock() < lease_until_ns_.load(); }

@@ -1,5 +1,6 @@
 """Jobs in images: from an OCI layout and from a registry on loopback; what goes wrong is said on `tide show`."""
 
+import json
 import os
 import shutil
 import signal
@@ -166,6 +167,17 @@ class Images(unittest.TestCase):
         nope = self.cluster.tide("images", "pull", self.registry.name + ":nope", "--all")
         self.assertEqual((nope.returncode, nope.stdout), (1, ""))
         self.assertRegex(nope.stderr, r"^tide: a-n1, b-n1: image .*:nope: the registry has no such tag or digest[^\n]*\n$")
+
+    def test_a_job_goes_where_its_image_is(self):
+        make_layout(self.layout, "there", PROGRAMS, {"/hello": "there\n"})
+        name = self.registry.name + ":there"
+        self.assertEqual(self.cluster.tide("images", "pull", name, "b-n1").returncode, 0)
+        spec = json.dumps({"version": 1, "name": "pictured", "image": name, "command": ["cat", "/hello"],
+                           "resources": {"nodes": 1, "ranks_per_node": 1}})
+        until(20, "the hint", lambda: "b-n1" in self.cluster.tide("plan", "-", stdin=spec).stdout)
+        job = self.submit(name, "cat /hello")
+        self.cluster.await_over(job)
+        self.assertEqual(self.cluster.job(job)["attempts"][-1]["tasks"][0]["node"], "b-n1")
 
     def test_a_pull_ends_with_who_asked_for_it(self):
         make_layout(self.layout, "left", PROGRAMS, {"/hello": "left\n"})

@@ -28,6 +28,7 @@
 #include "scheduler/core/model/owners.h"
 #include "scheduler/core/model/run_history.h"
 #include "scheduler/core/model/waiting.h"
+#include "scheduler/core/model/warm_images.h"
 
 namespace tide {
 
@@ -110,6 +111,8 @@ struct ClusterState {
   // Since when, by its own clock, this process leads. Times from before are of another clock, so
   // the wait for a lost node's tasks to be gone begins anew here.
   Instant led_since;
+
+  WarmImages warm;  // set by the server, not by events
 
   ChangeSet changed;
 

@@ -174,12 +174,18 @@ std::optional<Capacity::PartPlacement> Capacity::PlacePart(const Job& job,
 std::optional<Capacity::PartPlacement> Capacity::FindPart(const Job& job,
                                                           const PlacementRequest& request,
                                                           const std::vector<NodeId>& avoid) const {
+  const std::vector<NodeId>& warm = WarmNodes(request);
+  const auto preference_for = [&](NodeId node) {
+    const bool is_former = std::ranges::find(request.former, node) != request.former.end();
+    return is_former ? 2 : std::ranges::binary_search(warm, node) ? 1 : 0;
+  };
   // The fewest free GPUs first: nodes that are whole stay whole.
   for (uint32_t gpus = job.spec.gpus_per_node; gpus <= kGpusPerNodeMax; ++gpus) {
     std::optional<PartPlacement> found;
+    int preference = -1;  // of `found`
     for (const NodeId node : rooms_by_gpus_[gpus]) {
-      const bool is_former = std::ranges::find(request.former, node) != request.former.end();
-      if ((found && !is_former) || !Suits(request, node) ||
+      const int own = preference_for(node);
+      if (own <= preference || !Suits(request, node) ||
           std::ranges::find(avoid, node) != avoid.end()) {
         continue;
       }
@@ -188,6 +194,7 @@ std::optional<Capacity::PartPlacement> Capacity::FindPart(const Job& job,
       if (part && Covers(room, *part)) {
         part->devices = ChooseDevices(room.devices, part->gpus);
         found = {node, part};
+        preference = own;
       }
     }
     if (found) {

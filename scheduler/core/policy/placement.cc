@@ -20,8 +20,8 @@ struct LeafTake {
 // What is left of one zone while a gang takes its leaves.
 class ZoneTaker {
  public:
-  ZoneTaker(const FreeNodes& free, const FreeNodes& former, uint32_t zone)
-      : fabric_(free.fabric()), former_(former), first_(fabric_.zones[zone].first_leaf) {
+  ZoneTaker(const FreeNodes& free, const FreeNodes& preferred, uint32_t zone)
+      : fabric_(free.fabric()), preferred_(preferred), first_(fabric_.zones[zone].first_leaf) {
     const uint32_t count = fabric_.zones[zone].leaf_count;
     left_.reserve(count);
     for (uint32_t leaf = first_; leaf < first_ + count; ++leaf) {
@@ -66,24 +66,24 @@ class ZoneTaker {
     return fullest;
   }
 
-  // From a leaf with `size` free nodes: the one with most former nodes, then the lowest.
+  // From a leaf with `size` free nodes: the one with most preferred nodes, then the lowest.
   LeafTake TakeLeaf(uint32_t size, uint32_t wanted) {
     std::optional<size_t> best;
-    int best_former = -1;
+    int best_preferred = -1;
     for (size_t i = 0; i < left_.size(); ++i) {
       if (Size(left_[i]) != size) {
         continue;
       }
       const uint32_t leaf = first_ + static_cast<uint32_t>(i);
-      const int former = std::popcount(left_[i] & former_.InLeaf(leaf));
-      if (former > best_former) {
+      const int preferred = std::popcount(left_[i] & preferred_.InLeaf(leaf));
+      if (preferred > best_preferred) {
         best = i;
-        best_former = former;
+        best_preferred = preferred;
       }
     }
     TIDE_CHECK(best.has_value(), "a leaf is counted under its size");
     const uint32_t leaf = first_ + static_cast<uint32_t>(*best);
-    const uint64_t nodes = Pick(left_[*best], former_.InLeaf(leaf), wanted);
+    const uint64_t nodes = Pick(left_[*best], preferred_.InLeaf(leaf), wanted);
     --leaves_of_[size];
     left_[*best] = 0;  // a leaf is taken from once
     return {leaf, nodes};
@@ -116,7 +116,7 @@ class ZoneTaker {
   }
 
   const Fabric& fabric_;
-  const FreeNodes& former_;
+  const FreeNodes& preferred_;
   uint32_t first_;
   std::vector<uint64_t> left_;                           // by leaf of the zone
   std::array<uint32_t, kLeafNodesMax + 1> leaves_of_{};  // leaves by free nodes
@@ -154,9 +154,9 @@ uint32_t CountInZone(const FreeNodes& nodes, const FreeNodes& within, uint32_t z
   return count;
 }
 
-// The zone where the gang leaves the fewest nodes behind; ties: more former nodes, then name.
+// The zone where the gang leaves the fewest nodes behind; ties: more preferred nodes, then name.
 std::optional<uint32_t> BestZone(const FreeNodes& free,
-                                 const FreeNodes& former,
+                                 const FreeNodes& preferred,
                                  ZoneRange zones,
                                  uint32_t nodes) {
   std::optional<uint32_t> best;
@@ -168,7 +168,7 @@ std::optional<uint32_t> BestZone(const FreeNodes& free,
     const uint32_t best_count = best ? free.CountInZone(*best) : 0;
     if (!best || count < best_count ||
         (count == best_count &&
-         CountInZone(former, free, zone) > CountInZone(former, free, *best))) {
+         CountInZone(preferred, free, zone) > CountInZone(preferred, free, *best))) {
       best = zone;
     }
   }
@@ -194,15 +194,40 @@ std::optional<std::pair<uint32_t, uint32_t>> BestPair(const FreeNodes& free,
 
 }  // namespace
 
+const std::vector<NodeId>& WarmNodes(const PlacementRequest& request) {
+  static const std::vector<NodeId> kNone;
+  return request.warm == nullptr ? kNone : request.warm->NodesWith(request.image);
+}
+
+namespace {
+
+// The former nodes, or where none of them is free those that have the image.
+FreeNodes Preferred(const FreeNodes& free, const PlacementRequest& request) {
+  FreeNodes preferred(free.fabric());
+  bool any = false;
+  for (const NodeId node : request.former) {
+    preferred.Add(node);
+    any = any || free.Contains(node);
+  }
+  if (any) {
+    return preferred;
+  }
+  for (const NodeId node : WarmNodes(request)) {
+    if (node.value() < free.fabric().slots.size()) {  // else it has joined just now
+      preferred.Add(node);
+    }
+  }
+  return preferred;
+}
+
+}  // namespace
+
 PlacementResult Place(const FreeNodes& free, const PlacementRequest& request) {
   const ZoneRange zones = UsableZones(free.fabric(), request);
-  FreeNodes former(free.fabric());
-  for (const NodeId node : request.former) {
-    former.Add(node);
-  }
+  const FreeNodes preferred = Preferred(free, request);
   PlacementResult result;
-  if (const auto zone = BestZone(free, former, zones, request.nodes)) {
-    result.nodes = ZoneTaker(free, former, *zone).Take(request.nodes);
+  if (const auto zone = BestZone(free, preferred, zones, request.nodes)) {
+    result.nodes = ZoneTaker(free, preferred, *zone).Take(request.nodes);
     return result;
   }
   const auto pair = BestPair(free, zones, request.nodes);
@@ -216,9 +241,9 @@ PlacementResult Place(const FreeNodes& free, const PlacementRequest& request) {
   } else {
     const uint32_t first =
         BestSplit(request.nodes, free.CountInZone(pair->first), free.CountInZone(pair->second));
-    result.nodes = ZoneTaker(free, former, pair->first).Take(first);
+    result.nodes = ZoneTaker(free, preferred, pair->first).Take(first);
     const std::vector<NodeId> second =
-        ZoneTaker(free, former, pair->second).Take(request.nodes - first);
+        ZoneTaker(free, preferred, pair->second).Take(request.nodes - first);
     result.nodes.insert(result.nodes.end(), second.begin(), second.end());
   }
   return result;

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "scheduler/core/model/warm_images.h"
 #include "scheduler/core/policy/free_nodes.h"
 
 namespace tide {
@@ -16,6 +18,9 @@ struct PlacementRequest {
   std::string zone = "single";  // "single", "cross-ok", or a zone's name
   bool cross_zone_free = true;  // fewer cross-zone jobs run than the fabric allows
   std::vector<NodeId> former;   // nodes of the last attempt by task index: preferred on ties
+  // Which nodes have the job's image: preferred where no former node is free. Null = not known.
+  const WarmImages* warm = nullptr;
+  std::string_view image = {};
   // A fault ended that attempt: see policy/replacement.h.
   bool after_fault = false;
   std::vector<NodeId> suspects;  // of `former`: nodes that took their task down
@@ -31,6 +36,9 @@ struct PlacementResult {
 //   Cost: O(leaves of a zone × leaves taken).  Determined by its arguments: ties go to the lower
 //   name, then the lower id.
 [[nodiscard]] PlacementResult Place(const FreeNodes& free, const PlacementRequest& request);
+
+// The nodes that have the image, ascending. Cost: O(log images).
+[[nodiscard]] const std::vector<NodeId>& WarmNodes(const PlacementRequest& request);
 
 // Could `free` hold the gang? Cost: O(zones of the group).
 [[nodiscard]] bool Fits(const FreeNodes& free, const PlacementRequest& request);

@@ -118,6 +118,31 @@ TEST_CASE("former nodes decide ties and nothing else") {
   CHECK(Place(world.state, request, Ids({0, 7})).nodes == Ids({7}));     // equal zones
 }
 
+TEST_CASE("nodes that have the image decide ties where no former node is free") {
+  const World world(Cluster().Zone("A").Leaf(3).Leaf(3).Zone("B").Leaf(6));
+  WarmImages warm;
+  PlacementRequest request = Ask(1);
+  request.warm = &warm;
+  request.image = "train:1";
+  warm.Set(NodeId(2), {"train:1", "eval:1"});
+  warm.Set(NodeId(7), {"train:1"});
+  warm.Set(NodeId(1), {"train:2"});
+  warm.Set(NodeId(99), {"train:1"});  // joined, and not in the fabric yet
+  CHECK(Place(world.state, request, Ids({0, 1, 2})).nodes == Ids({2}));
+  CHECK(Place(world.state, request, Ids({0, 2, 3, 4, 5})).nodes == Ids({2}));
+  CHECK(Place(world.state, request, Ids({0, 1, 2, 3, 4})).nodes == Ids({3}));  // not a worse leaf
+  CHECK(Place(world.state, request, Ids({0, 6, 7})).nodes == Ids({0}));        // not a worse zone
+  CHECK(Place(world.state, request, Ids({0, 7})).nodes == Ids({7}));           // equal zones
+  request.former = Ids({0});
+  CHECK(Place(world.state, request, Ids({0, 1, 2})).nodes == Ids({0}));  // it knows more than that
+  CHECK(Place(world.state, request, Ids({1, 2})).nodes == Ids({2}));     // it is not free
+  request.former.clear();
+  warm.Set(NodeId(2), {"eval:1"});  // it was collected
+  CHECK(Place(world.state, request, Ids({0, 1, 2})).nodes == Ids({0}));
+  request.image = "host";
+  CHECK(Place(world.state, request, Ids({1, 2})).nodes == Ids({1}));
+}
+
 TEST_CASE("two leaves that are filled together come before one that is cut into") {
   const World world(Cluster().Leaf(5).Leaf(4).Leaf(3).Leaf(2));
   CHECK(Place(world.state, Ask(6), AllOf(world)).nodes == Ids({5, 6, 7, 8, 12, 13}));

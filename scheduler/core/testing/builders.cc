@@ -56,6 +56,11 @@ AJob& AJob::Priority(int32_t priority) {
   return *this;
 }
 
+AJob& AJob::Image(const std::string& image) {
+  spec_.image = image;
+  return *this;
+}
+
 AJob& AJob::Zone(const std::string& zone) {
   spec_.zone = zone;
   return *this;

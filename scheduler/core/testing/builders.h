@@ -36,6 +36,7 @@ class AJob {
   AJob& Nodes(uint32_t nodes);
   AJob& Priority(int32_t priority);
   AJob& Zone(const std::string& zone);
+  AJob& Image(const std::string& image);
   AJob& Group(const std::string& group);
   AJob& Project(const std::string& project);
   AJob& Gpus(uint32_t per_node);
