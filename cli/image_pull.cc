@@ -1,9 +1,9 @@
 #include "cli/image_pull.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "cli/interrupt.h"
 #include "common/cluster/node_set.h"
@@ -16,13 +16,21 @@ constexpr Duration kSilence = Duration::Minutes(1);
 constexpr size_t kLineMax = size_t{1} << 20U;
 constexpr std::string_view kRewind = "\r\x1b[K";
 
-// "n3, n7, a-l01-n[01-20]"
-std::string NamesInShort(const std::set<std::string>& names) {
-  std::string text;
-  for (const std::string& part : ShortenNodes({names.begin(), names.end()})) {
-    text += (text.empty() ? "" : ", ") + Printable(part);
+// What a node says without the image's name, which the person has just typed: of "fetching image
+// train:24.10: 1.2 of 4.0 GiB" the amount, so that it is seen on a narrow terminal, too.
+std::string NewsOf(const std::string& progress) {
+  for (const std::string_view doing : {"fetching", "unpacking", "looking up"}) {
+    const std::string prefix = std::string(doing) + " image ";
+    if (!progress.starts_with(prefix)) {
+      continue;
+    }
+    const size_t name_end = progress.find(' ', prefix.size());
+    if (name_end == std::string::npos) {
+      return std::string(doing);
+    }
+    return (doing == "fetching" ? "" : std::string(doing) + " ") + progress.substr(name_end + 1);
   }
-  return text;
+  return progress;
 }
 
 // What the server has said so far.
@@ -30,7 +38,8 @@ class PullProgress {
  public:
   PullProgress(Context& context, std::string image)
       : context_(context), image_(std::move(image)), style_(context.ErrStyle()) {
-    line_ = style_.terminal && !style_.accessible && !context.options.quiet;
+    const bool shared = context.format() == Format::kJsonl && context.OutStyle().terminal;
+    line_ = style_.terminal && !style_.accessible && !context.options.quiet && !shared;
   }
 
   // Whole lines of it; the rest of a line waits for more.
@@ -52,8 +61,7 @@ class PullProgress {
     PrintResult();
     int code = kExitOk;
     for (const auto& [error, names] : failed_) {
-      code =
-          context_.Report({kExitFailed, NamesInShort(names) + ": " + Printable(error), {}, false});
+      code = context_.Report({kExitFailed, NamesInShort(names) + ": " + error, {}, false});
     }
     if (!whole || !done_) {
       return context_.Report({kExitFailed,
@@ -62,6 +70,10 @@ class PullProgress {
                                   "the same again",
                               {},
                               false});
+    }
+    if (code == kExitOk && (Has() < nodes_ || told_failed_ > 0)) {
+      return context_.Report(
+          {kExitFailed, "only " + Amount() + " the image; the server did not say why", {}, false});
     }
     return code;
   }
@@ -78,16 +90,25 @@ class PullProgress {
     const std::string node = Text(line, "node");
     done_ = done_ || Flag(line, "done");
     nodes_ = Number(line, "nodes", nodes_);
+    told_failed_ = Number(line, "failed", told_failed_);
     if (const std::string digest = Text(line, "digest"); !digest.empty()) {
-      fetching_.erase(node);
       has_[digest].insert(node);
-    } else if (const std::string error = Text(line, "error"); !error.empty()) {
-      fetching_.erase(node);
-      failed_[error].insert(node);
+      End(node);
+    } else if (line.contains("error")) {
+      const std::string error = Text(line, "error");
+      failed_[error.empty() ? "it does not have the image" : error].insert(node);
       failures_.push_back(line);
+      End(node);
     } else if (!node.empty()) {
       fetching_[node] = Text(line, "progress");
-      last_ = node;
+      shown_ = fetching_.contains(shown_) ? shown_ : node;
+    }
+  }
+
+  void End(const std::string& node) {
+    fetching_.erase(node);
+    if (style_.terminal && style_.accessible) {
+      context_.Hint(Outcomes());
     }
   }
 
@@ -103,20 +124,30 @@ class PullProgress {
     const int64_t has = Has();
     return std::to_string(has) + " of " + Count(nodes_, "node") + (has == 1 ? " has" : " have");
   }
+  // "3 of 8 nodes have it, 1 failed"
+  [[nodiscard]] std::string Outcomes() const {
+    return Amount() + " it" +
+           (failures_.empty() ? "" : ", " + std::to_string(failures_.size()) + " failed");
+  }
 
   void ShowLine() {
     if (!line_ || done_ || nodes_ == 0) {
       return;
     }
-    std::string text = Amount() + " it";
-    if (!failures_.empty()) {
-      text += ", " + std::to_string(failures_.size()) + " failed";
+    std::string text = Outcomes();
+    // One node until its end: from many that take turns nobody can read how fast it goes.
+    const auto shown = fetching_.contains(shown_) ? fetching_.find(shown_) : fetching_.begin();
+    if (shown != fetching_.end()) {
+      shown_ = shown->first;
+      text += ", " + std::to_string(fetching_.size()) + " fetching (" + Printable(shown->first) +
+              ": " + Printable(NewsOf(shown->second)) + ")";
     }
-    if (const auto last = fetching_.find(last_); last != fetching_.end()) {
-      text += "; " + Printable(last->first) + ": " + Printable(last->second);
-    }
-    const std::string shown = CutToWidth(text, style_.width == 0 ? 80 : style_.width);
-    std::fprintf(stderr, "%s%s", std::string(kRewind).c_str(), shown.c_str());
+    const auto busy = static_cast<int64_t>(fetching_.size() + failures_.size());
+    const int64_t waiting = nodes_ - Has() - busy;
+    const std::string rest = waiting > 0 ? ", " + std::to_string(waiting) + " waiting" : "";
+    text += DisplayWidth(text + rest) <= style_.width ? rest : "";
+    const std::string cut = CutToWidth(text, style_.width);
+    std::fprintf(stderr, "%s%s", std::string(kRewind).c_str(), cut.c_str());
     std::fflush(stderr);
   }
   void HideLine() const {
@@ -171,18 +202,28 @@ class PullProgress {
   std::map<std::string, std::set<std::string>> failed_;  // nodes by error
   json failures_ = json::array();
   std::map<std::string, std::string> fetching_;
-  std::string last_;  // node that said something
+  std::string shown_;        // node of which the line tells how far it is
+  int64_t told_failed_ = 0;  // nodes, as the last line counts them
   bool done_ = false;
 };
 
 }  // namespace
+
+std::string NamesInShort(const std::set<std::string>& names, size_t most) {
+  const std::vector<std::string> parts = ShortenNodes({names.begin(), names.end()});
+  std::string text;
+  for (size_t i = 0; i < std::min(parts.size(), most); ++i) {
+    text += (i == 0 ? "" : ", ") + parts[i];
+  }
+  return text + (parts.size() > most ? ", …" : "");
+}
 
 int PullImage(Context& context, const std::string& image, const NodesOfImages& nodes) {
   const auto client = context.Connect();
   if (!client) {
     return context.Report(client.error());
   }
-  OnInterruptSay("the nodes stop fetching; what they have of the image stays");
+  OnInterruptSay("The nodes stop fetching; what they have of the image stays.");
   json body = {{"image", image}, {"zone", nodes.zone}, {"group", nodes.group}};
   body["nodes"] = nodes.nodes;
   PullProgress progress(context, image);

@@ -1,6 +1,8 @@
 // tide images, images pull: what nodes keep, and fetching it before a job needs it.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +14,8 @@
 namespace tide::cli {
 namespace {
 
-constexpr size_t kNamedMax = 5;  // nodes, where something is wrong with many
+constexpr size_t kNamedMax = 5;    // nodes and sets, where something is wrong with many
+constexpr size_t kReasonsMax = 3;  // why nodes cannot be asked
 constexpr size_t kDigestCells = 19;
 
 struct ImagesOptions {
@@ -31,25 +34,29 @@ std::string Size(int64_t bytes) {
 }
 
 Table ImageTable(const json& list) {
-  Table table({{.title = "IMAGE", .min_width = 20},
-               {.title = "DIGEST", .drop_rank = 2},
+  // The tag is at the name's end: other columns go before it is cut.
+  Table table({{.title = "IMAGE", .min_width = 40},
+               {.title = "DIGEST", .drop_rank = 4},
                {.title = "SIZE", .right = true, .drop_rank = 1},
                {.title = "NODES", .right = true},
-               {.title = "IN USE ON", .right = true},
-               {.title = "USED", .right = true}});
+               {.title = "IN USE", .right = true, .drop_rank = 2},
+               {.title = "USED", .right = true, .drop_rank = 3}});
   const Instant now = SystemNow();
   for (const json& image : Items(list, "items")) {
     const json& names = Items(image, "names");
-    std::string name = names.empty() || !names[0].is_string() ? "" : names[0].get<std::string>();
+    const std::string digest = Text(image, "digest").substr(0, kDigestCells);
+    std::string name =
+        names.empty() || !names[0].is_string() ? digest : names[0].get<std::string>();
+    const std::string used = Since(Time(image, "used_at"), now);
     if (names.size() > 1) {
       name += " +" + std::to_string(names.size() - 1);
     }
     table.Add({{name},
-               {Text(image, "digest").substr(0, kDigestCells)},
+               {digest},
                {Size(Number(image, "bytes", 0))},
                {std::to_string(Items(image, "nodes").size())},
                {std::to_string(Items(image, "in_use_on").size())},
-               {Since(Time(image, "used_at"), now) + " ago"}});
+               {used.empty() ? "" : used + " ago"}});
   }
   return table;
 }
@@ -61,14 +68,20 @@ bool TellUnreachable(const Context& context, const json& list) {
   if (unreachable.empty()) {
     return true;
   }
+  std::map<std::string, std::set<std::string>> reasons;  // the nodes of each
+  for (const json& each : unreachable) {
+    reasons[Text(each, "error")].insert(Text(each, "node"));
+  }
+  std::vector<std::string> parts;
+  for (const auto& [why, nodes] : reasons) {
+    parts.push_back(NamesInShort(nodes, kNamedMax) + (why.empty() ? "" : ": " + why));
+  }
   std::string said = std::to_string(unreachable.size()) + " of " +
                      Count(static_cast<int64_t>(asked), "node") + " cannot be asked: ";
-  for (size_t i = 0; i < std::min(unreachable.size(), kNamedMax); ++i) {
-    said += (i == 0 ? "" : "; ") + Printable(Text(unreachable[i], "node")) + ": " +
-            Printable(Text(unreachable[i], "error"));
+  for (size_t i = 0; i < std::min(parts.size(), kReasonsMax); ++i) {
+    said += (i == 0 ? "" : "; ") + parts[i];
   }
-  context.Report(
-      {kExitUnreachable, said + (unreachable.size() > kNamedMax ? "; …" : ""), {}, false});
+  context.Report({kExitUnreachable, said + (parts.size() > kReasonsMax ? "; …" : ""), {}, false});
   return unreachable.size() < asked;
 }
 
@@ -106,17 +119,24 @@ int List(Context& context, const NodesOfImages& nodes) {
   return kExitOk;
 }
 
+bool IsChosen(const NodesOfImages& nodes) {
+  return !nodes.nodes.empty() || !nodes.zone.empty() || !nodes.group.empty();
+}
+
 int Pull(Context& context, const ImagesOptions& options) {
   const NodesOfImages& nodes = options.pull_nodes;
   const auto names = ExpandNodes(nodes.nodes);
-  const bool chosen = !nodes.nodes.empty() || !nodes.zone.empty() || !nodes.group.empty();
+  const bool chosen = IsChosen(nodes);
   std::string wrong;
   if (!names) {
     wrong = names.error().message;
+  } else if (IsChosen(options.nodes)) {
+    wrong = "nodes, --zone and --group belong after the image: tide images pull " + options.image +
+            " NODE...";
   } else if (options.image == "host") {
     wrong = "`host` is no image: it is the node's own files, which are there";
   } else if (!chosen && !options.all) {
-    wrong = "say which nodes: tide images pull " + Printable(options.image) +
+    wrong = "say which nodes: tide images pull " + options.image +
             " NODE..., or --zone, --group, or --all for the whole cluster";
   } else if (chosen && options.all) {
     wrong = "--all means every node; leave it out, or the names, --zone and --group";

@@ -70,11 +70,39 @@ TEST_CASE("images are listed with the nodes that have them") {
   CHECK_THAT(list.out, Contains("sha256:111111111111 "));
   CHECK_THAT(list.out, Contains("4.5 GiB"));
   CHECK_THAT(list.out, Contains("1 MiB"));
+  CHECK(list.out.find(" ago\n" + kTwo.substr(0, 19) + " ") != std::string::npos);  // has no name
+  CHECK(list.out.ends_with(" -\n"));                                               // nor was used
   CHECK(list.err == "tide: 1 of 3 nodes cannot be asked: n3: it does not answer\n");
 
   const auto names = RunTide({"images", "-o", "name"}, Using(server));
   CHECK(names.out == kOne + "\n" + kTwo + "\n");
   CHECK(json::parse(RunTide({"images", "-o", "json"}, Using(server)).out) == ImageList());
+}
+
+TEST_CASE("the list keeps the tag of an image on a usual terminal") {
+  FakeServer server;
+  json list = ImageList();
+  list["items"][0]["names"] = {"registry.example:5000/base/train:24.10"};
+  server.OnGet("/v1/images", list.dump());
+  RunOptions options = Using(server);
+  options.columns = 80;
+  CHECK_THAT(RunTide({"images"}, options).out,
+             Contains("registry.example:5000/base/train:24.10  "));
+}
+
+TEST_CASE("nodes that cannot be asked are said in short, by reason") {
+  FakeServer server;
+  json list = ImageList();
+  list["asked"] = 120;
+  for (const char* name : {"n04", "n05", "n06", "n11", "n13", "n15", "n17", "n19"}) {
+    list["unreachable"].push_back({{"node", name}, {"error", "it is lost: no \x1b[31mheartbeat"}});
+  }
+  server.OnGet("/v1/images", list.dump());
+  const auto asked = RunTide({"images"}, Using(server));
+  CHECK(asked.exit_code == 0);
+  CHECK(asked.err ==
+        "tide: 9 of 120 nodes cannot be asked: n3: it does not answer; "
+        "n[04-06], n11, n13, n15, n17, …: it is lost: no ?[31mheartbeat\n");
 }
 
 TEST_CASE("images of chosen nodes are asked for in short") {
@@ -152,6 +180,58 @@ TEST_CASE("nodes that cannot pull are said once for each reason") {
         "tide: n[1-2]: No space left on device\n");
 }
 
+TEST_CASE("a pull that does not reach all nodes has failed, whatever was said of them") {
+  FakeServer server;
+  AnswerPull(server, {R"({"nodes":2})", Has("n1", kOne), R"({"done":true,"pulled":1})"});
+  const auto pull = RunTide({"images", "pull", "train:1", "--all"}, Using(server));
+  CHECK(pull.exit_code == 1);
+  CHECK_THAT(pull.err, Contains("only 1 of 2 nodes has the image"));
+  AnswerPull(server, {Has("n1", kOne), "{broken", R"({"done":true,"pulled":1,"failed":1})"});
+  CHECK(RunTide({"images", "pull", "train:1", "--all"}, Using(server)).exit_code == 1);
+  AnswerPull(server, {R"({"node":"n1","error":""})", R"({"done":true,"pulled":0,"failed":1})"});
+  CHECK_THAT(RunTide({"images", "pull", "train:1", "--all"}, Using(server)).err, Contains("n1: "));
+}
+
+TEST_CASE("on a terminal a pull says how far it is in one line") {
+  FakeServer server;
+  const std::string name = "registry.example:5000/base/train:24.10";
+  const auto said = [](const std::string& node, const std::string& progress) {
+    return json({{"node", node}, {"progress", progress}}).dump();
+  };
+  AnswerPull(server,
+             {R"({"nodes":12})",
+              said("n1", "looking up image " + name),
+              said("n2", "unpacking image " + name + ", 4.0 of 4.0 GiB"),
+              said("n1", "fetching image " + name + ": 1.2 of 4.0 GiB"),
+              Has("n1", kOne),
+              Failed("n3", "it is lost"),
+              said("n2", "the registry \x1b[31mdoes not answer; trying again"),
+              Has("n2", kOne),
+              R"({"done":true,"pulled":2,"failed":10})"});
+  RunOptions options = Using(server);
+  options.columns = 80;
+  options.errors_there = true;
+  const auto pull = RunTide({"images", "pull", name, "--all"}, options);
+  CHECK(pull.exit_code == 1);
+  const std::string rewind = "\r\x1b[K";
+  for (const char* line :
+       {"0 of 12 nodes have it, 12 waiting",
+        "0 of 12 nodes have it, 1 fetching (n1: looking up), 11 waiting",
+        "0 of 12 nodes have it, 2 fetching (n1: 1.2 of 4.0 GiB), 10 waiting",
+        "1 of 12 nodes has it, 1 fetching (n2: unpacking 4.0 of 4.0 GiB), 10 waiting",
+        "1 of 12 nodes has it, 1 failed, 1 fetching (n2: the registry ?[31mdoes not answ…"}) {
+    CHECK_THAT(pull.out, Contains(rewind + line + rewind));
+  }
+  CHECK_THAT(pull.out, Contains(rewind + "✔ " + name + " is on 2 nodes"));
+
+  // Lines of JSON there are not mixed with it, and a screen reader gets whole lines.
+  CHECK(RunTide({"images", "pull", name, "--all", "-o", "jsonl"}, options).out.find(rewind) ==
+        std::string::npos);
+  options.env["TIDE_ACCESSIBLE"] = "1";
+  const auto spoken = RunTide({"images", "pull", name, "--all"}, options).out;
+  CHECK(spoken.starts_with("1 of 12 nodes has it\r\n1 of 12 nodes has it, 1 failed\r\n"));
+}
+
 TEST_CASE("a tag that moved during a pull is two images") {
   FakeServer server;
   AnswerPull(server, {Has("n1", kOne), Has("n2", kTwo), R"({"done":true})"});
@@ -192,6 +272,9 @@ TEST_CASE("a pull that is refused, or names no nodes, is said") {
   CHECK_THAT(wrong({"train:1", "--all", "--zone", "a"}), Contains("--all"));
   CHECK_THAT(wrong({"host", "--all"}), Contains("no image"));
   CHECK_THAT(wrong({"train:1", "n[3-1]"}), Contains("n[3-1]"));
+  const auto before = RunTide({"images", "--zone", "a", "pull", "train:1", "--all"}, Using(server));
+  CHECK(before.exit_code == 2);
+  CHECK_THAT(before.err, Contains("belong after the image"));
   CHECK_THAT(wrong({}), Contains("image"));
   CHECK(server.Requests().size() == 1);
 }

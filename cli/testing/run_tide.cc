@@ -67,7 +67,8 @@ TideProcess::TideProcess(const std::vector<std::string>& args, const RunOptions&
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, child_out, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err_, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(
+      &actions, terminal_ && options.errors_there ? child_out : err_, STDERR_FILENO);
   posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
   std::vector<std::string> words = {"tide"};
   words.insert(words.end(), args.begin(), args.end());

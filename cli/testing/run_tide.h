@@ -16,6 +16,7 @@ struct RunOptions {
   std::string folder = "/";
   std::map<std::string, std::string> env = {};  // all there is, besides PATH
   unsigned short columns = 0;                   // > 0: stdout is a terminal of this width
+  bool errors_there = false;                    // stderr is that terminal, too: see RunOutcome::out
   std::string stdout_path = {};                 // "" = kept for RunOutcome::out
 };
 
