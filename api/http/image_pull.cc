@@ -7,9 +7,9 @@ namespace tide::api {
 namespace {
 
 // How often is looked whether the client is there.
-constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::milliseconds kPullLook{500};
 
-std::string Line(const nlohmann::ordered_json& object) {
+std::string JsonLine(const nlohmann::ordered_json& object) {
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -18,17 +18,17 @@ std::string Line(const nlohmann::ordered_json& object) {
 void ImagePull::Run(BodySink& sink, std::chrono::milliseconds heartbeat) {
   std::jthread pulls(
       [this] { ForEachNode(nodes_.size(), [this](size_t i) { PullOn(nodes_[i]); }); });
-  bool there = sink.Write(Line({{"nodes", nodes_.size()}}));
+  bool there = sink.Write(JsonLine({{"nodes", nodes_.size()}}));
   auto written = std::chrono::steady_clock::now();
   for (bool all = false; there && !all;) {
-    std::string lines = TakeLines(std::min(kLook, heartbeat));
+    std::string lines = TakeLines(std::min(kPullLook, heartbeat));
     all = lines.empty() && [this] {
       const std::scoped_lock lock(mutex_);
       return over_ == nodes_.size() && ends_.empty();
     }();
     const auto now = std::chrono::steady_clock::now();
     if (all) {
-      lines = Line({{"done", true}, {"pulled", pulled_}, {"failed", nodes_.size() - pulled_}});
+      lines = JsonLine({{"done", true}, {"pulled", pulled_}, {"failed", nodes_.size() - pulled_}});
     } else if (lines.empty() && now - written >= heartbeat) {
       lines = "\n";
     }
@@ -43,9 +43,9 @@ void ImagePull::Run(BodySink& sink, std::chrono::milliseconds heartbeat) {
 void ImagePull::PullOn(const ChosenNode& node) {
   if (const Status fetched = FetchOn(node); !fetched) {
     SayEnd(node.name,
-           Line({{"node", node.name},
-                 {"error", fetched.error().message},
-                 {"code", ErrorCodeName(fetched.error().code)}}));
+           JsonLine({{"node", node.name},
+                     {"error", fetched.error().message},
+                     {"code", ErrorCodeName(fetched.error().code)}}));
   }
 }
 
@@ -74,7 +74,7 @@ Status ImagePull::FetchOn(const ChosenNode& node) {
     const std::scoped_lock lock(mutex_);
     ++pulled_;
   }
-  SayEnd(node.name, Line({{"node", node.name}, {"digest", digest}}));
+  SayEnd(node.name, JsonLine({{"node", node.name}, {"digest", digest}}));
   return {};
 }
 
@@ -93,7 +93,7 @@ void ImagePull::Leave(PullCall& call) {
 
 void ImagePull::SayProgress(const std::string& node, const std::string& progress) {
   const std::scoped_lock lock(mutex_);
-  progress_[node] = Line({{"node", node}, {"progress", progress}});
+  progress_[node] = JsonLine({{"node", node}, {"progress", progress}});
   changed_.notify_all();
 }
 
