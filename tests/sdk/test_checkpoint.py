@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import struct
+import subprocess
+import sys
 import threading
 import unittest
 import zlib
@@ -14,7 +16,7 @@ from unittest import mock
 from support import TempCase, captured_stderr, make_run
 from tide import Checkpoint, CheckpointError, Sampler, load
 from tide.checkpoint import format as fmt
-from tide.checkpoint import store
+from tide.checkpoint import RawTensor, store
 from tide.checkpoint.__main__ import main as command
 
 try:
@@ -254,6 +256,84 @@ class Damage(TempCase):
             with self.assertRaises(SystemExit) as usage, captured_stderr():
                 command(["diff", old])
         self.assertEqual(usage.exception.code, 2)
+
+
+@unittest.skipIf(torch is None, "needs torch")
+class Export(TempCase):
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(1)
+        self.net = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.BatchNorm1d(3))
+        self.opt = torch.optim.AdamW(self.net.parameters())
+        self.net(torch.randn(4, 5)).sum().backward()
+        self.opt.step()
+        self.save("ck")
+        self.out = self.path("out.pt")
+
+    def save(self, folder, **more):
+        objects = {"model": self.net, "opt": self.opt, **more}
+        save_with(2, self.path(folder), 7, lambda rank: {"replicated": objects, "global_": {"data": {"n": 5}},
+                                                         "local": {"own": [rank]}})
+
+    def export(self, *arguments, folder="ck"):
+        with captured_stderr() as said, mock.patch("builtins.print") as printed:
+            code = command(["export", "--to", "torch", self.path(folder), self.out, *arguments])
+        return code, said.getvalue() + "".join(str(call.args[0]) for call in printed.call_args_list if call.args)
+
+    def test_torch_reads_it_without_tide(self):
+        self.assertEqual(self.export()[0], 0)
+        look = ("import sys, torch; all_ = torch.load(sys.argv[1]); assert 'tide' not in sys.modules\n"
+                "net = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.BatchNorm1d(3))\n"
+                "net.load_state_dict(all_['model']); opt = torch.optim.AdamW(net.parameters())\n"
+                "opt.load_state_dict(all_['opt']); assert all_['data'] == {'n': 5}\n"
+                "print(all_['tide'], net.state_dict()['0.weight'].tolist(), opt.state_dict()['state'][0]['exp_avg'].tolist())")
+        seen = subprocess.run([sys.executable, "-c", look, self.out], env={"PATH": "/usr/bin:/bin"}, cwd="/",
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(seen.returncode, 0, seen.stderr)
+        about = {"step": 7, "attempt": 1, "world": 2, "ranks": [{"own": [0]}, {"own": [1]}]}
+        weight = self.net.state_dict()["0.weight"].tolist()
+        moment = self.opt.state_dict()["state"][0]["exp_avg"].tolist()
+        self.assertEqual(seen.stdout, f"{about} {weight} {moment}\n")
+
+    def test_one_object_is_what_load_state_dict_takes(self):
+        self.assertEqual(self.export("--object", "model")[0], 0)
+        state = torch.load(self.out)
+        self.assertEqual(list(state), list(self.net.state_dict()))
+        self.assertTrue(torch.equal(state["0.weight"], self.net.state_dict()["0.weight"]))
+        code, said = self.export("--object", "modle", "--force")
+        self.assertEqual(code, 2)
+        self.assertIn("holds data, model, opt", said)
+
+    def test_a_file_that_is_there_stays(self):
+        with open(self.out, "wb") as file:
+            file.write(b"precious")
+        code, said = self.export()
+        self.assertEqual(code, 2)
+        self.assertIn("--force", said)
+        with mock.patch("torch.save", side_effect=OSError(28, "No space left on device")):
+            self.assertEqual(self.export("--force")[0], 2)
+        with open(self.out, "rb") as file:
+            self.assertEqual(file.read(), b"precious")
+        self.assertEqual(sorted(os.listdir(self.dir)), ["ck", "out.pt"])
+        self.assertEqual(self.export("--force")[0], 0)
+        self.assertIn("model", torch.load(self.out))
+
+    def test_what_cannot_be_exported_is_said(self):
+        self.assertEqual(self.export(folder="absent")[0], 2)
+        self.save("twice", data=Plain(1))
+        code, said = self.export(folder="twice")
+        self.assertEqual(code, 2)
+        self.assertIn("used twice", said)
+        self.save("raw", odd=Plain({"x": [RawTensor("F8_E4M3", (1,), b"x")]}))
+        code, said = self.export(folder="raw")
+        self.assertEqual(code, 2)
+        self.assertIn("odd.value.x.0", said)
+        data = self.path("ck", "s000000000007-0001", "d00000.safetensors")
+        with open(data, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\xff")
+        self.assertEqual(self.export()[0], 1)
+        self.assertFalse(os.path.exists(self.out))
 
 
 class Crash(BaseException):

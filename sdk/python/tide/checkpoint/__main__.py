@@ -1,4 +1,5 @@
 """python -m tide.checkpoint ls DIR | verify DIR | diff A B [--only PREFIX]
+| export --to torch DIR OUT [--object NAME] [--force]
 
 Exit codes: 0 good or equal, 1 damaged or different, 2 usage or unreadable.
 """
@@ -12,7 +13,7 @@ import sys
 from typing import Any, List, Optional
 
 from .._errors import CheckpointError, DamagedError
-from . import store
+from . import export, store
 from .reader import Reader
 from .writer import is_committed
 
@@ -31,12 +32,20 @@ def main(arguments: Optional[List[str]] = None) -> int:
     diff.add_argument("b")
     diff.add_argument("--only", default="", metavar="PREFIX",
                       help='only tensors whose name starts so, e.g. "model." or "replicated/model."')
+    export_to = commands.add_parser("export", help="write it as one file for torch.load")
+    export_to.add_argument("dir", help="a checkpoint, or a folder of checkpoints: the newest committed one")
+    export_to.add_argument("out", help="the file, such as model.pt")
+    export_to.add_argument("--to", choices=["torch"], required=True)
+    export_to.add_argument("--object", metavar="NAME", help="the state of this object alone, as load_state_dict takes it")
+    export_to.add_argument("--force", action="store_true", help="replace the file if it is there")
     options = parser.parse_args(arguments)
     try:
         if options.command == "ls":
             return _list(options.dir)
         if options.command == "verify":
             return _verify(options.dir)
+        if options.command == "export":
+            return _export(options)
         return _diff(options.a, options.b, options.only)
     except DamagedError as error:
         print(f"damaged: {error}")
@@ -100,6 +109,12 @@ def _diff(a: str, b: str, only: str) -> int:
     print(f"{'different' if differences else 'equal'}: {compared} tensors compared, {left.directory} (step "
           f"{left.manifest['step']}) and {right.directory} (step {right.manifest['step']})")
     return 1 if differences else 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    directory = export.to_torch(options.dir, options.out, options.object, options.force)
+    print(f"{options.out}: {options.object or 'all objects'} of {directory}, {os.path.getsize(options.out)} bytes")
+    return 0
 
 
 def _differences(left: Reader, right: Reader, names: List[str], whole: bool) -> List[str]:
