@@ -270,19 +270,26 @@ Result<Image> ImageFetcher::Try(Request& request) {
   }
 }
 
-std::optional<Image> ImageFetcher::Stored(const std::string& digest, const std::string& key) {
+std::optional<Image> ImageFetcher::Stored(const std::string& digest, const Request& request) {
   const MutexLock lock(store_mutex_);
   auto image = store_.Use(digest);
   if (image) {
-    const MutexLock also(mutex_);
-    fresh_[key] = image->digest;  // before anybody can collect it
+    KeepFor(request, image->digest);  // before anybody can collect it
   }
   return image;
 }
 
+// Who called it off has no Settle to come.
+void ImageFetcher::KeepFor(const Request& request, const std::string& digest) {
+  const MutexLock lock(mutex_);
+  if (!request.cancelled) {
+    fresh_[request.key] = digest;
+  }
+}
+
 ImageFetcher::Outcome ImageFetcher::Get(Request& request, const ImageReference& image) {
   if (!image.digest.empty()) {
-    if (auto stored = Stored(image.digest, request.key)) {
+    if (auto stored = Stored(image.digest, request)) {
       return std::move(*stored);
     }
   }
@@ -295,7 +302,7 @@ ImageFetcher::Outcome ImageFetcher::Get(Request& request, const ImageReference& 
       const MutexLock lock(store_mutex_);
       known = store_.Known(image.Text());
     }
-    auto stored = known ? Stored(*known, request.key) : std::nullopt;
+    auto stored = known ? Stored(*known, request) : std::nullopt;
     if (!stored) {
       return std::unexpected(std::move(plan.error()));
     }
@@ -303,13 +310,13 @@ ImageFetcher::Outcome ImageFetcher::Get(Request& request, const ImageReference& 
                  {{"Task", request.key}, {"Digest", *known}, {"Error", plan.error().message}});
     return std::move(*stored);
   }
-  auto stored = Stored(plan->manifest.digest, request.key);
+  auto stored = Stored(plan->manifest.digest, request);
   if (!stored) {
     const PullTurn turn(*this, request);
     if (!turn.mine()) {
       return std::unexpected(ImageFailure{ImageFault::kNode, "called off"});
     }
-    stored = Stored(plan->manifest.digest, request.key);  // another fetched it meanwhile
+    stored = Stored(plan->manifest.digest, request);  // another fetched it meanwhile
     if (!stored) {
       Outcome pulled = Pull(request, *plan);
       if (!pulled) {
@@ -606,10 +613,7 @@ Result<Image> ImageFetcher::Store(Request& request, const Plan& plan, const std:
   noted.blobs.push_back(written);
   TIDE_ASSIGN(noted.env, ParseImageEnv(config));
   TIDE_TRY(ImageStore::Prepare(staged, std::move(noted)));
-  {
-    const MutexLock lock(mutex_);
-    fresh_[request.key] = plan.manifest.digest;
-  }
+  KeepFor(request, plan.manifest.digest);
   const MutexLock lock(store_mutex_);
   return store_.Publish(staged, plan.manifest.digest);
 }

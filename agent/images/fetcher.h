@@ -131,7 +131,8 @@ class ImageFetcher {
                                                     const ImageReference& image,
                                                     Program command,
                                                     std::string* output = nullptr);
-  [[nodiscard]] std::optional<Image> Stored(const std::string& digest, const std::string& key);
+  [[nodiscard]] std::optional<Image> Stored(const std::string& digest, const Request& request);
+  void KeepFor(const Request& request, const std::string& digest);
   [[nodiscard]] std::set<std::string> FreshDigests();
   void NoteNames();
   size_t Collect(uint64_t bytes_max);

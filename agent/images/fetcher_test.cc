@@ -174,6 +174,30 @@ TEST_CASE("what a task waits for is fetched before what is fetched ahead of jobs
   CHECK(latest_first == std::vector<std::string>{"ahead", "task", "first"});
 }
 
+TEST_CASE("what was fetched for somebody who went away is not kept for him") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  world.options.in_use = [] { return std::set<std::string>(); };
+  const std::string layout = world.dir.MakeLayout("src", "base", {"/bin/true"});
+  const std::string other = world.dir.MakeLayout("other", "base", {"/bin/false"});
+  world.Open();
+  const auto never = [](const Result<Image>&) {};
+  for (int round = 0; round < 60; ++round) {
+    world.fetcher->Fetch("gone", "oci:" + layout, never);
+    ::poll(nullptr, 0, round % 30);
+    world.fetcher->Cancel("gone");
+    REQUIRE(world.Fetch("oci:" + other, "next"));  // has its turn when that one is through
+    world.fetcher->Settle("next");
+    for (const ListedImage& image : world.fetcher->List()) {
+      CHECK_FALSE(image.in_use);
+    }
+    std::filesystem::remove_all(world.dir.File("store/images"));
+    std::filesystem::create_directory(world.dir.File("store/images"));
+  }
+}
+
 TEST_CASE("names of images are told when they change") {
   if (Skip()) {
     return;
