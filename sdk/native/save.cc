@@ -1,0 +1,297 @@
+#include "sdk/native/save.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+#include "common/base/file.h"
+#include "common/base/time.h"
+#include "sdk/native/data_file.h"
+#include "sdk/native/folder.h"
+#include "sdk/native/json_text.h"
+#include "sdk/native/manifest.h"
+
+namespace tide::sdk {
+namespace {
+
+// Rank 0 has one small file left to write once it has taken the parts.
+constexpr int64_t kDecidedGraceNs = 30'000'000'000;
+constexpr std::chrono::nanoseconds kFirstNap(500'000);
+constexpr std::chrono::nanoseconds kLongestNap(20'000'000);
+
+// Looks again and again, ever more slowly: the other ranks are known by their files only.
+class Nap {
+ public:
+  void Take() {
+    std::this_thread::sleep_for(length_);  // tidy: poll
+    length_ = std::min(length_ * 2, kLongestNap);
+  }
+
+ private:
+  std::chrono::nanoseconds length_ = kFirstNap;
+};
+
+std::string RanksText(const std::vector<int64_t>& ranks) {
+  constexpr size_t kShown = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(ranks.size(), kShown); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  if (ranks.size() > kShown) {
+    text += " and " + std::to_string(ranks.size() - kShown) + " more";
+  }
+  return text;
+}
+
+// A mark of an earlier round is old news: that rank is trying again.
+bool HasFailed(const Ticket& ticket, int64_t rank) {
+  const Result<std::string> text = ReadFile(FailedPath(ticket.directory, rank));
+  if (!text) {
+    return false;
+  }
+  int64_t round = 0;
+  const char* const last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, round);
+  // Empty: the disk had room for a name only.
+  return error != std::errc() || end != last || round >= ticket.round;
+}
+
+// True: the checkpoint cannot be committed now. False: rank 0 was first, or the file system refused.
+bool Withdraw(const Ticket& ticket) {
+  return ::unlink(PartPath(ticket.directory, ticket.rank).c_str()) == 0;
+}
+
+Status RemoveStale(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return FailErrno("cannot remove " + path, errno);
+  }
+  return {};
+}
+
+std::string CrcList(const std::vector<uint32_t>& crcs) {
+  std::string out = "[";
+  for (const uint32_t crc : crcs) {
+    std::array<char, 12> text{};
+    std::snprintf(text.data(), text.size(), "\"%08x\"", crc);
+    out.append(out.size() == 1 ? "" : ",").append(text.data());
+  }
+  return out + "]";
+}
+
+Status WriteData(const Ticket& ticket, std::span<const char> data, std::vector<uint32_t>& crcs) {
+  const std::string temporary =
+      ticket.directory + "/" + ticket.file + ".tmp-" + std::to_string(::getpid());
+  TIDE_TRY(RemoveStale(temporary));
+  TIDE_ASSIGN(WrittenFile written, WriteDataFile(temporary, data));
+  const std::string path = ticket.directory + "/" + ticket.file;
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    return FailErrno("cannot rename " + temporary, error);
+  }
+  crcs = std::move(written.crc32);
+  return {};
+}
+
+Status WritePart(const Ticket& ticket,
+                 std::span<const char> data,
+                 std::mutex& writing,
+                 const SaveControl& control) {
+  TIDE_TRY(MakeDirs(ticket.directory, 0777));
+  TIDE_TRY(RemoveStale(PartPath(ticket.directory, ticket.rank)));
+  TIDE_TRY(RemoveStale(FailedPath(ticket.directory, ticket.rank)));
+  std::vector<uint32_t> crcs;
+  {
+    const std::lock_guard lock(writing);
+    TIDE_TRY(WriteData(ticket, data, crcs));
+  }
+  if (!control.publish()) {
+    ::unlink((ticket.directory + "/" + ticket.file).c_str());
+    return Fail(ErrorCode::kDeadlineExceeded,
+                ticket.directory + ": not written in time; the file system is slow or hangs");
+  }
+  return PutFile(PartPath(ticket.directory, ticket.rank),
+                 Seal(ticket.part_head + CrcList(crcs) + ticket.part_tail));
+}
+
+// The part of `rank`, nullopt while there is none.
+std::optional<std::string> ReadPart(const Ticket& ticket, int64_t rank) {
+  Result<std::string> part = ReadSealed(PartPath(ticket.directory, rank));
+  if (!part) {
+    return std::nullopt;
+  }
+  // A part of another world size is left from an earlier start of this attempt; its rank will
+  // replace it.
+  const Result<std::string_view> world = JsonMemberOf(*part, "world");
+  const bool ours = world && *world == std::to_string(ticket.world);
+  return ours ? std::optional(std::move(*part)) : std::nullopt;
+}
+
+Result<std::vector<std::string>> CollectParts(const Ticket& ticket, const SaveControl& control) {
+  std::vector<std::string> parts(static_cast<size_t>(ticket.world));
+  std::vector<int64_t> missing;
+  for (int64_t rank = 0; rank < ticket.world; ++rank) {
+    missing.push_back(rank);
+  }
+  for (Nap nap;; nap.Take()) {
+    std::erase_if(missing, [&](int64_t rank) {
+      std::optional<std::string> part = ReadPart(ticket, rank);
+      if (part) {
+        parts[static_cast<size_t>(rank)] = std::move(*part);
+      }
+      return part.has_value();
+    });
+    if (missing.empty()) {
+      return parts;
+    }
+    std::vector<int64_t> failed;
+    std::copy_if(missing.begin(), missing.end(), std::back_inserter(failed), [&](int64_t rank) {
+      return HasFailed(ticket, rank);
+    });
+    if (!failed.empty()) {
+      return Fail(ErrorCode::kConflict,
+                  ticket.directory + ": " + RanksText(failed) + " could not write; their logs say why");
+    }
+    if (MonotonicNanos() >= control.deadline_ns()) {
+      return Fail(ErrorCode::kDeadlineExceeded,
+                  ticket.directory + ": " + RanksText(missing) + " of " +
+                      std::to_string(ticket.world) + " did not write in time");
+    }
+  }
+}
+
+// Errors: kConflict if a rank gave up meanwhile. Those whose parts are taken then wait for the mark.
+Status TakeParts(const Ticket& ticket) {
+  for (int64_t rank = 0; rank < ticket.world; ++rank) {
+    if (::unlink(PartPath(ticket.directory, rank).c_str()) != 0) {
+      if (errno != ENOENT) {
+        return FailErrno("cannot take " + PartPath(ticket.directory, rank), errno);
+      }
+      return Fail(ErrorCode::kConflict,
+                  ticket.directory + ": rank " + std::to_string(rank) +
+                      " gave up waiting; its log says why");
+    }
+  }
+  return {};
+}
+
+Result<uint64_t> BytesOfManifest(const std::string& manifest) {
+  TIDE_ASSIGN(const std::string_view text, JsonMemberOf(manifest, "bytes"));
+  TIDE_ASSIGN(const int64_t bytes, JsonInteger(text));
+  return static_cast<uint64_t>(bytes);
+}
+
+// What cannot be removed is left for the next commit: the checkpoint stands.
+void CollectGarbage(const Ticket& ticket, const SaveControl& control) {
+  const Result<std::vector<CheckpointFolder>> found = ScanFolder(ticket.folder);
+  if (!found) {
+    return;
+  }
+  const CheckpointFolder newest{
+      .step = ticket.step, .attempt = ticket.attempt, .path = ticket.directory, .has_manifest = true};
+  for (const CheckpointFolder& old :
+       PickGarbage(*found, newest, ticket.keep, ticket.damaged, control.saving())) {
+    static_cast<void>(RemoveCheckpoint(old));
+  }
+}
+
+// Rank 0: waits for all parts, writes the manifest.
+Result<uint64_t> Commit(const Ticket& ticket, const SaveControl& control) {
+  TIDE_ASSIGN(const std::vector<std::string> parts, CollectParts(ticket, control));
+  TIDE_ASSIGN(const std::string manifest, MergeParts(ticket, parts));
+  TIDE_TRY(SyncDirectory(ticket.directory));
+  TIDE_TRY(TakeParts(ticket));
+  const std::string path = ticket.directory + "/" + std::string(kManifest);
+  Status written = PutFile(path, manifest);
+  if (written) {
+    written = SyncDirectory(ticket.folder);
+  }
+  // A manifest in its place counts: other ranks may have seen it, and left.
+  if (!written && !IsCommitted(ticket.directory).value_or(false)) {
+    return std::unexpected(written.error());
+  }
+  TIDE_ASSIGN(const uint64_t bytes, BytesOfManifest(manifest));
+  CollectGarbage(ticket, control);
+  return bytes;
+}
+
+// Other ranks: waits until rank 0 has committed. What rank 0 has taken by the deadline is waited for
+// kDecidedGraceNs longer; a commit can follow only where that ran out or this rank's part could not
+// be removed.
+Status AwaitCommit(const Ticket& ticket, const SaveControl& control) {
+  bool mine = true;
+  int64_t grace_ends = 0;
+  for (Nap nap;; nap.Take()) {
+    TIDE_ASSIGN(const bool committed, IsCommitted(ticket.directory));
+    if (committed) {
+      return {};
+    }
+    if (HasFailed(ticket, 0)) {
+      return Fail(ErrorCode::kConflict,
+                  ticket.directory + ": rank 0 could not commit; its log says why");
+    }
+    if (MonotonicNanos() < (mine ? control.deadline_ns() : grace_ends)) {
+      continue;
+    }
+    if (!mine || Withdraw(ticket)) {
+      return Fail(ErrorCode::kDeadlineExceeded,
+                  ticket.directory + ": not committed in time; waited for rank 0 to write " +
+                      std::string(kManifest) + "; its log says why");
+    }
+    mine = false;
+    grace_ends = MonotonicNanos() + kDecidedGraceNs;
+  }
+}
+
+double SecondsSince(int64_t begin_ns) {
+  return static_cast<double>(MonotonicNanos() - begin_ns) / 1e9;
+}
+
+Result<SaveOutcome> Try(const Ticket& ticket,
+                        std::span<const char> data,
+                        std::mutex& writing,
+                        const SaveControl& control) {
+  const int64_t begin = MonotonicNanos();
+  SaveOutcome outcome{.bytes = data.size(), .written_s = 0, .total_s = 0};
+  TIDE_TRY(WritePart(ticket, data, writing, control));
+  outcome.written_s = SecondsSince(begin);
+  if (ticket.rank == 0) {
+    TIDE_ASSIGN(outcome.bytes, Commit(ticket, control));
+  } else {
+    TIDE_TRY(AwaitCommit(ticket, control));
+  }
+  outcome.total_s = SecondsSince(begin);
+  return outcome;
+}
+
+}  // namespace
+
+Result<SaveOutcome> CarryOut(const Ticket& ticket,
+                             std::span<const char> data,
+                             std::mutex& writing,
+                             const SaveControl& control) {
+  Result<SaveOutcome> outcome = Try(ticket, data, writing, control);
+  if (!outcome && !IsCommitted(ticket.directory).value_or(false)) {
+    Withdraw(ticket);
+    MarkFailed(ticket);
+  }
+  return outcome;
+}
+
+void MarkFailed(const Ticket& ticket) {
+  if (MakeDirs(ticket.directory, 0777)) {
+    static_cast<void>(ReplaceFile(FailedPath(ticket.directory, ticket.rank),
+                                  std::to_string(ticket.round),
+                                  0644));
+  }
+}
+
+}  // namespace tide::sdk

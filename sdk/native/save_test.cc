@@ -1,0 +1,187 @@
+#include "sdk/native/save.h"
+
+#include <catch2/catch.hpp>
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "common/base/file.h"
+#include "common/base/time.h"
+#include "sdk/native/crc32.h"
+#include "sdk/native/data_file.h"
+#include "sdk/native/folder.h"
+#include "sdk/native/testing_folder.h"
+
+namespace tide::sdk {
+namespace {
+
+constexpr int64_t kPatienceNs = 20'000'000'000;
+
+struct Memory {
+  explicit Memory(size_t length, char fill) : bytes(length) {
+    const size_t room = (bytes / kBlockBytes + 1) * kBlockBytes;
+    start.reset(static_cast<char*>(std::aligned_alloc(kBlockBytes, room)));
+    std::memset(start.get(), fill, room);
+  }
+  [[nodiscard]] std::span<const char> span() const { return {start.get(), bytes}; }
+
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<char, Free> start;
+  size_t bytes;
+};
+
+// One tensor "w" of four bytes a rank.
+Ticket MakeTicket(const std::string& folder, int64_t rank, int64_t world, size_t bytes) {
+  Ticket ticket;
+  ticket.folder = folder;
+  ticket.directory = folder + "/" + DirectoryName(7, 1);
+  ticket.step = 7;
+  ticket.attempt = 1;
+  ticket.rank = rank;
+  ticket.world = world;
+  ticket.keep = 2;
+  ticket.deadline_ns = MonotonicNanos() + kPatienceNs;
+  ticket.file = "d" + std::to_string(rank);
+  ticket.job = "\"j\"";
+  const std::string range = "[" + std::to_string(rank) + "," + std::to_string(rank + 1) + "]";
+  ticket.part_head = R"({"format":"tide-checkpoint/1","step":7,"world":)" + std::to_string(world) +
+                     R"(,"files":{")" + ticket.file + R"(":{"bytes":)" + std::to_string(bytes) +
+                     R"(,"crc32":)";
+  ticket.part_tail = R"(}},"tensors":{"w":{"dtype":"F32","shape":[)" + std::to_string(world) +
+                     R"(],"parts":[{"file":")" + ticket.file + R"(","offset":0,"length":4,"range":)" +
+                     range + R"(}]}},"local":{"r":)" + std::to_string(rank) +
+                     R"(},"replicated":{"a":1e+22,"b":2},"global":{})";
+  return ticket;
+}
+
+SaveControl MakeControl(const Ticket& ticket) {
+  return {.deadline_ns = [&ticket] { return ticket.deadline_ns; },
+          .saving = [&ticket] { return std::vector<int64_t>{ticket.step}; },
+          .publish = [] { return true; }};
+}
+
+Result<SaveOutcome> Save(const Ticket& ticket, const Memory& memory) {
+  std::mutex writing;
+  return CarryOut(ticket, memory.span(), writing, MakeControl(ticket));
+}
+
+TEST_CASE("ranks together commit what they wrote") {
+  const TestingFolder folder;
+  const Memory memory(3 * kChunkBytes + 4097, 'x');
+  const Ticket first = MakeTicket(folder.path, 0, 2, memory.bytes);
+  const Ticket second = MakeTicket(folder.path, 1, 2, memory.bytes);
+  Result<SaveOutcome> other;
+  std::thread rank([&] { other = Save(second, memory); });
+  const Result<SaveOutcome> outcome = Save(first, memory);
+  rank.join();
+  REQUIRE(outcome);
+  REQUIRE(other);
+  CHECK(outcome->bytes == 2 * memory.bytes);
+
+  const Result<std::string> manifest = ReadSealed(first.directory + "/MANIFEST.json");
+  REQUIRE(manifest);
+  CHECK(manifest->find(R"("objects":{"replicated":{"a":1e+22,"b":2},"global":{}},"ranks":[{"r":0},{"r":1}])") !=
+        std::string::npos);
+  CHECK(manifest->find(R"("parts":[{"file":"d0","offset":0,"length":4,"range":[0,1]},{"file":"d1")") !=
+        std::string::npos);
+  CHECK(std::filesystem::file_size(first.directory + "/d1") == memory.bytes);
+  CHECK(*ReadFile(first.directory + "/d0", 1U << 30U) == std::string(memory.bytes, 'x'));
+  CHECK_FALSE(std::filesystem::exists(PartPath(first.directory, 0)));
+  CHECK_FALSE(std::filesystem::exists(PartPath(first.directory, 1)));
+}
+
+TEST_CASE("a rank that does not come is named") {
+  const TestingFolder folder;
+  const Memory memory(10, 'x');
+  Ticket ticket = MakeTicket(folder.path, 0, 3, memory.bytes);
+  ticket.deadline_ns = MonotonicNanos();
+  const Result<SaveOutcome> outcome = Save(ticket, memory);
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().message.ends_with("ranks 1, 2 of 3 did not write in time"));
+  CHECK(*ReadFile(FailedPath(ticket.directory, 0)) == "0");
+  CHECK_FALSE(std::filesystem::exists(PartPath(ticket.directory, 0)));
+}
+
+TEST_CASE("a rank that failed ends the wait of the others") {
+  const TestingFolder folder;
+  const Memory memory(10, 'x');
+  const Ticket ticket = MakeTicket(folder.path, 0, 2, memory.bytes);
+  MarkFailed(MakeTicket(folder.path, 1, 2, memory.bytes));
+  CHECK(Save(ticket, memory).error().message.ends_with("rank 1 could not write; their logs say why"));
+
+  // It tries again with the next round.
+  Ticket again = ticket;
+  again.round = 1;
+  again.deadline_ns = MonotonicNanos();
+  CHECK(Save(again, memory).error().code == ErrorCode::kDeadlineExceeded);
+}
+
+TEST_CASE("a rank that gave up leaves nothing to commit") {
+  const TestingFolder folder;
+  const Memory memory(10, 'x');
+  Ticket second = MakeTicket(folder.path, 1, 2, memory.bytes);
+  second.deadline_ns = MonotonicNanos();
+  CHECK(Save(second, memory).error().message.find("waited for rank 0") != std::string::npos);
+  const Ticket first = MakeTicket(folder.path, 0, 2, memory.bytes);
+  CHECK_FALSE(Save(first, memory));
+  CHECK_FALSE(*IsCommitted(first.directory));
+}
+
+TEST_CASE("ranks that disagree are told so") {
+  const TestingFolder folder;
+  const Memory memory(10, 'x');
+  const auto save_both = [&](const Ticket& second) {
+    Result<SaveOutcome> other;
+    std::thread rank([&] { other = Save(second, memory); });
+    const Result<SaveOutcome> outcome = Save(MakeTicket(folder.path, 0, 2, memory.bytes), memory);
+    rank.join();
+    CHECK(outcome.has_value() == other.has_value());
+    return outcome;
+  };
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    Ticket ticket = MakeTicket(folder.path, 1, 2, memory.bytes);
+    const size_t at = ticket.part_tail.find(from);
+    REQUIRE(at != std::string::npos);
+    ticket.part_tail.replace(at, from.size(), to);
+    return ticket;
+  };
+  CHECK(save_both(changed("\"b\":2", "\"b\":3")).error().message.find("different replicated state") !=
+        std::string::npos);
+  CHECK(save_both(changed("\"shape\":[2]", "\"shape\":[3]")).error().message.ends_with("shape of w"));
+  CHECK(save_both(changed("[1,2]", "[0,1]")).error().message.find("elements from 1 of w") !=
+        std::string::npos);
+  // The order in which a dict was filled does not matter.
+  CHECK(save_both(changed("{\"a\":1e+22,\"b\":2}", "{\"b\":2,\"a\":1e+22}")));
+}
+
+TEST_CASE("a save that was called off leaves nothing") {
+  const TestingFolder folder;
+  const Memory memory(10, 'x');
+  const Ticket ticket = MakeTicket(folder.path, 0, 1, memory.bytes);
+  std::mutex writing;
+  SaveControl control = MakeControl(ticket);
+  control.publish = [] { return false; };
+  CHECK_FALSE(CarryOut(ticket, memory.span(), writing, control));
+  CHECK_FALSE(std::filesystem::exists(ticket.directory + "/d0"));
+  CHECK_FALSE(std::filesystem::exists(PartPath(ticket.directory, 0)));
+}
+
+TEST_CASE("a folder that cannot be written is named") {
+  const TestingFolder folder;
+  const Memory memory(10, 'x');
+  REQUIRE(PutFile(folder.path + "/file", ""));
+  const Ticket ticket = MakeTicket(folder.path + "/file/below", 0, 1, memory.bytes);
+  const Result<SaveOutcome> outcome = Save(ticket, memory);
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().message.find(folder.path + "/file") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace tide::sdk

@@ -1,0 +1,279 @@
+#include "sdk/native/saver.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "common/base/time.h"
+#include "sdk/native/save.h"
+#include "sdk/native/slot.h"
+
+namespace tide::sdk {
+namespace {
+
+// With its rank gone, a save waits no longer than this for other ranks: they are ending, too.
+constexpr int64_t kOrphanedNs = 30'000'000'000;
+constexpr size_t kPacketBytes = 128U << 10U;
+
+struct Packet {
+  std::string text;
+  Fd fd;
+};
+
+// The next packet; nullopt at the end. Errors: kSystem.
+Result<std::optional<Packet>> Receive(int socket) {
+  std::string text(kPacketBytes, '\0');
+  iovec part{.iov_base = text.data(), .iov_len = text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.data();
+  message.msg_controllen = ancillary.size();
+  const ssize_t n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  if (n < 0) {
+    return errno == ECONNRESET ? Result<std::optional<Packet>>(std::nullopt)
+                               : FailErrno("cannot receive from the rank", errno);
+  }
+  if (n == 0) {
+    return std::nullopt;
+  }
+  text.resize(static_cast<size_t>(n));
+  Packet packet{.text = std::move(text), .fd = {}};
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+    packet.fd = Fd(fd);
+  }
+  return packet;
+}
+
+// "save 3 0 4096 120" → {3, 0, 4096, 120}, if the word and the count are these.
+std::optional<std::vector<uint64_t>> Numbers(std::string_view text,
+                                             std::string_view word,
+                                             size_t count) {
+  if (!text.starts_with(word) || !text.substr(word.size()).starts_with(' ')) {
+    return std::nullopt;
+  }
+  std::vector<uint64_t> numbers;
+  const char* at = text.data() + word.size();
+  const char* const last = text.data() + text.size();
+  while (at != last && *at == ' ' && numbers.size() < count) {
+    uint64_t number = 0;
+    const auto [end, error] = std::from_chars(at + 1, last, number);
+    if (error != std::errc()) {
+      return std::nullopt;
+    }
+    numbers.push_back(number);
+    at = end;
+  }
+  return numbers.size() == count && at == last ? std::optional(std::move(numbers)) : std::nullopt;
+}
+
+// Locks held while anything is under way. A lock that cannot be had is done without: it protects a
+// later start from looking too early, not the data.
+class BusyLocks {
+ public:
+  explicit BusyLocks(const std::vector<std::string>& paths) : paths_(paths) {}
+
+  void Begin() {
+    const std::lock_guard lock(mutex_);
+    if (count_++ > 0) {
+      return;
+    }
+    for (const std::string& path : paths_) {
+      Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+      if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+        held_.push_back(std::move(fd));
+      }
+    }
+  }
+
+  void End() {
+    const std::lock_guard lock(mutex_);
+    if (--count_ == 0) {
+      held_.clear();
+    }
+  }
+
+ private:
+  const std::vector<std::string> paths_;
+  std::mutex mutex_;
+  int count_ = 0;
+  std::vector<Fd> held_;
+};
+
+class Saver {
+ public:
+  Saver(Fd socket, const std::vector<std::string>& locks) : socket_(std::move(socket)), locks_(locks) {}
+
+  Status Run() {
+    // The rank may have left its end of the socket to children; its own end is what counts.
+    const Fd rank(static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0)));
+    Status served = Serve(rank.get());
+    orphaned_at_ns_ = MonotonicNanos();
+    saves_.clear();  // waits for them
+    return served;
+  }
+
+ private:
+  Status Serve(int rank) {
+    std::array<pollfd, 2> wait = {
+        {{.fd = socket_.get(), .events = POLLIN, .revents = 0}, {.fd = rank, .events = POLLIN, .revents = 0}}};
+    while (true) {
+      if (::poll(wait.data(), wait.size(), -1) < 0 && errno != EINTR) {
+        return FailErrno("cannot wait for the rank", errno);
+      }
+      // What it sent before it was gone still counts.
+      if (wait[0].revents != 0) {
+        TIDE_ASSIGN(std::optional<Packet> packet, Receive(socket_.get()));
+        if (!packet) {
+          return {};
+        }
+        TIDE_TRY(Handle(std::move(*packet)));
+      } else if (wait[1].revents != 0) {
+        return {};
+      }
+    }
+  }
+
+  Status Handle(Packet packet) {
+    if (const auto slot = Numbers(packet.text, "slot", 2)) {
+      return AddSlot((*slot)[0], (*slot)[1], packet.fd.get());
+    }
+    if (const auto save = Numbers(packet.text, "save", 4)) {
+      locks_.Begin();
+      saves_.remove_if([](const Running& running) { return running.over.load(); });
+      Running& running = saves_.emplace_back();
+      running.thread = std::jthread([this, numbers = *save, &running] {
+        Answer(numbers[0], Save(numbers[1], numbers[2], numbers[3]));
+        locks_.End();
+        running.over = true;
+      });
+      return {};
+    }
+    const size_t line = packet.text.find('\n');
+    if (const auto skip = Numbers(std::string_view(packet.text).substr(0, line), "skip", 1)) {
+      TIDE_ASSIGN(const Ticket ticket, ParseTicket(std::string_view(packet.text).substr(line + 1)));
+      MarkFailed(ticket);
+      return {};
+    }
+    return Fail(ErrorCode::kInvalidArgument, "unknown packet from the rank");
+  }
+
+  // A slot that grew comes again under its number; saves out of the old one keep theirs.
+  Status AddSlot(uint64_t index, uint64_t bytes, int fd) {
+    TIDE_ASSIGN(Slot slot, Slot::Map(fd, bytes));
+    const std::lock_guard lock(mutex_);
+    slots_[index] = std::make_shared<Slot>(std::move(slot));
+    return {};
+  }
+
+  Result<SaveOutcome> Save(uint64_t index, uint64_t data_bytes, uint64_t ticket_bytes) {
+    std::shared_ptr<Slot> slot;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = slots_.find(index);
+      if (found == slots_.end()) {
+        return Fail(ErrorCode::kInvalidArgument, "no staging slot of this number");
+      }
+      slot = found->second;
+    }
+    TIDE_ASSIGN(const std::span<const char> data, slot->Data(data_bytes));
+    TIDE_ASSIGN(const std::string_view text, slot->TicketText(data_bytes, ticket_bytes));
+    TIDE_ASSIGN(const Ticket ticket, ParseTicket(text));
+    const StepMark mark(*this, ticket.step);
+    const SaveControl control{.deadline_ns = [&] { return Deadline(ticket); },
+                              .saving = [this] { return StepsBeingSaved(); },
+                              .publish = [&slot] { return slot->Settle(SlotVerdict::kPublished); }};
+    return CarryOut(ticket, data, writing_, control);
+  }
+
+  [[nodiscard]] int64_t Deadline(const Ticket& ticket) const {
+    const int64_t orphaned = orphaned_at_ns_;
+    return orphaned == 0 ? ticket.deadline_ns : std::min(ticket.deadline_ns, orphaned + kOrphanedNs);
+  }
+
+  void Answer(uint64_t id, const Result<SaveOutcome>& outcome) {
+    std::string text;
+    if (outcome) {
+      std::array<char, 128> line{};
+      std::snprintf(line.data(),
+                    line.size(),
+                    "done %llu %llu %.6f %.6f",
+                    static_cast<unsigned long long>(id),
+                    static_cast<unsigned long long>(outcome->bytes),
+                    outcome->written_s,
+                    outcome->total_s);
+      text = line.data();
+    } else {
+      text = "failed " + std::to_string(id) + " " + outcome.error().message;
+    }
+    // The rank may be gone: then nobody needs to know.
+    static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  }
+
+  struct Running {
+    std::atomic<bool> over = false;
+    std::jthread thread;
+  };
+
+  class StepMark {
+   public:
+    StepMark(Saver& saver, int64_t step) : saver_(saver), step_(step) {
+      const std::lock_guard lock(saver_.mutex_);
+      saver_.steps_.insert(step_);
+    }
+    ~StepMark() {
+      const std::lock_guard lock(saver_.mutex_);
+      saver_.steps_.erase(saver_.steps_.find(step_));
+    }
+    StepMark(const StepMark&) = delete;
+    StepMark& operator=(const StepMark&) = delete;
+
+   private:
+    Saver& saver_;
+    const int64_t step_;
+  };
+
+  std::vector<int64_t> StepsBeingSaved() {
+    const std::lock_guard lock(mutex_);
+    return {steps_.begin(), steps_.end()};
+  }
+
+  Fd socket_;
+  BusyLocks locks_;
+  std::mutex writing_;  // one data file at a time
+  std::atomic<int64_t> orphaned_at_ns_ = 0;
+  std::mutex mutex_;  // the rest
+  std::map<uint64_t, std::shared_ptr<Slot>> slots_;
+  std::multiset<int64_t> steps_;
+  std::list<Running> saves_;  // last: its threads use the rest
+};
+
+}  // namespace
+
+Status RunSaver(Fd socket, const std::vector<std::string>& locks) {
+  return Saver(std::move(socket), locks).Run();
+}
+
+}  // namespace tide::sdk

@@ -1,0 +1,28 @@
+#pragma once
+// The saver: a process of its own beside one rank, which finishes what the rank has staged, also
+// when the rank was killed meanwhile.
+//
+// Packets over a SOCK_SEQPACKET pair, text:
+//   rank → saver  slot INDEX BYTES            with the memfd as ancillary data
+//                 save ID INDEX DATA TICKET   lengths in bytes, see slot.h
+//                 skip ID, line feed, ticket  the rank does not save this step; tells the others
+//   saver → rank  done ID BYTES WRITTEN TOTAL seconds
+//                 failed ID MESSAGE
+// One save after the other is written; waiting for other ranks goes on beside that.
+
+#include <string>
+#include <vector>
+
+#include "common/base/file.h"
+#include "common/base/result.h"
+
+namespace tide::sdk {
+
+// Serves until the rank has gone and every save is over.
+//   socket: the saver's end.
+//   locks: files that are made and locked (flock, exclusively) while a save is under way: who waits
+//     for this rank's saves waits for them.
+//   Errors: kSystem, kInvalidArgument for a packet that no rank sends.
+[[nodiscard]] Status RunSaver(Fd socket, const std::vector<std::string>& locks);
+
+}  // namespace tide::sdk
