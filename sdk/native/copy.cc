@@ -59,7 +59,8 @@ Status Populate(void* memory, size_t bytes) {
         return {};  // a kernel before 5.14: the first copy pays for it
       }
       return FailErrno(
-          "cannot make " + std::to_string(bytes >> 20U) + " MiB of memory ready for staging", error);
+          "cannot make " + std::to_string(bytes >> 20U) + " MiB of memory ready for staging",
+          error);
     }
   }
   return {};

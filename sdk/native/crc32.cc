@@ -91,11 +91,11 @@ __attribute__((target("pclmul,sse4.1"))) inline uint32_t Reduce(__m128i sum) {
 
 // Four lanes of 128 bits, each folded over 512 bits at a time. bytes: at least kFoldBytes, the rest
 // of a division by 16 is left over.
-//   Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009;
-//   its constants for this polynomial.
+//   Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel
+//   2009; its constants for this polynomial.
 __attribute__((target("pclmul,sse4.1"))) uint32_t UpdateFolding(uint32_t state,
-                                                               const uint8_t* data,
-                                                               size_t bytes) {
+                                                                const uint8_t* data,
+                                                                size_t bytes) {
   const __m128i by_512 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
   const __m128i by_128 = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
   __m128i lane0 = _mm_xor_si128(Load(data), _mm_cvtsi32_si128(static_cast<int>(state)));
@@ -120,7 +120,8 @@ __attribute__((target("pclmul,sse4.1"))) uint32_t UpdateFolding(uint32_t state,
 }
 
 bool CanFold() {
-  static const bool can = __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
+  static const bool can =
+      __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
   return can;
 }
 

@@ -1,7 +1,6 @@
 #include "sdk/native/crc32.h"
 
 #include <catch2/catch.hpp>
-
 #include <string_view>
 #include <vector>
 

@@ -11,16 +11,17 @@
 
 namespace tide::sdk {
 
-inline constexpr size_t kChunkBytes = 16U << 20U;  // a CRC-32 each, counted from the file's first byte
-inline constexpr size_t kBlockBytes = 4096;        // what direct I/O asks of addresses and lengths
+inline constexpr size_t kChunkBytes = 16U
+                                      << 20U;  // a CRC-32 each, counted from the file's first byte
+inline constexpr size_t kBlockBytes = 4096;    // what direct I/O asks of addresses and lengths
 
 struct WrittenFile {
   std::vector<uint32_t> crc32;  // of each chunk
   bool direct = false;          // past the page cache
 };
 
-// Writes `content` to `path`, which must not exist yet, and makes it durable. Without O_DIRECT where
-// the file system refuses it.
+// Writes `content` to `path`, which must not exist yet, and makes it durable. Without O_DIRECT
+// where the file system refuses it.
 //   content: starts on a page; up to the next multiple of kBlockBytes it is readable.
 //   Errors: kSystem naming what failed; the file is removed then.
 //   Cost: two threads by turns take the CRC of one chunk while the other's is being written.

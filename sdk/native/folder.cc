@@ -49,9 +49,10 @@ unsigned FileRights() {
 std::optional<int64_t> ParseDigits(std::string_view text, int base) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  const bool lower = std::none_of(text.begin(), text.end(), [](char c) { return c < '0' || (c > '9' && c < 'a'); });
+  const bool lower = std::none_of(
+      text.begin(), text.end(), [](char c) { return c < '0' || (c > '9' && c < 'a'); });
   return lower && error == std::errc() && end == text.data() + text.size() ? std::optional(number)
-                                                                          : std::nullopt;
+                                                                           : std::nullopt;
 }
 
 // "s000000001200-000a"

@@ -1,7 +1,6 @@
 #include "sdk/native/folder.h"
 
 #include <catch2/catch.hpp>
-
 #include <filesystem>
 
 #include "sdk/native/testing_folder.h"
@@ -40,8 +39,13 @@ TEST_CASE("a seal shows every changed byte") {
 
 TEST_CASE("names are those of the format, and others are left out") {
   const TestingFolder folder;
-  for (const char* name : {"s000000000010-0002", "s000000000010-0001", "s000000000002-00ff",
-                           "s1-0001", "s000000000010-0001x", "s00000000001a-0001", "s000000000010-00G1",
+  for (const char* name : {"s000000000010-0002",
+                           "s000000000010-0001",
+                           "s000000000002-00ff",
+                           "s1-0001",
+                           "s000000000010-0001x",
+                           "s00000000001a-0001",
+                           "s000000000010-00G1",
                            ".saver-00000"}) {
     std::filesystem::create_directory(folder.path + "/" + name);
   }
@@ -68,9 +72,10 @@ TEST_CASE("garbage is what no start can need any more") {
                                                Found(40, 2, true),
                                                Found(50, 2, false)};
   const CheckpointFolder newest = Found(40, 2, true);
-  const auto pick = [&](int64_t keep, std::vector<std::string> damaged, std::vector<int64_t> saving) {
-    return Steps(PickGarbage(found, newest, keep, damaged, saving));
-  };
+  const auto pick =
+      [&](int64_t keep, std::vector<std::string> damaged, std::vector<int64_t> saving) {
+        return Steps(PickGarbage(found, newest, keep, damaged, saving));
+      };
   CHECK(pick(2, {}, {}) == std::vector<int64_t>{10, 20, 25, 35});
   CHECK(pick(1, {}, {}) == std::vector<int64_t>{10, 20, 25, 30, 35});
   CHECK(pick(9, {}, {}) == std::vector<int64_t>{25, 35});
@@ -80,7 +85,8 @@ TEST_CASE("garbage is what no start can need any more") {
 
 TEST_CASE("a removed checkpoint loses its manifest first") {
   const TestingFolder folder;
-  const CheckpointFolder old{.step = 1, .attempt = 1, .path = folder.path + "/s", .has_manifest = true};
+  const CheckpointFolder old{
+      .step = 1, .attempt = 1, .path = folder.path + "/s", .has_manifest = true};
   std::filesystem::create_directory(old.path);
   REQUIRE(PutFile(old.path + "/MANIFEST.json", "x"));
   REQUIRE(PutFile(old.path + "/d00000.safetensors", "x"));

@@ -131,7 +131,8 @@ uint32_t TakeCodePoint(std::string_view text, size_t& at) {
     point = (point << 6U) | (static_cast<uint8_t>(text[at++]) & 0x3FU);
   }
   constexpr std::array<uint32_t, 4> kLeast = {0, 0x80, 0x800, 0x10000};
-  const bool valid = point >= kLeast[more] && point <= 0x10FFFF && (point < 0xD800 || point > 0xDFFF);
+  const bool valid =
+      point >= kLeast[more] && point <= 0x10FFFF && (point < 0xD800 || point > 0xDFFF);
   return valid ? point : kReplacement;
 }
 

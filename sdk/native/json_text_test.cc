@@ -23,9 +23,19 @@ TEST_CASE("members and elements keep the text they were written as") {
 }
 
 TEST_CASE("malformed JSON is an error, whatever it is") {
-  for (const std::string_view text :
-       {"", "{", "}", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{\"a\":[1}", "{} {}",
-        "{\"a\":\"x}", "[1]"}) {
+  for (const std::string_view text : {"",
+                                      "{",
+                                      "}",
+                                      "{\"a\"",
+                                      "{\"a\":",
+                                      "{\"a\":1",
+                                      "{\"a\":}",
+                                      "{\"a\":1,}",
+                                      "{a:1}",
+                                      "{\"a\":[1}",
+                                      "{} {}",
+                                      "{\"a\":\"x}",
+                                      "[1]"}) {
     INFO(text);
     CHECK_FALSE(JsonMembers(text));
   }
@@ -44,7 +54,9 @@ TEST_CASE("malformed JSON is an error, whatever it is") {
 TEST_CASE("strings are quoted as json.dumps does and come back") {
   const std::string text = "a\"\\\n\t\x01 \x7f \xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\x8a";
   const std::string quoted = JsonQuote(text);
-  CHECK(quoted == R"("a\"\\\n\t\u0001 )" "\x7f" R"( \u00e9 \u20ac \ud83c\udf0a")");
+  CHECK(quoted == R"("a\"\\\n\t\u0001 )"
+                  "\x7f"
+                  R"( \u00e9 \u20ac \ud83c\udf0a")");
   CHECK(*JsonString(quoted) == text);
   CHECK(JsonQuote("\xff\xc3(\xe2\x82") == R"("\ufffd\ufffd(\ufffd")");
   CHECK(*JsonString(R"("\/\b\f\r")") == "/\b\f\r");

@@ -36,11 +36,12 @@ struct Part {
 Result<Part> ReadPart(std::string_view text) {
   TIDE_ASSIGN(const std::vector<JsonMember> members, JsonMembers(text));
   Part part;
-  const std::map<std::string_view, std::string_view*> wanted = {{"\"files\"", &part.files},
-                                                                {"\"tensors\"", &part.tensors},
-                                                                {"\"local\"", &part.local},
-                                                                {"\"replicated\"", &part.replicated},
-                                                                {"\"global\"", &part.global}};
+  const std::map<std::string_view, std::string_view*> wanted = {
+      {"\"files\"", &part.files},
+      {"\"tensors\"", &part.tensors},
+      {"\"local\"", &part.local},
+      {"\"replicated\"", &part.replicated},
+      {"\"global\"", &part.global}};
   size_t found = 0;
   for (const JsonMember& member : members) {
     if (const auto place = wanted.find(member.key); place != wanted.end()) {
@@ -146,7 +147,8 @@ class Tensors {
       Tensor& first = tensors_[known->second];
       if (first.dtype != tensor.dtype || first.shape != tensor.shape) {
         TIDE_ASSIGN(const std::string name, JsonString(tensor.name));
-        return Fail(ErrorCode::kConflict, directory + ": ranks disagree about the shape of " + name);
+        return Fail(ErrorCode::kConflict,
+                    directory + ": ranks disagree about the shape of " + name);
       }
       first.pieces.insert(first.pieces.end(), tensor.pieces.begin(), tensor.pieces.end());
     }
@@ -156,9 +158,9 @@ class Tensors {
   Result<std::string> Write(const std::string& directory) {
     std::string out;
     for (Tensor& tensor : tensors_) {
-      std::stable_sort(tensor.pieces.begin(), tensor.pieces.end(), [](const Piece& a, const Piece& b) {
-        return a.place < b.place;
-      });
+      std::stable_sort(tensor.pieces.begin(),
+                       tensor.pieces.end(),
+                       [](const Piece& a, const Piece& b) { return a.place < b.place; });
       TIDE_TRY(CheckCovered(tensor, directory));
       std::string pieces;
       for (const Piece& piece : tensor.pieces) {
@@ -192,7 +194,8 @@ std::string Sorted(std::string_view value) {
   }
   if (value.front() == '[') {
     std::string out;
-    for (const std::string_view item : JsonElements(value).value_or(std::vector<std::string_view>())) {
+    for (const std::string_view item :
+         JsonElements(value).value_or(std::vector<std::string_view>())) {
       out.append(out.empty() ? "" : ",").append(Sorted(item));
     }
     return "[" + out + "]";
@@ -217,9 +220,10 @@ Result<std::string> MergeParts(const Ticket& ticket, const std::vector<std::stri
     if (rank == 0) {
       first = part;
     } else if (!IsSame(part.replicated, first.replicated)) {
-      return Fail(ErrorCode::kConflict,
-                  ticket.directory + ": ranks 0 and " + std::to_string(rank) +
-                      " have different replicated state; give what differs between ranks under local=");
+      return Fail(
+          ErrorCode::kConflict,
+          ticket.directory + ": ranks 0 and " + std::to_string(rank) +
+              " have different replicated state; give what differs between ranks under local=");
     }
     TIDE_ASSIGN(const int64_t more, BytesOf(part.files));
     bytes += more;
@@ -229,7 +233,8 @@ Result<std::string> MergeParts(const Ticket& ticket, const std::vector<std::stri
   }
   TIDE_ASSIGN(const std::string merged, tensors.Write(ticket.directory));
   std::string body = "{\"format\":\"" + std::string(kFormat) + "\",\"job\":" + ticket.job;
-  body += ",\"attempt\":" + std::to_string(ticket.attempt) + ",\"step\":" + std::to_string(ticket.step);
+  body +=
+      ",\"attempt\":" + std::to_string(ticket.attempt) + ",\"step\":" + std::to_string(ticket.step);
   body += ",\"world\":" + std::to_string(ticket.world) + ",\"bytes\":" + std::to_string(bytes);
   body += ",\"chunk_bytes\":" + std::to_string(kChunkBytes) + ",\"files\":{" + files + "}";
   body += ",\"tensors\":{" + merged + "},\"objects\":{\"replicated\":";

@@ -1,6 +1,6 @@
 #pragma once
-// The ranks' parts put together to a manifest, byte for byte as sdk/python/tide/checkpoint/writer.py
-// does it.
+// The ranks' parts put together to a manifest, byte for byte as
+// sdk/python/tide/checkpoint/writer.py does it.
 
 #include <cstdint>
 #include <string>

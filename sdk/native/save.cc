@@ -64,7 +64,8 @@ bool HasFailed(const Ticket& ticket, int64_t rank) {
   return error != std::errc() || end != last || round >= ticket.round;
 }
 
-// True: the checkpoint cannot be committed now. False: rank 0 was first, or the file system refused.
+// True: the checkpoint cannot be committed now. False: rank 0 was first, or the file system
+// refused.
 bool Withdraw(const Ticket& ticket) {
   return ::unlink(PartPath(ticket.directory, ticket.rank).c_str()) == 0;
 }
@@ -157,8 +158,9 @@ Result<std::vector<std::string>> CollectParts(const Ticket& ticket, const SaveCo
       return HasFailed(ticket, rank);
     });
     if (!failed.empty()) {
-      return Fail(ErrorCode::kConflict,
-                  ticket.directory + ": " + RanksText(failed) + " could not write; their logs say why");
+      return Fail(
+          ErrorCode::kConflict,
+          ticket.directory + ": " + RanksText(failed) + " could not write; their logs say why");
     }
     if (MonotonicNanos() >= control.deadline_ns()) {
       return Fail(ErrorCode::kDeadlineExceeded,
@@ -168,7 +170,8 @@ Result<std::vector<std::string>> CollectParts(const Ticket& ticket, const SaveCo
   }
 }
 
-// Errors: kConflict if a rank gave up meanwhile. Those whose parts are taken then wait for the mark.
+// Errors: kConflict if a rank gave up meanwhile. Those whose parts are taken then wait for the
+// mark.
 Status TakeParts(const Ticket& ticket) {
   for (int64_t rank = 0; rank < ticket.world; ++rank) {
     if (::unlink(PartPath(ticket.directory, rank).c_str()) != 0) {
@@ -195,8 +198,10 @@ void CollectGarbage(const Ticket& ticket, const SaveControl& control) {
   if (!found) {
     return;
   }
-  const CheckpointFolder newest{
-      .step = ticket.step, .attempt = ticket.attempt, .path = ticket.directory, .has_manifest = true};
+  const CheckpointFolder newest{.step = ticket.step,
+                                .attempt = ticket.attempt,
+                                .path = ticket.directory,
+                                .has_manifest = true};
   for (const CheckpointFolder& old :
        PickGarbage(*found, newest, ticket.keep, ticket.damaged, control.saving())) {
     static_cast<void>(RemoveCheckpoint(old));
@@ -223,9 +228,9 @@ Result<uint64_t> Commit(const Ticket& ticket, const SaveControl& control) {
   return bytes;
 }
 
-// Other ranks: waits until rank 0 has committed. What rank 0 has taken by the deadline is waited for
-// kDecidedGraceNs longer; a commit can follow only where that ran out or this rank's part could not
-// be removed.
+// Other ranks: waits until rank 0 has committed. What rank 0 has taken by the deadline is waited
+// for kDecidedGraceNs longer; a commit can follow only where that ran out or this rank's part could
+// not be removed.
 Status AwaitCommit(const Ticket& ticket, const SaveControl& control) {
   bool mine = true;
   int64_t grace_ends = 0;
@@ -288,9 +293,8 @@ Result<SaveOutcome> CarryOut(const Ticket& ticket,
 
 void MarkFailed(const Ticket& ticket) {
   if (MakeDirs(ticket.directory, 0777)) {
-    static_cast<void>(ReplaceFile(FailedPath(ticket.directory, ticket.rank),
-                                  std::to_string(ticket.round),
-                                  0644));
+    static_cast<void>(
+        ReplaceFile(FailedPath(ticket.directory, ticket.rank), std::to_string(ticket.round), 0644));
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 // Carries one ticket out: data file, part, and the commit.
 //
-// Whoever removes a rank's part decides about it, for a name can be removed only once: rank 0, which
-// then writes the manifest, or the rank itself, which gives up. So no manifest appears after a rank
-// has given up, and no rank gives up what is about to be committed.
+// Whoever removes a rank's part decides about it, for a name can be removed only once: rank 0,
+// which then writes the manifest, or the rank itself, which gives up. So no manifest appears after
+// a rank has given up, and no rank gives up what is about to be committed.
 
 #include <atomic>
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace tide::sdk {
 
 struct SaveOutcome {
-  uint64_t bytes = 0;  // of the whole checkpoint on rank 0, of this rank's file elsewhere
+  uint64_t bytes = 0;    // of the whole checkpoint on rank 0, of this rank's file elsewhere
   double written_s = 0;  // this rank's data and part
   double total_s = 0;    // until the commit was seen
 };

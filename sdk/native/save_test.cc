@@ -1,9 +1,8 @@
 #include "sdk/native/save.h"
 
-#include <catch2/catch.hpp>
-
 #include <sys/stat.h>
 
+#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -55,9 +54,9 @@ Ticket MakeTicket(const std::string& folder, int64_t rank, int64_t world, size_t
                      R"(,"files":{")" + ticket.file + R"(":{"bytes":)" + std::to_string(bytes) +
                      R"(,"crc32":)";
   ticket.part_tail = R"(}},"tensors":{"w":{"dtype":"F32","shape":[)" + std::to_string(world) +
-                     R"(],"parts":[{"file":")" + ticket.file + R"(","offset":0,"length":4,"range":)" +
-                     range + R"(}]}},"local":{"r":)" + std::to_string(rank) +
-                     R"(},"replicated":{"a":1e+22,"b":2},"global":{})";
+                     R"(],"parts":[{"file":")" + ticket.file +
+                     R"(","offset":0,"length":4,"range":)" + range + R"(}]}},"local":{"r":)" +
+                     std::to_string(rank) + R"(},"replicated":{"a":1e+22,"b":2},"global":{})";
   return ticket;
 }
 
@@ -87,9 +86,12 @@ TEST_CASE("ranks together commit what they wrote") {
 
   const Result<std::string> manifest = ReadSealed(first.directory + "/MANIFEST.json");
   REQUIRE(manifest);
-  CHECK(manifest->find(R"("objects":{"replicated":{"a":1e+22,"b":2},"global":{}},"ranks":[{"r":0},{"r":1}])") !=
-        std::string::npos);
-  CHECK(manifest->find(R"("parts":[{"file":"d0","offset":0,"length":4,"range":[0,1]},{"file":"d1")") !=
+  CHECK(
+      manifest->find(
+          R"("objects":{"replicated":{"a":1e+22,"b":2},"global":{}},"ranks":[{"r":0},{"r":1}])") !=
+      std::string::npos);
+  CHECK(manifest->find(
+            R"("parts":[{"file":"d0","offset":0,"length":4,"range":[0,1]},{"file":"d1")") !=
         std::string::npos);
   CHECK(std::filesystem::file_size(first.directory + "/d1") == memory.bytes);
   CHECK(*ReadFile(first.directory + "/d0", 1U << 30U) == std::string(memory.bytes, 'x'));
@@ -114,7 +116,8 @@ TEST_CASE("a rank that failed ends the wait of the others") {
   const Memory memory(10, 'x');
   const Ticket ticket = MakeTicket(folder.path, 0, 2, memory.bytes);
   MarkFailed(MakeTicket(folder.path, 1, 2, memory.bytes));
-  CHECK(Save(ticket, memory).error().message.ends_with("rank 1 could not write; their logs say why"));
+  CHECK(
+      Save(ticket, memory).error().message.ends_with("rank 1 could not write; their logs say why"));
 
   // It tries again with the next round.
   Ticket again = ticket;
@@ -152,9 +155,11 @@ TEST_CASE("ranks that disagree are told so") {
     ticket.part_tail.replace(at, from.size(), to);
     return ticket;
   };
-  CHECK(save_both(changed("\"b\":2", "\"b\":3")).error().message.find("different replicated state") !=
-        std::string::npos);
-  CHECK(save_both(changed("\"shape\":[2]", "\"shape\":[3]")).error().message.ends_with("shape of w"));
+  CHECK(
+      save_both(changed("\"b\":2", "\"b\":3")).error().message.find("different replicated state") !=
+      std::string::npos);
+  CHECK(
+      save_both(changed("\"shape\":[2]", "\"shape\":[3]")).error().message.ends_with("shape of w"));
   CHECK(save_both(changed("[1,2]", "[0,1]")).error().message.find("elements from 1 of w") !=
         std::string::npos);
   // The order in which a dict was filled does not matter.

@@ -124,7 +124,8 @@ class BusyLocks {
 
 class Saver {
  public:
-  Saver(Fd socket, const std::vector<std::string>& locks) : socket_(std::move(socket)), locks_(locks) {}
+  Saver(Fd socket, const std::vector<std::string>& locks)
+      : socket_(std::move(socket)), locks_(locks) {}
 
   Status Run() {
     // The rank may have left its end of the socket to children; its own end is what counts.
@@ -137,8 +138,8 @@ class Saver {
 
  private:
   Status Serve(int rank) {
-    std::array<pollfd, 2> wait = {
-        {{.fd = socket_.get(), .events = POLLIN, .revents = 0}, {.fd = rank, .events = POLLIN, .revents = 0}}};
+    std::array<pollfd, 2> wait = {{{.fd = socket_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = rank, .events = POLLIN, .revents = 0}}};
     while (true) {
       if (::poll(wait.data(), wait.size(), -1) < 0 && errno != EINTR) {
         return FailErrno("cannot wait for the rank", errno);
@@ -210,7 +211,8 @@ class Saver {
 
   [[nodiscard]] int64_t Deadline(const Ticket& ticket) const {
     const int64_t orphaned = orphaned_at_ns_;
-    return orphaned == 0 ? ticket.deadline_ns : std::min(ticket.deadline_ns, orphaned + kOrphanedNs);
+    return orphaned == 0 ? ticket.deadline_ns
+                         : std::min(ticket.deadline_ns, orphaned + kOrphanedNs);
   }
 
   void Answer(uint64_t id, const Result<SaveOutcome>& outcome) {

@@ -26,7 +26,8 @@ enum class SlotVerdict : uint32_t {
 
 class Slot {
  public:
-  // Maps `bytes` of a memfd, shared and writable. Errors: kSystem, kInvalidArgument if it is shorter.
+  // Maps `bytes` of a memfd, shared and writable. Errors: kSystem, kInvalidArgument if it is
+  // shorter.
   [[nodiscard]] static Result<Slot> Map(int fd, size_t bytes);
   Slot(Slot&& other) noexcept;
   Slot& operator=(Slot&&) = delete;

@@ -12,7 +12,7 @@ constexpr std::string_view kVersion = "tide-ticket/1\n";
 
 struct NumberField {
   std::string_view name;
-  int64_t Ticket::*member;
+  int64_t Ticket::* member;
 };
 constexpr std::array<NumberField, 7> kNumbers = {{{"step", &Ticket::step},
                                                   {"attempt", &Ticket::attempt},
@@ -24,7 +24,7 @@ constexpr std::array<NumberField, 7> kNumbers = {{{"step", &Ticket::step},
 
 struct TextField {
   std::string_view name;
-  std::string Ticket::*member;
+  std::string Ticket::* member;
 };
 constexpr std::array<TextField, 6> kTexts = {{{"folder", &Ticket::folder},
                                               {"directory", &Ticket::directory},
@@ -90,7 +90,8 @@ Status Validate(const Ticket& ticket) {
 
 Result<Ticket> ParseTicket(std::string_view text) {
   if (!text.starts_with(kVersion)) {
-    return Fail(ErrorCode::kNewerSchema, "a save's ticket has an unknown version; use one SDK only");
+    return Fail(ErrorCode::kNewerSchema,
+                "a save's ticket has an unknown version; use one SDK only");
   }
   text.remove_prefix(kVersion.size());
   Ticket ticket;

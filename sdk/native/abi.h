@@ -1,0 +1,62 @@
+#pragma once
+// libtide.so: what the SDK of any language calls. Plain C types, no exceptions, no state; any thread.
+
+#ifdef __cplusplus
+#include <cstdint>
+extern "C" {
+#else
+#include <stdint.h>
+#endif
+
+#define TIDE_ABI_VERSION 1
+#define TIDE_EXPORT __attribute__((visibility("default")))
+
+// TIDE_ABI_VERSION of the library.
+TIDE_EXPORT uint32_t tide_abi_version(void);
+
+// Goes on from `crc`, 0 at the start; as zlib's crc32().
+TIDE_EXPORT uint32_t tide_crc32(uint32_t crc, const void* data, uint64_t bytes);
+
+struct tide_span {
+  void* to;
+  const void* from;
+  uint64_t bytes;
+};
+// Copies `count` spans, which do not overlap, with `threads` threads, the caller's included.
+TIDE_EXPORT void tide_copy(const struct tide_span* spans, uint64_t count, uint32_t threads);
+
+// Makes the pages of a mapped range present and writable. memory: on a page's border.
+// Returns 0, or -1 where there is no memory for it.
+TIDE_EXPORT int32_t tide_populate(void* memory, uint64_t bytes);
+
+struct tide_file {
+  const char* path;
+  uint64_t bytes;
+  const uint32_t* crc32;  // of each 16 MiB of it
+};
+struct tide_piece {
+  uint64_t file;    // index
+  uint64_t offset;  // of the bytes in the file
+  uint64_t bytes;
+  void* to;
+};
+// Reads all files once, past the page cache where the file system allows, compares every byte with
+// the CRCs, and puts the pieces where they belong.
+//   pieces: sorted by file and offset; they do not overlap.   threads: at least 1.
+//   error: gets a text of at most error_bytes, terminated, if the result is not TIDE_LOADED.
+// Returns TIDE_LOADED; TIDE_DAMAGED where a file is missing, has another length or other bytes;
+// TIDE_UNREADABLE where the system failed. Pieces may hold anything in the last two cases.
+#define TIDE_LOADED 0
+#define TIDE_DAMAGED 1
+#define TIDE_UNREADABLE 2
+TIDE_EXPORT int32_t tide_load(const struct tide_file* files,
+                              uint64_t file_count,
+                              const struct tide_piece* pieces,
+                              uint64_t piece_count,
+                              uint32_t threads,
+                              char* error,
+                              uint64_t error_bytes);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,34 @@
+#pragma once
+// Reading data files of a checkpoint: once, every byte compared with its CRC, straight to where the
+// tensors are.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace tide::sdk {
+
+struct StoredFile {
+  std::string path;
+  uint64_t bytes = 0;
+  std::span<const uint32_t> crc32;  // of each kChunkBytes
+};
+
+struct StoredPiece {
+  uint64_t file = 0;    // index
+  uint64_t offset = 0;  // in the file
+  uint64_t bytes = 0;
+  char* to = nullptr;
+};
+
+// pieces: sorted by file and offset; they do not overlap.   threads: at least 1.
+//   Errors: kCorrupt naming file and chunk; kInvalidArgument for a piece outside its file; kSystem.
+//   Cost: `threads` chunks of memory; each reads, checks and copies one chunk after another.
+[[nodiscard]] Status LoadPieces(std::span<const StoredFile> files,
+                                std::span<const StoredPiece> pieces,
+                                unsigned threads);
+
+}  // namespace tide::sdk
