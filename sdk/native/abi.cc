@@ -7,6 +7,7 @@
 #include "sdk/native/crc32.h"
 #include "sdk/native/data_file.h"
 #include "sdk/native/load.h"
+#include "sdk/native/slot.h"
 
 using tide::sdk::CopySpan;
 using tide::sdk::StoredFile;
@@ -30,6 +31,10 @@ void tide_copy(const tide_span* spans, uint64_t count, uint32_t threads) {
 
 int32_t tide_populate(void* memory, uint64_t bytes) {
   return tide::sdk::Populate(memory, bytes) ? 0 : -1;
+}
+
+int32_t tide_settle(void* slot, uint32_t verdict) {
+  return tide::sdk::SettleSlot(slot, static_cast<tide::sdk::SlotVerdict>(verdict)) ? 1 : 0;
 }
 
 int32_t tide_load(const tide_file* files,

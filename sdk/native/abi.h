@@ -1,5 +1,6 @@
 #pragma once
-// libtide.so: what the SDK of any language calls. Plain C types, no exceptions, no state; any thread.
+// libtide.so: what the SDK of any language calls. Plain C types, no exceptions, no state; any
+// thread.
 
 #ifdef __cplusplus
 #include <cstdint>
@@ -28,6 +29,10 @@ TIDE_EXPORT void tide_copy(const struct tide_span* spans, uint64_t count, uint32
 // Makes the pages of a mapped range present and writable. memory: on a page's border.
 // Returns 0, or -1 where there is no memory for it.
 TIDE_EXPORT int32_t tide_populate(void* memory, uint64_t bytes);
+
+// Moves a staging slot's verdict (sdk/native/slot.h) from open to `verdict`.
+// Returns 1, or 0 where it was settled before.   slot: the first byte of it.
+TIDE_EXPORT int32_t tide_settle(void* slot, uint32_t verdict);
 
 struct tide_file {
   const char* path;

@@ -43,7 +43,8 @@ std::string NameOf(const std::string& path) {
 }
 
 Result<Opened> Open(const StoredFile& file) {
-  Opened opened{.fd = Fd(::open(file.path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC)), .direct = true};
+  Opened opened{.fd = Fd(::open(file.path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC)),
+                .direct = true};
   if (!opened.fd.valid() && errno == EINVAL) {
     opened = {.fd = Fd(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC)), .direct = false};
   }
@@ -146,7 +147,8 @@ class Loading {
     for (size_t at = 0; at < bytes; at += kCachedBytes) {
       const size_t length = std::min(kCachedBytes, bytes - at);
       crc = Crc32(crc, memory + at, length);
-      while (piece != pieces_.end() && piece->file == place.file && piece->offset < begin + at + length) {
+      while (piece != pieces_.end() && piece->file == place.file &&
+             piece->offset < begin + at + length) {
         const uint64_t from = std::max(piece->offset, begin + at);
         const uint64_t until = std::min(piece->offset + piece->bytes, begin + at + length);
         std::memcpy(piece->to + (from - piece->offset), memory + (from - begin), until - from);
@@ -170,8 +172,8 @@ class Loading {
     Opened& opened = opened_[file];
     const size_t asked = (out.size() + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
     for (size_t done = 0; done < out.size();) {
-      const ssize_t n =
-          ::pread(opened.fd.get(), out.data() + done, asked - done, static_cast<off_t>(begin + done));
+      const ssize_t n = ::pread(
+          opened.fd.get(), out.data() + done, asked - done, static_cast<off_t>(begin + done));
       if (n > 0) {
         done += static_cast<size_t>(n);
       } else if (n == 0) {

@@ -1,8 +1,7 @@
 #include "sdk/native/load.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
+#include <catch2/catch.hpp>
 
 #include "common/base/file.h"
 #include "common/base/prng.h"
@@ -42,7 +41,11 @@ struct TwoFiles {
 TEST_CASE("pieces arrive whole, across chunks and from every file") {
   TwoFiles two;
   const std::vector<std::pair<uint64_t, uint64_t>> places = {
-      {0, 1}, {5, 0}, {7, 300'000}, {300'007, kChunkBytes}, {kChunkBytes + 300'007, kChunkBytes + 100}};
+      {0, 1},
+      {5, 0},
+      {7, 300'000},
+      {300'007, kChunkBytes},
+      {kChunkBytes + 300'007, kChunkBytes + 100}};
   std::vector<std::string> got;
   for (const auto& [offset, bytes] : places) {
     got.emplace_back(bytes, '\0');
@@ -50,7 +53,8 @@ TEST_CASE("pieces arrive whole, across chunks and from every file") {
   got.emplace_back(777, '\0');
   std::vector<StoredPiece> pieces;
   for (size_t i = 0; i < places.size(); ++i) {
-    const uint64_t bytes = std::min<uint64_t>(places[i].second, two.contents[0].size() - places[i].first);
+    const uint64_t bytes =
+        std::min<uint64_t>(places[i].second, two.contents[0].size() - places[i].first);
     got[i].resize(bytes);
     pieces.push_back({.file = 0, .offset = places[i].first, .bytes = bytes, .to = got[i].data()});
   }

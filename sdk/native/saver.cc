@@ -21,6 +21,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "common/base/time.h"
 #include "sdk/native/save.h"
@@ -89,6 +90,24 @@ std::optional<std::vector<uint64_t>> Numbers(std::string_view text,
   return numbers.size() == count && at == last ? std::optional(std::move(numbers)) : std::nullopt;
 }
 
+// "HOST PID START": the rank, by what tells it from a later process with its pid. START is in ticks
+// since boot, 0 if it has ended.
+std::string NameOfRank() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const pid_t pid = ::getppid();
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat").value_or("");
+  // The program's name, in brackets, may hold anything; 19 fields later comes the time.
+  constexpr int kFieldsToStart = 20;
+  size_t at = stat.rfind(')');
+  for (int field = 0; field < kFieldsToStart && at != std::string::npos; ++field) {
+    at = stat.find(' ', at + 1);
+  }
+  const std::string start =
+      at == std::string::npos ? "0" : stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
+  return std::string(host.data()) + " " + std::to_string(pid) + " " + start + "\n";
+}
+
 // Locks held while anything is under way. A lock that cannot be had is done without: it protects a
 // later start from looking too early, not the data.
 class BusyLocks {
@@ -103,7 +122,10 @@ class BusyLocks {
     for (const std::string& path : paths_) {
       Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
       if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-        held_.push_back(std::move(fd));
+        if (::ftruncate(fd.get(), 0) == 0) {
+          static_cast<void>(WriteAll(fd.get(), rank_));
+        }
+        held_.emplace_back(path, std::move(fd));
       }
     }
   }
@@ -111,15 +133,19 @@ class BusyLocks {
   void End() {
     const std::lock_guard lock(mutex_);
     if (--count_ == 0) {
+      for (const auto& [path, fd] : held_) {
+        ::unlink(path.c_str());
+      }
       held_.clear();
     }
   }
 
  private:
   const std::vector<std::string> paths_;
+  const std::string rank_ = NameOfRank();
   std::mutex mutex_;
   int count_ = 0;
-  std::vector<Fd> held_;
+  std::vector<std::pair<std::string, Fd>> held_;
 };
 
 class Saver {

@@ -21,7 +21,8 @@ namespace tide::sdk {
 // Serves until the rank has gone and every save is over.
 //   socket: the saver's end.
 //   locks: files that are made and locked (flock, exclusively) while a save is under way: who waits
-//     for this rank's saves waits for them.
+//     for this rank's saves waits for them. They go afterwards. They hold the rank's host, pid and
+//     start in clock ticks.
 //   Errors: kSystem, kInvalidArgument for a packet that no rank sends.
 [[nodiscard]] Status RunSaver(Fd socket, const std::vector<std::string>& locks);
 

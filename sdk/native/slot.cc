@@ -10,6 +10,12 @@
 
 namespace tide::sdk {
 
+bool SettleSlot(void* slot, SlotVerdict verdict) {
+  const std::atomic_ref<uint32_t> word(*static_cast<uint32_t*>(slot));
+  auto open = static_cast<uint32_t>(SlotVerdict::kOpen);
+  return word.compare_exchange_strong(open, static_cast<uint32_t>(verdict));
+}
+
 Result<Slot> Slot::Map(int fd, size_t bytes) {
   struct stat info{};
   if (::fstat(fd, &info) != 0) {
@@ -49,12 +55,6 @@ Result<std::string_view> Slot::TicketText(uint64_t data_bytes, uint64_t bytes) c
     return Fail(ErrorCode::kInvalidArgument, "a save's ticket is longer than its slot");
   }
   return std::string_view(memory_ + at, bytes);
-}
-
-bool Slot::Settle(SlotVerdict verdict) const {
-  const std::atomic_ref<uint32_t> word(*reinterpret_cast<uint32_t*>(memory_));
-  auto open = static_cast<uint32_t>(SlotVerdict::kOpen);
-  return word.compare_exchange_strong(open, static_cast<uint32_t>(verdict));
 }
 
 }  // namespace tide::sdk

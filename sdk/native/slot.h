@@ -24,6 +24,9 @@ enum class SlotVerdict : uint32_t {
   kCalledOff = 2,  // by the rank
 };
 
+// Moves the verdict at the start of a mapped slot away from kOpen. False: it was settled before.
+[[nodiscard]] bool SettleSlot(void* slot, SlotVerdict verdict);
+
 class Slot {
  public:
   // Maps `bytes` of a memfd, shared and writable. Errors: kSystem, kInvalidArgument if it is
@@ -39,8 +42,7 @@ class Slot {
   [[nodiscard]] Result<std::span<const char>> Data(uint64_t bytes) const;
   [[nodiscard]] Result<std::string_view> TicketText(uint64_t data_bytes, uint64_t bytes) const;
 
-  // Moves the verdict away from kOpen. False: it was settled before.
-  [[nodiscard]] bool Settle(SlotVerdict verdict) const;
+  [[nodiscard]] bool Settle(SlotVerdict verdict) const { return SettleSlot(memory_, verdict); }
 
  private:
   Slot(char* memory, size_t bytes) : memory_(memory), bytes_(bytes) {}

@@ -21,8 +21,14 @@ if SDK not in sys.path:
 
 from tide import _page  # noqa: E402
 from tide._run import Run  # noqa: E402
+from tide.checkpoint import _native  # noqa: E402
 
 DEADLINE_S = 60.0
+NATIVE = _native.find()
+# ctest runs the tests with the native core and without it.
+needs_native = unittest.skipIf(NATIVE is None, "the native core is not built, or TIDE_NATIVE=0")
+# What looks inside the writer in Python, or expects a save to be over when the call is.
+pure_python = unittest.skipIf(NATIVE is not None, "of the writer in Python; TIDE_NATIVE=0 runs it")
 
 
 class TempCase(unittest.TestCase):
@@ -62,7 +68,7 @@ def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEA
 def start_python(arguments: List[str], env: Dict[str, str], **options) -> subprocess.Popen:
     """Runs this interpreter with the SDK and without any other TIDE_ or rank variable."""
     clean = {name: value for name, value in os.environ.items()
-             if not name.startswith("TIDE_") and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+             if name == "TIDE_NATIVE" or not name.startswith("TIDE_") and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
     return subprocess.Popen([sys.executable, *arguments], env={**clean, "PYTHONPATH": SDK, **env}, text=True, **options)

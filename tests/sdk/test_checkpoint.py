@@ -13,7 +13,7 @@ import unittest
 import zlib
 from unittest import mock
 
-from support import TempCase, captured_stderr, make_run
+from support import TempCase, captured_stderr, make_run, pure_python
 from tide import Checkpoint, CheckpointError, Sampler, load
 from tide.checkpoint import format as fmt
 from tide.checkpoint import RawTensor, store
@@ -166,6 +166,7 @@ class RoundTrip(TempCase):
         self.assertEqual(load(self.dir), {"replicated": {"m": {"w": array.array("h", [1, 2])}}, "global": {},
                                           "ranks": [{"r": [0]}, {"r": [1]}]})
 
+    @pure_python
     def test_chunks(self):
         with mock.patch.object(fmt, "CHUNK_BYTES", 4096):
             save_with(1, self.dir, 1, lambda rank: {"replicated": {"m": {"w": array.array("B", bytes(range(256)) * 99)}}})
@@ -340,6 +341,7 @@ class Crash(BaseException):
     """Ends a save on the spot; no cleanup handler catches it."""
 
 
+@pure_python
 class CrashPoints(TempCase):
     CALLS = ("fsync", "rename", "replace", "unlink", "makedirs")
 
@@ -419,6 +421,7 @@ class Errors(TempCase):
             with self.assertRaisesRegex(CheckpointError, expected):
                 Checkpoint(dir=self.dir, replicated={"m": module}, run=make_run()).resume()
 
+    @pure_python
     def test_full_disk_leaves_training_and_checkpoints_alone(self):
         ck = Checkpoint(dir=self.dir, replicated={"m": Plain(array.array("d", bytes(80000)))}, every=1, run=make_run())
         ck.tick(1)
@@ -533,6 +536,7 @@ class Samplers(TempCase):
                 seen.append(batch)
                 step += 1
                 ck.tick(step)
+        self.assertTrue(ck.flush())
         other = Sampler(20, 4, seed=1, rank=0, world_size=1)
         self.assertEqual(Checkpoint(dir=self.dir, global_={"sampler": other}, run=make_run(attempt=2)).resume(), 14)
         with self.assertRaisesRegex(CheckpointError, "seed=1"):

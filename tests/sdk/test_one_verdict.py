@@ -7,7 +7,7 @@ import threading
 import unittest
 from unittest import mock
 
-from support import TempCase, captured_stderr, make_page, make_run, wait_until
+from support import TempCase, captured_stderr, make_page, make_run, pure_python, wait_until
 from tide import Checkpoint, _page
 from tide.checkpoint import format as fmt
 from tide.checkpoint import store, writer
@@ -16,6 +16,7 @@ _STEP = 5
 _CALLS = ("fsync", "rename", "replace", "unlink", "open", "stat")
 
 
+@pure_python
 class Pair(TempCase):
     """Two ranks of one job, both told to suspend at _STEP. Their methods are called in an order that a test chooses."""
 

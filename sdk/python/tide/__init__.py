@@ -9,7 +9,7 @@
             run.exit()
     ck.save(step, wait=True); run.done()
 
-Standard library only. Outside the platform no order ever comes and checkpoints are plain local ones;
+Standard library only; with the native core, where it is installed, saves cost one copy in memory. Outside the platform no order ever comes and checkpoints are plain local ones;
 TIDE_REHEARSE_SUSPEND=100 rehearses a suspension at step 100.
 """
 

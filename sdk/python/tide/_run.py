@@ -40,10 +40,11 @@ class Run:
         self.job = env.get("TIDE_JOB_ID", "")
         self.attempt: Optional[int] = _number(env, "TIDE_ATTEMPT", 0) if env.get("TIDE_ATTEMPT") else None
         self.checkpoint_dir = env.get("TIDE_CHECKPOINT_DIR") or "checkpoints"
-        self.in_platform = bool(env.get("TIDE_PAGE"))
+        self.page_path = env.get("TIDE_PAGE") or ""
+        self.in_platform = bool(self.page_path)
         self._rehearse_at: Optional[int] = None
         if self.in_platform:
-            self.page = Page.map(env["TIDE_PAGE"])
+            self.page = Page.map(self.page_path)
         else:
             self.page = Page.local()
             if env.get("TIDE_REHEARSE_SUSPEND"):

@@ -13,7 +13,9 @@ from .._run import Run, attach
 from .._sampler import Sampler
 from . import format as fmt
 from . import store, writer
+from .background import Background, Handed, Sink
 from .reader import Reader
+from .saver import Answer, Order
 from .state import restore
 from .writer import Groups, Identity
 
@@ -21,6 +23,10 @@ SAVE_TIMEOUT_S = 120.0
 # A suspension whose deadline is near or past is still tried for this long.
 LEAST_PATIENCE_S = 1.0
 _LOOK_FOR_COMMIT_S = 1.0
+# Saves that nobody waits for may take so many times timeout_s: a slow disk alone is no reason to give one up.
+_PATIENCE_IN_PASSING = 5
+# The optimizer's state is there after the first step.
+_PREPARE_AT_TICK = 2
 
 
 class Checkpoint:
@@ -31,6 +37,8 @@ class Checkpoint:
       local: objects of each rank.   global_: small objects equal on all ranks; rank 0 stores them.
       every: steps between periodic saves, 0 = none.   keep: committed checkpoints that stay, at least 1.
       timeout_s: seconds a rank waits for the others in one save.
+    With the native core a save stops training for one copy in memory; a process beside this rank, the saver, writes
+    it, also when the rank is killed meanwhile. Without it, training waits until this rank's part is on the disk.
     Invariants: a committed folder is never written to again; nothing is removed before a newer commit.
     """
 
@@ -41,8 +49,9 @@ class Checkpoint:
         self.dir = os.path.abspath(dir)
         self._groups = Groups(dict(replicated or {}), dict(local or {}), dict(global_ or {}))
         self._every, self._keep, self._timeout_s = every, keep, timeout_s
-        self.saves = 0          # checkpoints this rank wrote its part of
+        self.saves = 0          # checkpoints this rank staged, or wrote its part of
         self.failed_saves = 0   # of tick(); training went on
+        self.skipped_saves = 0  # of tick(): earlier ones were still being written
         self._damaged: Set[str] = set()
         self._committed: Optional[Tuple[int, str]] = None  # newest known commit: step and id
         self._uncommitted: Optional[Identity] = None       # written by this rank, not known to be committed
@@ -52,6 +61,8 @@ class Checkpoint:
         self._given_up_seq = 0
         self._given_up: Optional[Identity] = None          # a suspension's checkpoint that this rank did not see in time
         self._ticked_step: Optional[int] = None
+        self._ticks = 0
+        self._background = Background([self._lock_path()], Sink(self._on_committed, self._on_failed, self._on_lost))
         self._attempt = store.next_attempt(self.dir) if self._run.attempt is None else self._run.attempt
 
     def resume(self) -> int:
@@ -61,6 +72,8 @@ class Checkpoint:
         one before it used.   Errors: CheckpointError for objects that do not fit, a newer format, an unreadable disk.
         """
         store.prepare(self.dir)
+        if not self._run.in_platform:
+            store.await_orphans(self.dir, time.monotonic() + store.ORPHANS_END_S)
         try:
             store.drop_own_leftovers(self.dir, self._attempt, self._run.rank)
             step = self._restore_newest()
@@ -79,6 +92,8 @@ class Checkpoint:
         Saves where it is time; a failed save is named on stderr, counted, and training goes on.
         """
         self._advance_samplers(step)
+        if self._background.busy:
+            self._background.look()
         verdict, order = self._run.tick(step, loss, total, safe)
         if verdict is Verdict.STOP:
             return True
@@ -94,15 +109,28 @@ class Checkpoint:
             self._save_in_passing(step)
         if self._uncommitted is not None:
             self._look_for_commit()
+        self._ticks += 1
+        if self._ticks == _PREPARE_AT_TICK and (self._every or self._run.in_platform):
+            self._prepare()
         return False
 
     def save(self, step: int, wait: bool = True) -> str:
         """Saves at `step` on all ranks. Returns the checkpoint's id, s<step>-<attempt>.
 
-          wait: on ranks other than 0, return when the checkpoint is committed, not when this rank's part is written.
+          wait: return when the checkpoint is committed. False: return as soon as the state may change; tick() and
+          flush() notice what becomes of it.
           Errors: CheckpointError; earlier checkpoints are as they were.
         """
-        return self._save(step, wait, time.monotonic() + self._timeout_s)
+        patience_s = self._timeout_s * (1 if wait else _PATIENCE_IN_PASSING)
+        return self._save(step, wait, time.monotonic() + patience_s)
+
+    def flush(self, timeout_s: Optional[float] = None) -> bool:
+        """Waits until no save of this rank is under way. False: one still is, timeout_s seconds later.
+
+          timeout_s: default: as long as any save may take. Those that fail are named on stderr and counted.
+        """
+        longest_s = self._timeout_s * _PATIENCE_IN_PASSING + 2 * writer.DECIDED_GRACE_S
+        return self._background.flush(longest_s if timeout_s is None else timeout_s)
 
     def _save(self, step: int, wait: bool, deadline: float) -> str:
         """deadline: time.monotonic() seconds."""
@@ -119,13 +147,15 @@ class Checkpoint:
             if writer.is_committed(identity.directory):
                 self._note_committed(identity, 0, started)
                 return self._id(step)
-            if self._uncommitted != identity:
-                store.prepare(self.dir)
-                writer.write_part(identity, self._groups)
-                self.saves += 1
-                page.staged_step = step
-                self._uncommitted = identity
-            self._complete(identity, wait, deadline, started)
+            store.prepare(self.dir)
+            order = Order(self._keep, deadline, started, sorted(self._damaged))
+            handed = self._background.hand_over(identity, self._groups, order, wait)
+            if handed is Handed.OVER:
+                self._note_staged(step)
+            elif handed is Handed.SKIPPED:
+                self._note_skipped(step)
+            else:
+                self._save_here(identity, wait, deadline, started)
             return self._id(step)
         except OSError as error:
             self._fail(identity)
@@ -138,7 +168,12 @@ class Checkpoint:
             page.phase = before
             self._run.restart_step_clock()
 
-    def _complete(self, identity: Identity, wait: bool, deadline: float, started: float) -> None:
+    def _save_here(self, identity: Identity, wait: bool, deadline: float, started: float) -> None:
+        """Writes in this thread: there is no saver."""
+        if self._uncommitted != identity:
+            writer.write_part(identity, self._groups)
+            self._note_staged(identity.step)
+            self._uncommitted = identity
         if identity.rank == 0:
             size = writer.commit(identity, deadline)
             self._note_committed(identity, size, started)
@@ -214,8 +249,46 @@ class Checkpoint:
             if isinstance(item, Sampler) and passed > 0:
                 item.advance(passed)
 
+    def _prepare(self) -> None:
+        """Fresh pages cost ten times what the copy into used ones does, so they are made ready before the first save."""
+        try:
+            self._background.prepare(self._identity(self._ticked_step or 0), self._groups)
+        except CheckpointError:
+            pass  # the first save says what is wrong
+
+    def _lock_path(self) -> str:
+        if self._run.in_platform:
+            return os.path.join(os.path.dirname(self._run.page_path), f"saver-{self._run.local_rank}.lock")
+        return store.lock_path(self.dir, self._run.rank)
+
+    def _on_committed(self, answer: Answer) -> None:
+        staged = answer.staged
+        self._note_committed(staged.identity, answer.bytes if staged.identity.rank == 0 else 0, staged.started)
+
+    def _on_failed(self, identity: Identity, why: str) -> None:
+        self._failures = identity.step, identity.round + 1
+        self.failed_saves += 1
+        warn(f"save {self.failed_saves} failed, training goes on: cannot save step {identity.step}: {why}; earlier "
+             "checkpoints are intact")
+
+    def _on_lost(self, identity: Identity, why: str) -> None:
+        self._fail(identity)
+        self._on_failed(identity, why)
+
+    def _note_skipped(self, step: int) -> None:
+        self.skipped_saves += 1
+        if self.skipped_saves & (self.skipped_saves - 1) == 0:  # the 1st, 2nd, 4th, 8th …
+            warn(f"save of step {step} skipped, {self.skipped_saves} so far: earlier ones are still being written; "
+                 "save less often, or to a faster disk")
+
+    def _note_staged(self, step: int) -> None:
+        if self._run.page.staged_step != step:
+            self.saves += 1
+            self._run.page.staged_step = step
+
     def _note_committed(self, identity: Identity, size: int, started: float) -> None:
-        self._run.page.saved_step = identity.step
+        """started: time.monotonic() seconds."""
+        self._run.page.saved_step = max(identity.step, self._run.page.saved_step)
         self._committed, self._uncommitted = (identity.step, self._id(identity.step)), None
         self._given_up = None
         self._run.reporter.send("saved", step=identity.step, checkpoint=self._id(identity.step), bytes=size,

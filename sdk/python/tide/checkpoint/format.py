@@ -38,12 +38,24 @@ _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"}\n\Z')
 
 
 class Entry(NamedTuple):
-    """One tensor, or a row-major slice of it, in a data file. shape, elements: of what the file holds."""
+    """One tensor, or a row-major slice of it, in a data file. shape: of what the file holds; address: of data's first
+    byte, 0 where it is not known."""
 
     name: str
     dtype: str
     shape: Tuple[int, ...]
     data: memoryview
+    address: int = 0
+
+
+class Layout(NamedTuple):
+    """A data file before it is written. header: its first bytes; entries: in the order of their data, which follows
+    without a gap; offsets: {entry name: byte offset in the file}; bytes: the file's length."""
+
+    header: bytes
+    entries: List[Entry]
+    offsets: Dict[str, int]
+    bytes: int
 
 
 def directory_name(step: int, attempt: int) -> str:
@@ -80,9 +92,14 @@ def write_durably(path: str, data: bytes) -> None:
     sync_directory(os.path.dirname(path))
 
 
+def to_json(record: Dict[str, Any]) -> str:
+    """The one way in which this format writes JSON."""
+    return json.dumps(record, separators=(",", ":"), allow_nan=False)
+
+
 def seal(record: Dict[str, Any]) -> bytes:
     """JSON that carries its own CRC-32 as its last member."""
-    body = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
+    body = to_json(record).encode()[:-1]
     return body + b',"crc32":"%08x"}\n' % zlib.crc32(body)
 
 
@@ -99,30 +116,35 @@ def unseal(data: bytes, what: str) -> Dict[str, Any]:
     return record
 
 
-def write_data_file(directory: str, rank: int, entries: Sequence[Entry]) -> "Tuple[str, Dict, Dict[str, int]]":
-    """Writes one rank's safetensors file durably and never over an existing one.
-
-      Returns (file name, {bytes, crc32}, {entry name: byte offset in the file}).
-      Cost: one pass over the data for the CRC-32 and the write.   Errors: OSError.
-    """
+def lay_out(rank: int, entries: Sequence[Entry]) -> Layout:
+    """Where everything lies in one rank's safetensors file."""
     # Wide items first: every tensor then starts at a multiple of its item size, as readers that map files expect.
     ordered = sorted(entries, key=lambda entry: (-ITEM_BYTES[entry.dtype], entry.name))
     header, offsets = _header(rank, ordered)
+    return Layout(header, ordered, offsets, len(header) + sum(entry.data.nbytes for entry in ordered))
+
+
+def write_data_file(directory: str, rank: int, layout: Layout) -> "Tuple[str, Dict[str, Any]]":
+    """Writes one rank's safetensors file durably and never over an existing one.
+
+      Returns (file name, {bytes, crc32}).
+      Cost: one pass over the data for the CRC-32 and the write.   Errors: OSError.
+    """
     temporary = os.path.join(directory, f"d{rank:05d}.tmp-{os.getpid()}")
     try:
         with open(temporary, "wb", buffering=0) as out:
             writer = _ChunkedWriter(out)
-            writer.write(memoryview(header))
-            for entry in ordered:
+            writer.write(memoryview(layout.header))
+            for entry in layout.entries:
                 writer.write(entry.data)
             record = writer.finish()
             os.fsync(out.fileno())
-        name = _free_name(directory, rank)
+        name = free_name(directory, rank)
         os.rename(temporary, os.path.join(directory, name))
     except OSError:
         _remove_quietly(temporary)
         raise
-    return name, record, offsets
+    return name, record
 
 
 def check_file(path: str, record: Dict[str, Any], chunk_bytes: int) -> None:
@@ -205,7 +227,7 @@ class _ChunkedWriter:
         self._crc = 0
 
 
-def _free_name(directory: str, rank: int) -> str:
+def free_name(directory: str, rank: int) -> str:
     """A name no earlier start of the same attempt used: its file may already be part of a commit."""
     name, number = f"d{rank:05d}.safetensors", 1
     while os.path.lexists(os.path.join(directory, name)):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import socket
+import time
 from typing import Collection, List, NamedTuple
 
-from .._errors import CheckpointError
+from .._errors import CheckpointError, warn
 from . import format as fmt
 from .writer import failed_path, is_committed, part_path
+
+
+_LOCK_PREFIX = ".saver-"
+# A saver whose rank has gone ends within 30 s.
+ORPHANS_END_S = 35.0
+_LOOK_AGAIN_S = 0.02
 
 
 class Found(NamedTuple):
@@ -68,6 +77,56 @@ def drop_own_leftovers(folder: str, attempt: int, rank: int) -> None:
                     pass
 
 
+def lock_path(folder: str, rank: int) -> str:
+    """What the saver of `rank` locks while it is saving, where no agent fences one start from the next."""
+    return os.path.join(folder, f"{_LOCK_PREFIX}{rank:05d}")
+
+
+def await_orphans(folder: str, deadline: float) -> None:
+    """Waits for savers whose ranks have been killed: what they commit must be there for all ranks or for none.
+
+      deadline: time.monotonic() seconds; who is still there then is named on stderr.
+    """
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.startswith(_LOCK_PREFIX))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        while _is_orphan_saving(path):
+            if time.monotonic() >= deadline:
+                warn(f"{path} is still locked by the saver of an earlier start; a checkpoint of it may come late")
+                break
+            time.sleep(_LOOK_AGAIN_S)
+
+
+def _is_orphan_saving(path: str) -> bool:
+    """True while the lock is held for a rank of this machine that has ended, or for one of another machine."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        host, pid, start = (os.read(fd, 512).decode(errors="replace").split() + ["", "", ""])[:3]
+        return host != socket.gethostname() or start != _start_of(pid)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _start_of(pid: str) -> str:
+    """When a process started, in clock ticks since boot; "" if there is none."""
+    try:
+        with open(f"/proc/{int(pid)}/stat", encoding="utf-8", errors="replace") as source:
+            return source.read().rsplit(")", 1)[1].split()[19]
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
 def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[str]) -> List[str]:
     """Called by rank 0 after committing `newest`. Keeps the last `keep` good ones. Returns the paths removed.
 
@@ -82,8 +141,9 @@ def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[s
             continue
         if item.has_manifest and item.path in damaged and item.step >= newest.step:
             continue
-        # Without a manifest: of an older attempt, or of a step this attempt has passed. Later ones may be in progress.
-        if not item.has_manifest and item.attempt >= newest.attempt and item.step >= newest.step:
+        # Without a manifest: of an older attempt, or of a step this attempt has passed. Others may be in progress.
+        if not item.has_manifest and (item.attempt > newest.attempt or
+                                      (item.attempt == newest.attempt and item.step >= newest.step)):
             continue
         _remove(item)
         removed.append(item.path)

@@ -29,13 +29,15 @@ _TYPECODES = {"I8": "b", "U8": "B", "I16": "h", "U16": "H", "I32": "i", "U32": "
 
 
 class View(NamedTuple):
-    """A tensor's bytes. data: flat, nbytes long; owner: keeps the memory alive."""
+    """A tensor's bytes. data: flat, nbytes long; owner: keeps the memory alive; address: of the first byte, 0 where
+    only `data` knows it."""
 
     lib: str
     dtype: str
     shape: Tuple[int, ...]
     data: memoryview
     owner: Any
+    address: int = 0
 
 
 class RawTensor(NamedTuple):
@@ -72,13 +74,13 @@ def view(value: Any, path: str) -> View:
             value = value.astype(value.dtype.newbyteorder("<"))
         code = _code(value.dtype.name, path)
         owner = value if value.flags.c_contiguous else value.copy(order="C")
-        return View(lib, code, tuple(value.shape), _memory(owner.ctypes.data, value.nbytes), owner)
+        return View(lib, code, tuple(value.shape), _memory(owner.ctypes.data, value.nbytes), owner, owner.ctypes.data)
     if lib == "array":
         kind = {"f": "F", "d": "F"}.get(value.typecode, "U" if value.typecode.isupper() else "I")
         if value.typecode == "u":
             raise CheckpointError(f"{path}: a unicode array cannot be stored; use a str")
         data = memoryview(value).cast("B") if len(value) else memoryview(b"")
-        return View(lib, f"{kind}{value.itemsize * 8}", (len(value),), data, value)
+        return View(lib, f"{kind}{value.itemsize * 8}", (len(value),), data, value, value.buffer_info()[0])
     return View("raw", value.dtype, tuple(value.shape), memoryview(value.data), value)
 
 
@@ -147,7 +149,7 @@ def _view_torch(value: Any, path: str) -> View:
     plain = plain.cpu().contiguous()
     code = _code(str(plain.dtype).replace("torch.", ""), path)
     nbytes = plain.numel() * plain.element_size()
-    return View("torch", code, tuple(plain.shape), _memory(plain.data_ptr(), nbytes), plain)
+    return View("torch", code, tuple(plain.shape), _memory(plain.data_ptr(), nbytes), plain, plain.data_ptr())
 
 
 def _memory(address: int, nbytes: int) -> memoryview:

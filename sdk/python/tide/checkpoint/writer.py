@@ -56,32 +56,54 @@ def is_committed(directory: str) -> bool:
         return False
 
 
-def write_part(identity: Identity, groups: Groups) -> int:
-    """Writes this rank's data file and then the part that describes it, both durable. Returns bytes written."""
+class Gathered(NamedTuple):
+    """What one rank stores. items: {entry name: (the whole tensor, first and last+1 element of it)}."""
+
+    layout: fmt.Layout
+    items: Dict[str, "Tuple[View, Tuple[int, int]]"]
+    replicated: Dict[str, Any]
+    local: Dict[str, Any]
+    global_: Dict[str, Any]
+
+
+def gather(identity: Identity, groups: Groups) -> Gathered:
+    """Looks at the program's objects; copies no tensor that is in main memory. Errors: CheckpointError."""
     replicated = capture("replicated", groups.replicated)
     mine = capture(f"local/{identity.rank:05d}", groups.local)
     leader = identity.rank == 0
     shared = capture("global", groups.global_) if leader else Captured({}, {})
 
-    entries: List[Tuple[fmt.Entry, View, Tuple[int, int]]] = []
-    for name, (first, last) in share(replicated.found, identity.rank, identity.world).items():
-        entries.append(_entry(name, replicated.found[name], first, last))
+    items = {name: (replicated.found[name], bounds)
+             for name, bounds in share(replicated.found, identity.rank, identity.world).items()}
     for found in (mine.found, shared.found):
-        entries.extend(_entry(name, item, 0, count(item.shape)) for name, item in found.items())
+        items.update((name, (item, (0, count(item.shape)))) for name, item in found.items())
+    layout = fmt.lay_out(identity.rank, [_entry(name, item, *bounds) for name, (item, bounds) in items.items()])
+    return Gathered(layout, items, replicated.trees, mine.trees, shared.trees)
 
+
+def part_of(identity: Identity, gathered: Gathered, file: str, record: Dict[str, Any]) -> Dict[str, Any]:
+    """The part of this rank, whose data is in `file` with the record {bytes, crc32}."""
+    offsets = gathered.layout.offsets
+    lengths = {entry.name: entry.data.nbytes for entry in gathered.layout.entries}
+    described = {
+        name: {"dtype": item.dtype, "shape": list(item.shape), "parts": [
+            {"file": file, "offset": offsets[name], "length": lengths[name], "range": list(bounds)}]}
+        for name, (item, bounds) in gathered.items.items()}
+    return {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "world": identity.world,
+            "rank": identity.rank, "files": {file: record}, "tensors": described, "local": gathered.local,
+            # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
+            "replicated": gathered.replicated, "global": gathered.global_}
+
+
+def write_part(identity: Identity, groups: Groups) -> int:
+    """Writes this rank's data file and then the part that describes it, both durable. Returns bytes written."""
+    gathered = gather(identity, groups)
     os.makedirs(identity.directory, exist_ok=True)
     for stale in (part_path(identity.directory, identity.rank), failed_path(identity.directory, identity.rank)):
         if os.path.lexists(stale):
             os.unlink(stale)
-    file, record, offsets = fmt.write_data_file(identity.directory, identity.rank, [item[0] for item in entries])
-    described = {
-        entry.name: {"dtype": item.dtype, "shape": list(item.shape), "parts": [
-            {"file": file, "offset": offsets[entry.name], "length": entry.data.nbytes, "range": list(bounds)}]}
-        for entry, item, bounds in entries}
-    part = {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "world": identity.world,
-            "rank": identity.rank, "files": {file: record}, "tensors": described, "local": mine.trees,
-            # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
-            "replicated": replicated.trees, "global": shared.trees}
+    file, record = fmt.write_data_file(identity.directory, identity.rank, gathered.layout)
+    part = part_of(identity, gathered, file, record)
     fmt.write_durably(part_path(identity.directory, identity.rank), fmt.seal(part))
     return record["bytes"]
 
@@ -183,10 +205,11 @@ def failed_path(directory: str, rank: int) -> str:
     return os.path.join(directory, f"failed-{rank:05d}")
 
 
-def _entry(name: str, item: View, first: int, last: int) -> "Tuple[fmt.Entry, View, Tuple[int, int]]":
+def _entry(name: str, item: View, first: int, last: int) -> fmt.Entry:
     size = ITEM_BYTES[item.dtype]
     shape = item.shape if last - first == count(item.shape) else (last - first,)
-    return fmt.Entry(name, item.dtype, shape, item.data[first * size:last * size]), item, (first, last)
+    address = item.address + first * size if item.address else 0
+    return fmt.Entry(name, item.dtype, shape, item.data[first * size:last * size], address)
 
 
 def _collect(identity: Identity, deadline: float) -> List[Dict[str, Any]]:

@@ -1,0 +1,126 @@
+"""The native core, libtide.so and tide-saver, where they are installed (sdk/native/abi.h).
+
+Looked for in the folder that TIDE_NATIVE names ("0": not at all), in this package, and in the build of a source tree.
+Without them this package does everything in Python, with the same bytes and more slowly.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import os
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from .._errors import warn
+
+_ABI_VERSION = 1
+_HERE = os.path.dirname(os.path.abspath(__file__))
+LOADED, DAMAGED, UNREADABLE = range(3)
+
+
+class _File(ctypes.Structure):
+    _fields_ = [("path", ctypes.c_char_p), ("bytes", ctypes.c_uint64), ("crc32", ctypes.c_void_p)]
+
+
+class FileRecord(NamedTuple):
+    """A data file as its manifest describes it. crc32: of each chunk."""
+
+    path: str
+    bytes: int
+    crc32: Sequence[int]
+
+
+class Native:
+    """The library's functions. All of them let other Python threads run meanwhile."""
+
+    def __init__(self, library: ctypes.CDLL, saver: Optional[str]) -> None:
+        """saver: path of the program tide-saver, None where it is missing."""
+        self.saver = saver
+        self._library = library
+        library.tide_crc32.restype = ctypes.c_uint32
+        library.tide_crc32.argtypes = [ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64]
+        library.tide_copy.restype = None
+        library.tide_copy.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32]
+        library.tide_populate.restype = ctypes.c_int32
+        library.tide_populate.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        library.tide_settle.restype = ctypes.c_int32
+        library.tide_settle.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
+        library.tide_load.restype = ctypes.c_int32
+        library.tide_load.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64,
+                                      ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64]
+
+    def crc32(self, crc: int, address: int, nbytes: int) -> int:
+        """Goes on from `crc`, 0 at the start; as zlib.crc32."""
+        return self._library.tide_crc32(crc, address, nbytes)
+
+    def copy(self, spans: Sequence[Tuple[int, int, int]], threads: int) -> None:
+        """Copies (to, from, bytes) of each span; addresses. The spans do not overlap."""
+        flat = array.array("Q", [number for span in spans for number in span])
+        self._library.tide_copy(flat.buffer_info()[0], len(spans), threads)
+
+    def populate(self, address: int, nbytes: int) -> bool:
+        """Makes mapped pages present and writable. False where there is no memory for them."""
+        return self._library.tide_populate(address, nbytes) == 0
+
+    def settle(self, slot: int, verdict: int) -> bool:
+        """Moves the verdict of the staging slot at this address away from "open". False: it was settled before."""
+        return self._library.tide_settle(slot, verdict) == 1
+
+    def load(self, files: Sequence[FileRecord], pieces: Sequence[Tuple[int, int, int, int]],
+             threads: int) -> Tuple[int, str]:
+        """Reads and checks whole files. Returns (LOADED, DAMAGED or UNREADABLE, what is wrong).
+
+          pieces: (file index, offset, bytes, address to put them), sorted.
+        """
+        crcs = [array.array("I", file.crc32) for file in files]
+        table = (_File * max(1, len(files)))(*(
+            _File(os.fsencode(file.path), file.bytes, crc.buffer_info()[0]) for file, crc in zip(files, crcs)))
+        flat = array.array("Q", [number for piece in pieces for number in piece])
+        error = ctypes.create_string_buffer(4096)
+        result = self._library.tide_load(table, len(files), flat.buffer_info()[0], len(pieces), threads, error, len(error))
+        return result, error.value.decode(errors="replace")
+
+
+def threads() -> int:
+    """How many threads a copy or load of this process may use: its CPUs, at most 4."""
+    return max(1, min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1))
+
+
+def find() -> Optional[Native]:
+    """The native core, or None. Looked for once a process; one that does not fit is named on stderr."""
+    global _found, _searched
+    if not _searched:
+        _found, _searched = _search(), True
+    return _found
+
+
+_found: Optional[Native] = None
+_searched = False
+
+
+def _search() -> Optional[Native]:
+    for folder in _folders():
+        path = os.path.join(folder, "libtide.so")
+        if not os.path.exists(path):
+            continue
+        try:
+            library = ctypes.CDLL(path)
+            version = library.tide_abi_version()
+        except (OSError, AttributeError) as error:
+            warn(f"cannot use {path}: {error}; checkpoints are written in Python")
+            continue
+        if version != _ABI_VERSION:
+            warn(f"{path} has version {version}, this SDK needs {_ABI_VERSION}; checkpoints are written in Python")
+            continue
+        saver = os.path.join(folder, "tide-saver")
+        return Native(library, saver if os.access(saver, os.X_OK) else None)
+    return None
+
+
+def _folders() -> List[str]:
+    chosen = os.environ.get("TIDE_NATIVE")
+    if chosen:
+        return [] if chosen == "0" else [chosen]
+    source = os.path.join(_HERE, *[os.pardir] * 4)
+    built = [os.path.join(source, "build", preset, "bin") for preset in ("release", "dev")]
+    return [os.path.join(os.path.dirname(_HERE), "_native"), *(built if os.path.isdir(os.path.join(source, "sdk")) else [])]

@@ -1,0 +1,139 @@
+"""Saves that go on while training does: staged here, written by the saver."""
+
+from __future__ import annotations
+
+import enum
+import time
+from typing import Callable, List, NamedTuple, Optional, Sequence
+
+from .._errors import CheckpointError, warn
+from . import _native, saver, writer
+from .saver import Answer, Order, Saver, SaverGone, Staged
+from .writer import Groups, Identity
+
+# The saver knows how a save ended this long after rank 0's grace.
+_ANSWER_S = 5.0
+
+
+class Handed(enum.Enum):
+    OVER = "over"        # to the saver; committed, if that was waited for
+    SKIPPED = "skipped"  # all slots are still being written
+    NOT = "not"          # no saver, or no memory: the caller writes
+
+
+class Sink(NamedTuple):
+    """Who is told how saves end that nobody waits for, during any call of Background."""
+
+    committed: "Callable[[Answer], None]"
+    failed: "Callable[[Identity, str], None]"  # the saver is done with it
+    lost: "Callable[[Identity, str], None]"    # the saver ended: what lies there is the caller's to take back
+
+
+class Background:
+    """The saves of one rank that are under way. Used by the training thread."""
+
+    def __init__(self, locks: Sequence[str], sink: Sink) -> None:
+        """locks: files that the saver locks while a save is under way."""
+        self._locks, self._sink = locks, sink
+        self._saver: Optional[Saver] = None
+        self._tried = False
+
+    @property
+    def busy(self) -> bool:
+        """True while a save is under way."""
+        return self._saver is not None and self._saver.busy
+
+    @property
+    def saver_pid(self) -> Optional[int]:
+        return None if self._saver is None else self._saver.pid
+
+    def prepare(self, identity: Identity, groups: Groups) -> None:
+        """Makes memory ready for saves of this size while training goes on. Errors: CheckpointError."""
+        if self._started() is not None:
+            self._saver.prepare(writer.gather(identity, groups))
+
+    def hand_over(self, identity: Identity, groups: Groups, order: Order, wait: bool) -> Handed:
+        """Stages the state, which may change once this returns.
+
+          wait: for a free slot, and then until the save is over.
+          Errors: CheckpointError, where it is waited for and fails or is not over in time; OSError.
+        """
+        if self._started() is None:
+            return Handed.NOT
+        try:
+            staged = self._saver.find(identity)
+            if staged is None:
+                staged, is_free = self._stage(identity, groups, order, wait)
+                if staged is None and not is_free:
+                    self._saver.skip(identity)
+                    return Handed.SKIPPED
+            if staged is None:
+                return Handed.NOT
+            if wait:
+                self._await(staged, order.deadline)
+            return Handed.OVER
+        except SaverGone as error:
+            self._lose(error, identity)
+            return Handed.NOT
+
+    def look(self, timeout_s: float = 0.0) -> None:
+        """Tells the sink what has ended. timeout_s: waits so long for something."""
+        try:
+            self._tell(self._saver.poll(timeout_s))
+        except SaverGone as error:
+            self._lose(error, None)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Waits until no save is under way. False: one is, timeout_s seconds later."""
+        deadline = time.monotonic() + timeout_s
+        while self.busy and time.monotonic() < deadline:
+            self.look(max(0.0, deadline - time.monotonic()))
+        return not self.busy
+
+    def _started(self) -> Optional[Saver]:
+        if self._saver is None and not self._tried:
+            self._tried = True
+            self._saver = saver.start(_native.find(), self._locks)
+        return self._saver
+
+    def _stage(self, identity: Identity, groups: Groups, order: Order, wait: bool) -> "tuple[Optional[Staged], bool]":
+        gathered = writer.gather(identity, groups)
+        staged, is_free = self._saver.stage(identity, gathered, order)
+        while staged is None and not is_free and wait:
+            if time.monotonic() >= order.deadline:
+                raise CheckpointError(f"{identity.directory}: earlier saves are still being written; the file system is "
+                                      "slow or hangs")
+            self._tell(self._saver.poll(max(0.0, order.deadline - time.monotonic())))
+            staged, is_free = self._saver.stage(identity, gathered, order)
+        return staged, is_free
+
+    def _await(self, staged: Staged, deadline: float) -> None:
+        answer = self._answer(staged, deadline)
+        # At its end the saver settles it with the other ranks; only one that hangs at its own disk does not.
+        if answer is None and not self._saver.call_off(staged):
+            answer = self._answer(staged, time.monotonic() + writer.DECIDED_GRACE_S + _ANSWER_S)
+        if answer is None:
+            raise CheckpointError(f"{staged.identity.directory}: not written in time; the file system is slow or hangs")
+        if answer.error is not None:
+            raise CheckpointError(answer.error)
+        self._sink.committed(answer)
+
+    def _answer(self, staged: Staged, deadline: float) -> Optional[Answer]:
+        answer, others = self._saver.wait(staged, deadline)
+        self._tell(others)
+        return answer
+
+    def _tell(self, answers: List[Answer]) -> None:
+        for answer in answers:
+            if answer.error is None:
+                self._sink.committed(answer)
+            else:
+                self._sink.failed(answer.staged.identity, answer.error)
+
+    def _lose(self, error: SaverGone, again: Optional[Identity]) -> None:
+        """Gives up what the saver had, except `again`, which the caller writes. The next save starts another saver."""
+        lost, self._saver, self._tried = self._saver.abandoned(), None, False
+        warn(str(error))
+        for staged in lost:
+            if staged.identity != again:
+                self._sink.lost(staged.identity, str(error))

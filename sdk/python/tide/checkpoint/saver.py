@@ -1,0 +1,240 @@
+"""This rank's end of its saver, the process that writes what was staged (sdk/native/saver.h)."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import time
+import weakref
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+from .._errors import CheckpointError, warn
+from . import format as fmt
+from ._native import Native
+from .staging import CALLED_OFF, Slot, Slots, slot_bytes
+from .writer import Gathered, Identity, part_of
+
+_CRC_MARK = '"crc32":[]'
+_PACKET_BYTES = 128 << 10
+
+
+class Staged(NamedTuple):
+    """A save that is under way. started: time.monotonic() seconds; bytes: of this rank's data file."""
+
+    number: int
+    identity: Identity
+    slot: Slot
+    bytes: int
+    started: float
+
+
+class Answer(NamedTuple):
+    """How a save ended. error: None = committed; bytes: of the whole checkpoint on rank 0, of this rank's file
+    elsewhere; written_s: seconds until this rank's part was durable; total_s: until the commit was seen."""
+
+    staged: Staged
+    error: Optional[str]
+    bytes: int = 0
+    written_s: float = 0.0
+    total_s: float = 0.0
+
+
+class SaverGone(CheckpointError):
+    """The saver ended. What it had not finished is not committed, and will not be."""
+
+
+class Saver:
+    """Starts the process and talks to it. Used by the training thread."""
+
+    def __init__(self, native: Native, locks: Sequence[str]) -> None:
+        """locks: files that the saver locks while a save is under way.   Errors: OSError."""
+        self.slots = Slots(native)
+        self._native = native
+        self._known: Dict[int, Slot] = {}   # slots that the process has mapped
+        self._staged: Dict[int, Staged] = {}
+        self._next = 1
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._process = subprocess.Popen(
+                [native.saver, str(theirs.fileno()), *locks], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                start_new_session=True, close_fds=True)
+        except OSError:
+            self._socket.close()
+            raise
+        finally:
+            theirs.close()
+        weakref.finalize(self, _let_go, self._socket, self._process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._staged)
+
+    def find(self, identity: Identity) -> Optional[Staged]:
+        """The save of `identity` that is under way, if it is."""
+        return next((item for item in self._staged.values() if item.identity == identity), None)
+
+    def prepare(self, gathered: Gathered) -> None:
+        """Makes the slots ready for saves of this size, in the background."""
+        self.slots.prepare(slot_bytes(gathered.layout.bytes, len(gathered.layout.header)))
+
+    def stage(self, identity: Identity, gathered: Gathered, order: "Order") -> "tuple[Optional[Staged], bool]":
+        """Copies the state and hands it over: (the save, whether a slot was free or memory is missing).
+
+        The state may change once this returns.   Errors: SaverGone, OSError.
+        """
+        ticket = _ticket(identity, gathered, order)
+        slot, is_free = self.slots.take(slot_bytes(gathered.layout.bytes, len(ticket)))
+        if slot is None:
+            return None, is_free
+        try:
+            slot.fill(gathered.layout, ticket, self._native)
+            if self._known.get(slot.index) is not slot:
+                self._send(f"slot {slot.index} {slot.nbytes}", slot.fd)
+                self._known[slot.index] = slot
+            staged = Staged(self._next, identity, slot, gathered.layout.bytes, order.started)
+            self._send(f"save {staged.number} {slot.index} {staged.bytes} {len(ticket)}")
+        except BaseException:
+            slot.busy = False
+            raise
+        self._next += 1
+        self._staged[staged.number] = staged
+        return staged, True
+
+    def skip(self, identity: Identity) -> None:
+        """Has the other ranks told that this one does not save this step. Errors: SaverGone."""
+        self._send("skip 0\n" + _fields(_identity_fields(identity, "none")).decode())
+
+    def poll(self, timeout_s: float = 0.0) -> List[Answer]:
+        """Saves that have ended since the last look. timeout_s: waits so long for one. Errors: SaverGone."""
+        answers: List[Answer] = []
+        while self._staged:
+            try:
+                if not select.select([self._socket], [], [], 0.0 if answers else timeout_s)[0]:
+                    break
+                packet = self._socket.recv(_PACKET_BYTES)
+            except OSError as error:
+                raise self._gone() from error
+            if not packet:
+                raise self._gone()
+            answer = self._understand(packet.decode(errors="replace"))
+            if answer is not None:
+                answers.append(answer)
+        return answers
+
+    def wait(self, staged: Staged, deadline: float) -> "tuple[Optional[Answer], List[Answer]]":
+        """(the answer for `staged`, answers for other saves). None: not by the deadline, time.monotonic() seconds.
+
+          Errors: SaverGone.
+        """
+        others: List[Answer] = []
+        while True:
+            for answer in self.poll(max(0.0, deadline - time.monotonic())):
+                if answer.staged is staged:
+                    return answer, others
+                others.append(answer)
+            if staged.number not in self._staged or time.monotonic() >= deadline:
+                return None, others
+
+    def call_off(self, staged: Staged) -> bool:
+        """Takes a save back that waits for the disk. False: this rank's part may be in its place already.
+
+        Only for the end of a rank's patience: its slot stays busy until the saver has answered.
+        """
+        return self._native.settle(staged.slot.address, CALLED_OFF)
+
+    def abandoned(self) -> List[Staged]:
+        """After SaverGone: the saves that nobody will finish. Their slots are free again."""
+        left, self._staged = list(self._staged.values()), {}
+        for staged in left:
+            staged.slot.busy = False
+        return left
+
+    def _send(self, text: str, fd: Optional[int] = None) -> None:
+        try:
+            if fd is None:
+                self._socket.send(text.encode())
+            else:
+                socket.send_fds(self._socket, [text.encode()], [fd])
+        except OSError as error:
+            raise self._gone() from error
+
+    def _gone(self) -> SaverGone:
+        self._socket.close()
+        try:
+            code = self._process.wait(timeout=1.0)
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        except subprocess.TimeoutExpired:
+            how = "its connection broke"
+        return SaverGone(f"the saver of this rank has ended ({how})")
+
+    def _understand(self, text: str) -> Optional[Answer]:
+        word, number, *rest = text.split(" ", 2)
+        staged = self._staged.pop(int(number), None)
+        if staged is None:
+            return None
+        staged.slot.busy = False
+        if word != "done":
+            return Answer(staged, rest[0] if rest else "no reason given")
+        size, written_s, total_s = rest[0].split(" ")
+        return Answer(staged, None, int(size), float(written_s), float(total_s))
+
+
+class Order(NamedTuple):
+    """How a save is to be done. deadline: time.monotonic() seconds, for the other ranks; started: the same clock."""
+
+    keep: int
+    deadline: float
+    started: float
+    damaged: Sequence[str] = ()
+
+
+def _let_go(connection: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    """Ends the connection. The process finishes what it has, and ends; an idle one at once."""
+    connection.close()
+    try:
+        process.wait(timeout=0.05)
+    except subprocess.TimeoutExpired:
+        pass
+
+
+def start(native: Optional[Native], locks: Sequence[str]) -> Optional[Saver]:
+    """A saver, or None where there is none to start: then saves are written by this process."""
+    if native is None or native.saver is None or not hasattr(os, "memfd_create"):
+        return None
+    try:
+        return Saver(native, locks)
+    except OSError as error:
+        warn(f"cannot start {native.saver}: {error.strerror}; checkpoints are written while training waits")
+        return None
+
+
+def _identity_fields(identity: Identity, file: str) -> "list[tuple[str, str]]":
+    return [("folder", os.path.dirname(identity.directory)), ("directory", identity.directory),
+            ("step", str(identity.step)), ("attempt", str(identity.attempt)), ("rank", str(identity.rank)),
+            ("world", str(identity.world)), ("round", str(identity.round)), ("file", file)]
+
+
+def _ticket(identity: Identity, gathered: Gathered, order: Order) -> bytes:
+    file = fmt.free_name(identity.directory, identity.rank)
+    part = part_of(identity, gathered, file, {"bytes": gathered.layout.bytes, "crc32": []})
+    # The CRCs are known once the data has been read again; they come between the two.
+    head, tail = fmt.to_json(part).split(_CRC_MARK, 1)
+    fields = _identity_fields(identity, file)
+    fields += [("keep", str(max(1, order.keep))), ("deadline_ns", str(int(order.deadline * 1e9))),
+               ("part_head", head + _CRC_MARK[:-2]), ("part_tail", tail[:-1]), ("job", json.dumps(identity.job))]
+    return _fields(fields + [("damaged", path) for path in order.damaged])
+
+
+def _fields(fields: "Sequence[tuple[str, str]]") -> bytes:
+    out = [b"tide-ticket/1\n"]
+    for name, value in fields:
+        data = os.fsencode(value)
+        out.append(b"%s %d\n%s\n" % (name.encode(), len(data), data))
+    return b"".join(out)
