@@ -18,6 +18,7 @@
 #include "agent/init/messages.h"
 #include "agent/init/millis.h"
 #include "agent/init/rank_process.h"
+#include "agent/init/saver_wait.h"
 #include "agent/runtime/processes.h"
 #include "agent/runtime/task_config.h"
 #include "agent/runtime/task_status.h"
@@ -31,6 +32,7 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // How often leftovers are looked for again while they die: soon at first, then less often.
 constexpr int64_t kFirstSweepMillis = 5;
 constexpr int64_t kLastSweepMillis = 500;
+constexpr int64_t kSaverLookMillis = 20;
 
 // Sent to tide-init by the kernel when its supervisor dies and it is not PID 1.
 int SupervisorDiedSignal() {
@@ -39,7 +41,10 @@ int SupervisorDiedSignal() {
 
 class Init {
  public:
-  explicit Init(TaskConfig config) : config_(std::move(config)), is_pid_one_(::getpid() == 1) {}
+  explicit Init(TaskConfig config)
+      : config_(std::move(config)),
+        is_pid_one_(::getpid() == 1),
+        savers_(is_pid_one_ ? kRunDirInContainer : config_.run_dir, config_.ranks.size()) {}
 
   int Run() {
     Prepare();
@@ -115,6 +120,11 @@ class Init {
       NoteExit(pid, status);
     }
     if (!AnyRankRuns()) {
+      // What the ranks have staged is worth waiting for: the next start resumes from it.
+      if (savers_.IsOn()) {
+        sweep_at_ = After(kSaverLookMillis);
+        return true;
+      }
       KillAll();
       sweep_at_ = NextSweep();
     }
@@ -170,6 +180,7 @@ class Init {
       if (signal == SupervisorDiedSignal()) {
         LoseSupervisor();
       } else if (signal == SIGTERM) {
+        savers_.End();
         Stop(config_.term_grace_ms);
       } else if (signal != SIGCHLD && signal != SIGPIPE) {
         SignalRanks(signal);
@@ -199,9 +210,11 @@ class Init {
         SignalRanks(static_cast<int>(order.value));
         return;
       case InitOrder::Kind::kStop:
+        savers_.End();
         Stop(order.value);
         return;
       case InitOrder::Kind::kKill:
+        savers_.End();
         KillNow();
         return;
       case InitOrder::Kind::kAdopted:
@@ -215,6 +228,7 @@ class Init {
 
   void LoseSupervisor() {
     connected_ = false;
+    savers_.End();
     KillNow();
   }
 
@@ -235,7 +249,11 @@ class Init {
       Stop(term_grace_ms_);
     }
     if (now >= kill_at_) {
-      KillAll();
+      if (savers_.IsOn()) {
+        SignalRanks(SIGKILL);
+      } else {
+        KillAll();
+      }
       // Again until nothing is left: a process may fork between the look and the kill.
       kill_at_ = NextSweep();
     }
@@ -283,6 +301,7 @@ class Init {
   int64_t kill_at_ = kNever;
   int64_t sweep_at_ = kNever;
   int64_t sweep_millis_ = kFirstSweepMillis;
+  SaverWait savers_;
 };
 
 Result<TaskConfig> ReadConfig() {

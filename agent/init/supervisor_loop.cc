@@ -55,6 +55,7 @@ std::string LastMessage(const std::string& text) {
 SupervisorLoop::SupervisorLoop(TaskConfig config)
     : config_(std::move(config)),
       cgroup_(TaskCgroup(config_.key, config_.folder)),
+      savers_(config_.run_dir, config_.ranks.size()),
       contact_{.heard_ns = BootNanos()} {
   for (const RankConfig& rank : config_.ranks) {
     status_.ranks.push_back({.rank = rank.rank, .local_rank = rank.local_rank});
@@ -327,6 +328,9 @@ std::string SupervisorLoop::Handle(const ControlRequest& request) {
 }
 
 void SupervisorLoop::Order(InitOrder::Kind kind, int64_t value) {
+  if (kind == InitOrder::Kind::kStop || kind == InitOrder::Kind::kKill) {
+    savers_.End();
+  }
   if (init_socket_.valid()) {
     SendOrder(init_socket_.get(), {.kind = kind, .value = value});
   }

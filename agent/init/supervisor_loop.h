@@ -15,6 +15,7 @@
 #include "agent/init/launcher.h"
 #include "agent/init/log_pump.h"
 #include "agent/init/messages.h"
+#include "agent/init/saver_wait.h"
 #include "agent/runtime/contact.h"
 #include "agent/runtime/task_config.h"
 #include "agent/runtime/task_status.h"
@@ -90,6 +91,7 @@ class SupervisorLoop {
   int64_t stuck_at_ = kNever;  // and from here on says that it does not work
   int64_t look_at_ = kNever;   // next look at what remains
   int64_t look_delay_ms_ = 5;
+  SaverWait savers_;
 
   Contact contact_;
   int64_t contact_look_at_ = 0;  // BootNanos()

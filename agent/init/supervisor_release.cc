@@ -59,6 +59,10 @@ void SupervisorLoop::Enforce() {
   if (now < kill_at_ || cleaning_) {
     return;
   }
+  if (savers_.IsOn()) {
+    kill_at_ = now + kSlowLookMillis * kNanosPerMilli;
+    return;
+  }
   KillRemains();
   kill_at_ = now + kSlowLookMillis * kNanosPerMilli;
   SayStuck();

@@ -290,6 +290,50 @@ TEST_CASE("runtime: daemons of a rank do not outlive it") {
   }
 }
 
+// A process beside the rank that has locked the rank's file and has something left to write.
+constexpr const char* kSaver =
+    "setsid sh -c 'exec 9<>$RUN/saver-0.lock; flock 9; echo locked; sleep $TAKES; echo written' & "
+    "while flock -n $RUN/saver-0.lock true; do :; done; ";
+
+TaskConfig WithSaver(const TaskFixture& task,
+                     RuntimeKind kind,
+                     const std::string& rank,
+                     const char* takes) {
+  const std::string run_dir = task.state_dir() + "/run";
+  REQUIRE(MakeDirs(run_dir, 0755));
+  REQUIRE(WriteFileDurably(run_dir + "/saver-0.lock", "", 0666));
+  TaskConfig config = task.Task(kind, {kSaver + rank});
+  config.run_dir = run_dir;
+  config.ranks[0].env["RUN"] = kind == RuntimeKind::kOci ? "/run/tide" : run_dir;
+  config.ranks[0].env["TAKES"] = takes;
+  config.failure_grace_ms = 0;
+  config.term_grace_ms = 0;
+  return config;
+}
+
+TEST_CASE("runtime: a checkpoint that is being written outlives its rank") {
+  for (const RuntimeKind kind : KindsHere()) {
+    for (const char* const end : {"exit 0", "exit 3", "kill -9 $$"}) {
+      TaskFixture task;
+      task.Run(WithSaver(task, kind, end, "0.5"));
+      INFO(end);
+      CHECK(task.Log(8).find("written") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("runtime: a task that was told to end waits for no checkpoint") {
+  for (const RuntimeKind kind : KindsHere()) {
+    TaskFixture task;
+    REQUIRE(task.runtime().Start(WithSaver(task, kind, "exit 0", "1000")));
+    REQUIRE(task.WaitLog(8, "locked"));
+    REQUIRE(task.runtime().Stop("7.1.0", Duration::Millis(50)));
+    const TaskStatus end = task.WaitEnd();
+    CHECK(end.error.empty());
+    CHECK(task.Log(8).find("written") == std::string::npos);
+  }
+}
+
 TEST_CASE("runtime: tasks run side by side and are removed one by one") {
   for (const RuntimeKind kind : KindsHere()) {
     TaskFixture task;

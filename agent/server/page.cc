@@ -90,6 +90,19 @@ Result<GuardedPage> MapPage(const std::string& path, uint32_t uid, uint32_t gid)
 
 }  // namespace
 
+namespace {
+
+// What the rank's saver locks while it writes: the folder is not the rank's to make files in.
+Status MakeSaverLock(const std::string& path, uint32_t uid, uint32_t gid) {
+  const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid() || (::geteuid() == 0 && ::fchown(fd.get(), uid, gid) != 0)) {
+    return FailErrno("cannot make " + path, errno);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<TaskPages>> TaskPages::Open(const std::string& folder,
                                                    uint32_t ranks,
                                                    uint32_t uid,
@@ -98,6 +111,7 @@ Result<std::unique_ptr<TaskPages>> TaskPages::Open(const std::string& folder,
   std::unique_ptr<TaskPages> pages(new TaskPages());  // private constructor
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     TIDE_ASSIGN(GuardedPage mapped, MapPage(folder + "/page-" + std::to_string(rank), uid, gid));
+    TIDE_TRY(MakeSaverLock(folder + "/saver-" + std::to_string(rank) + ".lock", uid, gid));
     char* page = pages->pages_.emplace_back(std::move(mapped)).data();
     const uint32_t state = Word<uint32_t>(page, kStateAt);
     if (state == kCommitted) {

@@ -21,8 +21,8 @@ namespace tide::agent {
 
 class TaskPages {
  public:
-  // Makes `folder` with a zeroed page for each rank, owned by uid:gid. Existing pages are kept: an
-  // agent that comes back finds the ranks where they are.
+  // Makes `folder` with a zeroed page and a saver's lock for each rank, owned by uid:gid. Existing
+  // pages are kept: an agent that comes back finds the ranks where they are.
   [[nodiscard]] static Result<std::unique_ptr<TaskPages>> Open(const std::string& folder,
                                                                uint32_t ranks,
                                                                uint32_t uid,
