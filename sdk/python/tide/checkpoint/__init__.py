@@ -19,5 +19,5 @@ def load(path: str) -> Dict[str, Any]:
       Errors: CheckpointError; DamagedError if a byte differs from what was saved.
     """
     with Reader(newest_committed(path)) as reader:
-        reader.verify()
+        reader.load(reader.manifest["objects"], reader.manifest["ranks"])
         return reader.objects()

@@ -223,7 +223,7 @@ class Checkpoint:
                 continue
             try:
                 with Reader(item.path) as reader:
-                    reader.verify()
+                    reader.load(*self._wanted(reader))
                     self._put_back(reader)
                 self._committed = item.step, os.path.basename(item.path)
                 return item.step
@@ -231,6 +231,14 @@ class Checkpoint:
                 self._damaged.add(item.path)
                 warn(f"checkpoint {item.path} is damaged ({error}); using the one before it")
         return 0
+
+    def _wanted(self, reader: Reader) -> "list[Any]":
+        """The stored trees that this rank restores."""
+        manifest, rank = reader.manifest, self._run.rank
+        mine = manifest["ranks"][rank] if rank < len(manifest["ranks"]) else {}
+        groups = ((self._groups.replicated, manifest["objects"]["replicated"]),
+                  (self._groups.global_, manifest["objects"]["global"]), (self._groups.local, mine))
+        return [trees[name] for objects, trees in groups for name in objects if name in trees]
 
     def _put_back(self, reader: Reader) -> None:
         manifest, rank = reader.manifest, self._run.rank

@@ -6,7 +6,7 @@ are filled in place when they are restored.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Tuple
 
 from .._errors import CheckpointError, first_line
 from . import tensors, typed
@@ -60,14 +60,23 @@ def restore(objects: Mapping[str, Any], trees: Mapping[str, Any], stored: "Store
 
 
 class Stored(NamedTuple):
-    """The reader's side. info(name) -> (dtype, shape), KeyError if absent; read(name) -> bytes."""
+    """The reader's side. info(name) -> (dtype, shape), KeyError if absent; make(name, lib) -> a new tensor."""
 
     info: Callable[[str], "Tuple[str, Tuple[int, ...]]"]
-    read: Callable[[str], bytearray]
+    make: Callable[[str, str], Any]
 
-    def make(self, name: str, lib: str) -> Any:
-        dtype, shape = self.info(name)
-        return tensors.build(lib, dtype, shape, self.read(name))
+
+def tensors_of(tree: Any) -> Iterator["Tuple[str, str]"]:
+    """(name, library) of each tensor in a typed tree."""
+    if isinstance(tree, list):
+        for child in tree:
+            yield from tensors_of(child)
+    elif isinstance(tree, dict):
+        if "$tensor" in tree:
+            yield tree["$tensor"], tree.get("lib", "raw")
+        else:
+            for child in tree.values():
+                yield from tensors_of(child)
 
 
 def _state_of(name: str, item: Any) -> Any:
@@ -125,7 +134,7 @@ def _put_back(name: str, item: Any, tree: Any, stored: Stored) -> None:
     if tensors.library(item) is not None:
         if not isinstance(tree, dict) or "$tensor" not in tree:
             raise CheckpointError(f"object {name!r} is a tensor, the stored one is not; use the program it was saved by")
-        tensors.fill(item, *stored.info(tree["$tensor"]), stored.read(tree["$tensor"]), name)
+        tensors.fill(item, stored.make(tree["$tensor"], tensors.library(item)), name)
         return
     value = typed.decode(tree, stored.make)
     if type(value) is not type(item) and not (isinstance(value, dict) and isinstance(item, dict)):
@@ -148,7 +157,6 @@ def _settled(old: Any, new: Any) -> Any:
         _merge(old, new)
         return old
     if tensors.library(old) not in (None, "raw") and tensors.library(new) is not None:
-        seen = tensors.view(new, "stored")
-        tensors.fill(old, seen.dtype, seen.shape, bytes(seen.data), "stored")
+        tensors.fill(old, new, "stored")
         return old
     return new

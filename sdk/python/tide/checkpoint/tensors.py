@@ -84,6 +84,20 @@ def view(value: Any, path: str) -> View:
     return View("raw", value.dtype, tuple(value.shape), memoryview(value.data), value)
 
 
+def allocate(lib: str, dtype: str, shape: Sequence[int]) -> "Tuple[Any, int] | None":
+    """A new tensor of `lib` in main memory with any content, and its address. None where build() has to make it."""
+    module = sys.modules.get(lib)
+    elements = count(shape)
+    if lib == "array" and dtype in _TYPECODES:
+        made = array.array(_TYPECODES[dtype], bytes(ITEM_BYTES[dtype])) * elements
+        return made, made.buffer_info()[0]
+    native = getattr(module, NAMES[dtype], None) if lib == "torch" else NAMES[dtype]
+    if lib not in ("torch", "numpy") or module is None or native is None:
+        return None
+    made = module.empty(tuple(shape), dtype=native)
+    return made, made.data_ptr() if lib == "torch" else made.ctypes.data
+
+
 def build(lib: str, dtype: str, shape: Sequence[int], data: "bytes | bytearray") -> Any:
     """A new tensor of `lib` in main memory, or a RawTensor where that library is not imported."""
     module = sys.modules.get(lib)
@@ -99,18 +113,25 @@ def build(lib: str, dtype: str, shape: Sequence[int], data: "bytes | bytearray")
     return result
 
 
-def fill(target: Any, dtype: str, shape: Sequence[int], data: "bytes | bytearray", path: str) -> None:
-    """Writes stored bytes into an existing tensor. Errors: CheckpointError where dtype or shape differ."""
-    require_same(target, dtype, shape, path)
+def fill(target: Any, value: Any, path: str) -> None:
+    """Writes one tensor into another of the same dtype and shape, of any library.
+
+      Errors: CheckpointError where dtype or shape differ.
+    """
     lib = library(target)
+    if library(value) != lib:
+        seen = view(value, path)
+        value = build(lib, seen.dtype, seen.shape, bytes(seen.data))
+    shape, dtype = signature(value, path)
+    require_same(target, dtype, shape, path)
     if lib == "torch":
         torch = sys.modules["torch"]
         with torch.no_grad():
-            target.copy_(build("torch", dtype, shape, data))
+            target.copy_(value)
     elif lib == "numpy":
-        target[...] = build("numpy", dtype, shape, data)
+        target[...] = value
     else:
-        target[:] = build("array", dtype, shape, data)
+        target[:] = value
 
 
 def require_same(target: Any, dtype: str, shape: Sequence[int], path: str) -> None:
