@@ -1,7 +1,7 @@
 #pragma once
 // How long the end of a task waits for the processes that write its ranks' checkpoints
-// (docs/adr/0009). Each locks a file of the run folder while it writes; the kernel releases the lock
-// when it dies. Not thread safe.
+// (docs/adr/0009). Each locks a file of the run folder while it writes; the kernel releases the
+// lock when it dies. Not thread safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,8 @@ inline constexpr const char* kRunDirInContainer = "/run/tide";
 
 class SaverWait {
  public:
-  // run_dir: with the locks `saver-N.lock`, as this process sees it; ranks: of the task on this node.
+  // run_dir: with the locks `saver-N.lock`, as this process sees it; ranks: of the task on this
+  // node.
   SaverWait(std::string run_dir, size_t ranks) : run_dir_(std::move(run_dir)), ranks_(ranks) {}
 
   // True while one is writing, for 35 s after the first look: a saver whose rank has gone waits

@@ -14,7 +14,7 @@
 namespace tide::sdk {
 namespace {
 
-constexpr unsigned kWriters = 2;
+constexpr unsigned kWriters = 3;
 
 size_t RoundUp(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -99,6 +99,15 @@ Result<WrittenFile> WriteDataFile(const std::string& path, std::span<const char>
   }
   if (!fd.valid()) {
     return FailErrno("cannot create " + path, errno);
+  }
+  // Room first: the disk is full before anything was written, and writes that do not make the file
+  // longer need not wait for each other. Some file systems cannot.
+  const auto padded = static_cast<off_t>(RoundUp(content.size(), kBlockBytes));
+  if (padded > 0 && ::fallocate(fd.get(), 0, 0, padded) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT)) {
+    const int full = errno;
+    ::unlink(path.c_str());
+    return FailErrno("cannot write " + path, full);
   }
   ChunkWriters writers(fd.get(), content, direct);
   int error = writers.Run();

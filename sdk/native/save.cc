@@ -192,22 +192,6 @@ Result<uint64_t> BytesOfManifest(const std::string& manifest) {
   return static_cast<uint64_t>(bytes);
 }
 
-// What cannot be removed is left for the next commit: the checkpoint stands.
-void CollectGarbage(const Ticket& ticket, const SaveControl& control) {
-  const Result<std::vector<CheckpointFolder>> found = ScanFolder(ticket.folder);
-  if (!found) {
-    return;
-  }
-  const CheckpointFolder newest{.step = ticket.step,
-                                .attempt = ticket.attempt,
-                                .path = ticket.directory,
-                                .has_manifest = true};
-  for (const CheckpointFolder& old :
-       PickGarbage(*found, newest, ticket.keep, ticket.damaged, control.saving())) {
-    static_cast<void>(RemoveCheckpoint(old));
-  }
-}
-
 // Rank 0: waits for all parts, writes the manifest.
 Result<uint64_t> Commit(const Ticket& ticket, const SaveControl& control) {
   TIDE_ASSIGN(const std::vector<std::string> parts, CollectParts(ticket, control));
@@ -223,9 +207,7 @@ Result<uint64_t> Commit(const Ticket& ticket, const SaveControl& control) {
   if (!written && !IsCommitted(ticket.directory).value_or(false)) {
     return std::unexpected(written.error());
   }
-  TIDE_ASSIGN(const uint64_t bytes, BytesOfManifest(manifest));
-  CollectGarbage(ticket, control);
-  return bytes;
+  return BytesOfManifest(manifest);
 }
 
 // Other ranks: waits until rank 0 has committed. What rank 0 has taken by the deadline is waited
@@ -289,6 +271,21 @@ Result<SaveOutcome> CarryOut(const Ticket& ticket,
     MarkFailed(ticket);
   }
   return outcome;
+}
+
+void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
+  const Result<std::vector<CheckpointFolder>> found = ScanFolder(ticket.folder);
+  if (!found) {
+    return;
+  }
+  const CheckpointFolder newest{.step = ticket.step,
+                                .attempt = ticket.attempt,
+                                .path = ticket.directory,
+                                .has_manifest = true};
+  for (const CheckpointFolder& old :
+       PickGarbage(*found, newest, ticket.keep, ticket.damaged, saving)) {
+    static_cast<void>(RemoveCheckpoint(old));
+  }
 }
 
 void MarkFailed(const Ticket& ticket) {

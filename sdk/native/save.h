@@ -11,7 +11,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "common/base/result.h"
 #include "sdk/native/ticket.h"
@@ -28,8 +27,6 @@ struct SaveControl {
   // Called with no more than seconds in between while other ranks are waited for. The moment,
   // CLOCK_MONOTONIC, at which to give up: the ticket's, or an earlier one.
   std::function<int64_t()> deadline_ns;
-  // Steps of this rank that are being saved now.
-  std::function<std::vector<int64_t>()> saving;
   // Called before this rank's part is put in its place. False: the rank has called the save off,
   // and nothing is left of it. Once it was true, only removing the part takes it back.
   std::function<bool()> publish;
@@ -44,6 +41,11 @@ struct SaveControl {
                                            std::span<const char> data,
                                            std::mutex& writing,
                                            const SaveControl& control);
+
+// Rank 0, once `ticket` is committed: removes what no start can need any more. What cannot be
+// removed is left for the next commit.
+//   saving: steps of this rank that are being saved now.
+void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving);
 
 // Tells the ranks that wait for this one that it does not save this step. Best effort.
 void MarkFailed(const Ticket& ticket);

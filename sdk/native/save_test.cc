@@ -61,9 +61,7 @@ Ticket MakeTicket(const std::string& folder, int64_t rank, int64_t world, size_t
 }
 
 SaveControl MakeControl(const Ticket& ticket) {
-  return {.deadline_ns = [&ticket] { return ticket.deadline_ns; },
-          .saving = [&ticket] { return std::vector<int64_t>{ticket.step}; },
-          .publish = [] { return true; }};
+  return {.deadline_ns = [&ticket] { return ticket.deadline_ns; }, .publish = [] { return true; }};
 }
 
 Result<SaveOutcome> Save(const Ticket& ticket, const Memory& memory) {

@@ -192,8 +192,9 @@ class Saver {
       saves_.remove_if([](const Running& running) { return running.over.load(); });
       Running& running = saves_.emplace_back();
       running.thread = std::jthread([this, numbers = *save, &running] {
-        Answer(numbers[0], Save(numbers[1], numbers[2], numbers[3]));
+        Save(numbers[0], numbers[1], numbers[2], numbers[3]);
         locks_.End();
+        Say("over " + std::to_string(numbers[0]));
         running.over = true;
       });
       return {};
@@ -215,24 +216,37 @@ class Saver {
     return {};
   }
 
-  Result<SaveOutcome> Save(uint64_t index, uint64_t data_bytes, uint64_t ticket_bytes) {
-    std::shared_ptr<Slot> slot;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = slots_.find(index);
-      if (found == slots_.end()) {
-        return Fail(ErrorCode::kInvalidArgument, "no staging slot of this number");
+  void Save(uint64_t id, uint64_t index, uint64_t data_bytes, uint64_t ticket_bytes) {
+    const std::shared_ptr<Slot> slot = FindSlot(index);
+    const Result<Ticket> ticket = slot == nullptr
+                                      ? Fail(ErrorCode::kInvalidArgument, "no such slot")
+                                      : ReadTicket(*slot, data_bytes, ticket_bytes);
+    if (!ticket) {
+      Answer(id, std::unexpected(ticket.error()));
+    } else {
+      const StepMark mark(*this, ticket->step);
+      const SaveControl control{
+          .deadline_ns = [&] { return Deadline(*ticket); },
+          .publish = [&slot] { return slot->Settle(SlotVerdict::kPublished); }};
+      const Result<SaveOutcome> outcome =
+          CarryOut(*ticket, *slot->Data(data_bytes), writing_, control);
+      // From here on the rank may fill the slot again.
+      Answer(id, outcome);
+      if (outcome && ticket->rank == 0) {
+        CollectGarbage(*ticket, StepsBeingSaved());
       }
-      slot = found->second;
     }
-    TIDE_ASSIGN(const std::span<const char> data, slot->Data(data_bytes));
-    TIDE_ASSIGN(const std::string_view text, slot->TicketText(data_bytes, ticket_bytes));
-    TIDE_ASSIGN(const Ticket ticket, ParseTicket(text));
-    const StepMark mark(*this, ticket.step);
-    const SaveControl control{.deadline_ns = [&] { return Deadline(ticket); },
-                              .saving = [this] { return StepsBeingSaved(); },
-                              .publish = [&slot] { return slot->Settle(SlotVerdict::kPublished); }};
-    return CarryOut(ticket, data, writing_, control);
+  }
+
+  std::shared_ptr<Slot> FindSlot(uint64_t index) {
+    const std::lock_guard lock(mutex_);
+    const auto found = slots_.find(index);
+    return found == slots_.end() ? nullptr : found->second;
+  }
+
+  static Result<Ticket> ReadTicket(const Slot& slot, uint64_t data_bytes, uint64_t ticket_bytes) {
+    TIDE_ASSIGN(const std::string_view text, slot.TicketText(data_bytes, ticket_bytes));
+    return ParseTicket(text);
   }
 
   [[nodiscard]] int64_t Deadline(const Ticket& ticket) const {
@@ -256,7 +270,11 @@ class Saver {
     } else {
       text = "failed " + std::to_string(id) + " " + outcome.error().message;
     }
-    // The rank may be gone: then nobody needs to know.
+    Say(text);
+  }
+
+  // The rank may be gone: then nobody needs to know.
+  void Say(const std::string& text) {
     static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   }
 

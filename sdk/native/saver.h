@@ -8,6 +8,7 @@
 //                 skip ID, line feed, ticket  the rank does not save this step; tells the others
 //   saver → rank  done ID BYTES WRITTEN TOTAL seconds
 //                 failed ID MESSAGE
+//                 over ID                   afterwards, when old checkpoints have been removed, too
 // One save after the other is written; waiting for other ranks goes on beside that.
 
 #include <string>

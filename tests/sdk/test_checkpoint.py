@@ -226,9 +226,11 @@ class Damage(TempCase):
         self.change("d00000.safetensors", lambda data: data[:-1])
         ck, _, _, _ = self.resume(keep=1)
         ck.save(3)
+        ck.flush()
         names = sorted(name for name in os.listdir(self.dir))
         self.assertEqual(names, ["s000000000003-0001", "s000000000003-0002"])
         ck.save(4)
+        ck.flush()
         self.assertEqual(os.listdir(self.dir), ["s000000000004-0002"])
 
     def test_newer_format_is_not_skipped(self):
@@ -462,6 +464,7 @@ class Errors(TempCase):
         self.assertEqual(ck.resume(), 0)
         ck.save(1)
         ck.save(2)
+        ck.flush()
         self.assertEqual(len(os.listdir(self.dir)), 4)
 
 
@@ -473,6 +476,7 @@ class Life(TempCase):
         self.assertTrue(os.path.exists(self.path("s000000000009-0001")))
         for step in (1, 2, 3, 4):
             ck.save(step)
+        ck.flush()
         self.assertEqual(sorted(os.listdir(self.dir)), ["s000000000003-0002", "s000000000004-0002"])
 
     def test_same_step_is_saved_once(self):

@@ -145,7 +145,9 @@ class Counting(TempCase):
             newest = step
         self.assertGreater(newest, 5)
         self.assertGreater(torn, 0, "no kill fell into a save")
-        Checkpoint(dir=folder, keep=3, run=make_run(attempt=_KILLS + 1)).save(newest + 1)
+        last = Checkpoint(dir=folder, keep=3, run=make_run(attempt=_KILLS + 1))
+        last.save(newest + 1)
+        last.flush()
         self.assertLessEqual(len(os.listdir(folder)), 3, "what the kills left goes with the next commit")
 
 

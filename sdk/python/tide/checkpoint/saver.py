@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 import weakref
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set
 
 from .._errors import CheckpointError, warn
 from . import format as fmt
@@ -54,7 +54,8 @@ class Saver:
         self.slots = Slots(native)
         self._native = native
         self._known: Dict[int, Slot] = {}   # slots that the process has mapped
-        self._staged: Dict[int, Staged] = {}
+        self._staged: Dict[int, Staged] = {}  # not answered yet
+        self._tidying: Set[int] = set()       # answered; old checkpoints may still be removed
         self._next = 1
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -74,7 +75,8 @@ class Saver:
 
     @property
     def busy(self) -> bool:
-        return bool(self._staged)
+        """True while a save is under way, or what it made superfluous is being removed."""
+        return bool(self._staged or self._tidying)
 
     def find(self, identity: Identity) -> Optional[Staged]:
         """The save of `identity` that is under way, if it is."""
@@ -114,9 +116,9 @@ class Saver:
     def poll(self, timeout_s: float = 0.0) -> List[Answer]:
         """Saves that have ended since the last look. timeout_s: waits so long for one. Errors: SaverGone."""
         answers: List[Answer] = []
-        while self._staged:
+        while self.busy:
             try:
-                if not select.select([self._socket], [], [], 0.0 if answers else timeout_s)[0]:
+                if not select.select([self._socket], [], [], timeout_s)[0]:
                     break
                 packet = self._socket.recv(_PACKET_BYTES)
             except OSError as error:
@@ -126,6 +128,7 @@ class Saver:
             answer = self._understand(packet.decode(errors="replace"))
             if answer is not None:
                 answers.append(answer)
+            timeout_s = 0.0
         return answers
 
     def wait(self, staged: Staged, deadline: float) -> "tuple[Optional[Answer], List[Answer]]":
@@ -152,6 +155,7 @@ class Saver:
     def abandoned(self) -> List[Staged]:
         """After SaverGone: the saves that nobody will finish. Their slots are free again."""
         left, self._staged = list(self._staged.values()), {}
+        self._tidying.clear()
         for staged in left:
             staged.slot.busy = False
         return left
@@ -176,6 +180,10 @@ class Saver:
 
     def _understand(self, text: str) -> Optional[Answer]:
         word, number, *rest = text.split(" ", 2)
+        self._tidying.discard(int(number))
+        if word == "over":
+            return None
+        self._tidying.add(int(number))
         staged = self._staged.pop(int(number), None)
         if staged is None:
             return None
