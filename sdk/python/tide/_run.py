@@ -14,6 +14,7 @@ from ._agreement import Verdict, settle
 from ._errors import TideError
 from ._page import Order, Page
 from ._socket import Reporter
+from ._state import State
 
 EXIT_SUSPENDED = 85
 _SECOND_NS = 1_000_000_000
@@ -42,6 +43,7 @@ class Run:
         self.checkpoint_dir = env.get("TIDE_CHECKPOINT_DIR") or "checkpoints"
         self.page_path = env.get("TIDE_PAGE") or ""
         self.in_platform = bool(self.page_path)
+        self.state = State(self.checkpoint_dir)  # a small key/value that outlives restarts
         self._rehearse_at: Optional[int] = None
         if self.in_platform:
             self.page = Page.map(self.page_path)
