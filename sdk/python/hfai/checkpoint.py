@@ -1,0 +1,190 @@
+"""`hfai.checkpoint`: resume and save in two calls, in Tide's checkpoint format.
+
+    start_epoch, start_step, others = hfai.checkpoint.init(model, optimizer, scheduler=scheduler, ckpt_path="out/latest.pt")
+    ...
+    model.try_save(epoch, step + 1, others=best)     # by all ranks, each step
+
+Checkpoints lie in the folder `<ckpt_path>.tide` (in the job's checkpoint folder where no path is given): those of a
+suspension, and what `python3 -m tide.checkpoint` shows, checks and exports.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import tide
+from tide._errors import warn
+
+from . import _session, client
+
+__all__ = ["init", "load", "save"]
+
+
+def init(model: Any, optimizer: Any, scheduler: Any = None, amp_scaler: Any = None,
+         ckpt_path: "str | os.PathLike[str] | None" = None) -> "Tuple[int, int, Any]":
+    """Restores the newest checkpoint into the objects and gives `model` its try_save. To be called by all ranks.
+
+      Returns (epoch, step, others) as given to try_save, (0, 0, None) where there is no checkpoint.
+      Errors: tide.CheckpointError (a RuntimeError) for objects that do not fit, or a disk that cannot be read.
+    """
+    saver = _Saver(model, {"optimizer": optimizer, "scheduler": scheduler, "amp_scaler": amp_scaler}, _folder(ckpt_path))
+    step = saver.resume()
+    if not step and ckpt_path is not None and os.path.isfile(ckpt_path):
+        warn(f"hfai: {os.fspath(ckpt_path)} was not written by Tide and is not read; training starts anew")
+
+    def try_save(epoch: int, step: int, others: Any = None) -> None:
+        """Saves and leaves if the job is asked to, else returns at once. By all ranks, after each step."""
+        saver.try_save(epoch, step, others)
+
+    model.try_save = try_save  # a function, not a method: copies of the model shall not copy the saver
+    return saver.place.epoch, saver.place.step, saver.place.others
+
+
+def save(obj: Any, path: "str | os.PathLike[str]", **ignored: Any) -> None:
+    """torch.save, durable and in one step: a reader sees the file of before or the new one whole."""
+    import torch
+    name = os.path.abspath(os.fspath(path))
+    temporary = f"{name}.tmp-{os.getpid()}"
+    os.makedirs(os.path.dirname(name), exist_ok=True)
+    try:
+        with open(temporary, "wb") as out:
+            torch.save(obj, out)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, name)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def load(path: "str | os.PathLike[str]", map_location: Any = "cpu", **ignored: Any) -> Any:
+    """torch.load, to the CPU unless map_location says otherwise."""
+    import torch
+    return torch.load(os.fspath(path), map_location=map_location)
+
+
+class _Part:
+    """Some entries of a module's state_dict(), by name."""
+
+    def __init__(self, module: Any, wanted: Callable[[str], bool]) -> None:
+        self._module, self._wanted = module, wanted
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {name: value for name, value in self._module.state_dict().items() if self._wanted(name)}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        self._module.load_state_dict({**self._module.state_dict(), **state})
+
+
+class _WithoutFunctions:
+    """An object whose state_dict() may hold functions, as some schedulers' do: those stay as they are."""
+
+    def __init__(self, item: Any) -> None:
+        self._item = item
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {name: value for name, value in self._item.state_dict().items() if not callable(value)}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        self._item.load_state_dict({**self._item.state_dict(), **state})
+
+
+class _Place:
+    """Where training stands, as the script counts it."""
+
+    def __init__(self) -> None:
+        self.epoch, self.step, self.others = 0, 0, None  # type: Tuple[int, int, Any]
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {"epoch": self.epoch, "step": self.step, "others": self.others}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        self.epoch, self.step, self.others = state["epoch"], state["step"], state["others"]
+
+
+class _Saver:
+    """Counts the calls of try_save, which are the same on all ranks, as steps.
+
+    Where each training process is a rank of Tide's, the ranks agree on a step over their pages and nothing is sent.
+    Where a rank starts workers, those have no pages: rank 0 looks, and tells the others by a broadcast a step.
+    """
+
+    def __init__(self, model: Any, others: Dict[str, Any], folder: str) -> None:
+        module = model.module if type(model).__name__ == "DistributedDataParallel" else model
+        buffers = {name for name, _ in module.named_buffers()}
+        self.place = _Place()
+        self._calls = 0
+        self._run, self._agrees = _choose_run()
+        state = {name: _WithoutFunctions(item) for name, item in others.items() if item is not None}
+        # Buffers such as batch norm's averages differ between ranks; those of rank 0 count, as everywhere in DDP.
+        self._checkpoint = tide.Checkpoint(
+            dir=folder, run=self._run, keep=2, local={"rng": tide.rng()},
+            replicated={"model": _Part(module, lambda name: name not in buffers), **state},
+            global_={"buffers": _Part(module, lambda name: name in buffers), "place": self.place})
+
+    def resume(self) -> int:
+        self._calls = self._checkpoint.resume()
+        return self._calls
+
+    def try_save(self, epoch: int, step: int, others: Any) -> None:
+        self._calls += 1
+        self.place.epoch, self.place.step, self.place.others = int(epoch), int(step), others
+        if self._agrees:
+            if self._checkpoint.tick(self._calls):
+                self._run.exit()
+        elif self._told_to_go():
+            self._save_and_go()
+
+    def _told_to_go(self) -> bool:
+        if _session.current is None and not _session.simulated():
+            return False
+        dist = _distributed()
+        if dist is None:
+            return client.receive_suspend_command()
+        import torch
+        device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
+        asked = dist.get_rank() == 0 and client.receive_suspend_command()
+        told = torch.tensor([int(asked)], device=device)
+        dist.broadcast(told, src=0)
+        return bool(told.item())
+
+    def _save_and_go(self) -> None:
+        try:
+            self._checkpoint.save(self._calls, wait=True)
+        except tide.CheckpointError as error:
+            warn(f"hfai: not suspended: {error}; training goes on until the deadline")
+            return
+        if self._run.rank == 0 or _session.simulated():
+            client.go_suspend()
+        if _session.current is not None:
+            _session.current.await_end()
+
+
+def _choose_run() -> "Tuple[tide.Run, bool]":
+    """The run to save under, and whether its page is where this process agrees with the others."""
+    dist = _distributed()
+    session = _session.current
+    own = tide.attach() if session is None else session.run
+    world = own.world_size if own is not None else 0
+    if own is not None and not _session.simulated() and (dist is None or dist.get_world_size() == world):
+        return own, True
+    env = {"TIDE_JOB_ID": os.environ.get("TIDE_JOB_ID", ""), "TIDE_ATTEMPT": os.environ.get("TIDE_ATTEMPT", "")}
+    if dist is not None:
+        env.update(RANK=str(dist.get_rank()), WORLD_SIZE=str(dist.get_world_size()))
+    return tide.Run(env), False
+
+
+def _distributed() -> Optional[Any]:
+    """torch.distributed where it is in use, else None."""
+    torch = sys.modules.get("torch")
+    dist = getattr(torch, "distributed", None)
+    return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
+
+
+def _folder(ckpt_path: "str | os.PathLike[str] | None") -> str:
+    if ckpt_path is not None:
+        return os.fspath(ckpt_path) + ".tide"
+    return os.environ.get("TIDE_CHECKPOINT_DIR") or "checkpoints"
