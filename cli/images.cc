@@ -25,14 +25,6 @@ struct ImagesOptions {
   bool all = false;
 };
 
-// "840 MiB", "12.3 GiB"
-std::string Size(int64_t bytes) {
-  constexpr int64_t kGibibyte = int64_t{1} << 30;
-  const auto tenths = bytes * 10 / kGibibyte;
-  return tenths >= 10 ? std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB"
-                      : std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
-}
-
 Table ImageTable(const json& list) {
   // The tag is at the name's end: other columns go before it is cut.
   Table table({{.title = "IMAGE", .min_width = 40},
@@ -53,7 +45,7 @@ Table ImageTable(const json& list) {
     }
     table.Add({{name},
                {digest},
-               {Size(Number(image, "bytes", 0))},
+               {ShortBytes(Number(image, "bytes", 0))},
                {std::to_string(Items(image, "nodes").size())},
                {std::to_string(Items(image, "in_use_on").size())},
                {used.empty() ? "" : used + " ago"}});

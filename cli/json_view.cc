@@ -57,6 +57,17 @@ std::string ShortNumber(int64_t number) {
   return zero == std::string::npos ? out : out.erase(zero, 2);
 }
 
+std::string ShortBytes(int64_t bytes) {
+  constexpr int64_t kGibibyte = int64_t{1} << 30;
+  const int64_t tenths = bytes / (kGibibyte / 10);
+  if (tenths >= 10) {
+    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
+  }
+  const int64_t mebibyte = 1 << 20;
+  return bytes >= mebibyte ? std::to_string((bytes + mebibyte - 1) / mebibyte) + " MiB"
+                           : std::to_string((bytes + 1023) / 1024) + " KiB";
+}
+
 std::string Count(int64_t number, std::string_view noun) {
   return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
 }

@@ -24,6 +24,8 @@ using nlohmann::json;
 
 // 950, 18.4k, 2.1M.
 [[nodiscard]] std::string ShortNumber(int64_t number);
+// "35 KiB", "840 MiB", "12.3 GiB".
+[[nodiscard]] std::string ShortBytes(int64_t bytes);
 // "1 node", "2 nodes".
 [[nodiscard]] std::string Count(int64_t number, std::string_view noun);
 // "3m12s" since `begin`, "" when that is not set.

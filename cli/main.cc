@@ -31,6 +31,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddPlanVerb(app, context);
   AddPsVerb(app, context);
   AddShowVerb(app, context);
+  AddCheckpointsVerb(app, context);
   AddWhyVerb(app, context);
   AddLogsVerb(app, context);
   AddWaitVerb(app, context);

@@ -69,7 +69,7 @@ TEST_CASE("images are listed with the nodes that have them") {
   CHECK_THAT(list.out, Contains("docker.io/library/train:24.10 +1"));
   CHECK_THAT(list.out, Contains("sha256:111111111111 "));
   CHECK_THAT(list.out, Contains("4.5 GiB"));
-  CHECK_THAT(list.out, Contains("1 MiB"));
+  CHECK_THAT(list.out, Contains("1 KiB"));
   CHECK(list.out.find(" ago\n" + kTwo.substr(0, 19) + " ") != std::string::npos);  // has no name
   CHECK(list.out.ends_with(" -\n"));                                               // nor was used
   CHECK(list.err == "tide: 1 of 3 nodes cannot be asked: n3: it does not answer\n");

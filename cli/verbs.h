@@ -15,6 +15,7 @@ void AddSubmitVerb(CLI::App& app, Context& context);
 void AddPlanVerb(CLI::App& app, Context& context);
 void AddPsVerb(CLI::App& app, Context& context);
 void AddShowVerb(CLI::App& app, Context& context);
+void AddCheckpointsVerb(CLI::App& app, Context& context);
 void AddWhyVerb(CLI::App& app, Context& context);
 void AddLogsVerb(CLI::App& app, Context& context);
 void AddWaitVerb(CLI::App& app, Context& context);
