@@ -1,6 +1,6 @@
 """A training script as it was written for the HAI Platform: nothing in it knows of Tide.
 
-    PYTHONPATH=sdk/python RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 python3 hfai_resnet.py --out /tmp/out
+    RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 python3 hfai_resnet.py --out /tmp/out
 
 One process is started for each GPU of a node; RANK and WORLD_SIZE count nodes. Only rank 0 asks whether to suspend:
 the others are in the next step's all-reduce when it saves and goes. A small residual network on CPUs and on made-up

@@ -268,6 +268,20 @@ class Training(TempCase):
     def test_the_canonical_script_with_two_workers_a_node(self):
         self.suspended_and_whole(self.resnet("parts", 2, 20), self.resnet("whole", 2, 0), 1, ["epoch 1 step 2"])
 
+    def test_nodes_that_share_no_folder_are_told_by_the_store(self):
+        """The other rank is in a step that ends neither by itself nor by an error."""
+        code = ("import os\nos.environ['TIDE_CHECKPOINT_DIR'] += os.environ['RANK']\n"
+                "import hfai\nimport signal\nimport torch.distributed as dist\n"
+                "dist.init_process_group('gloo')\ndist.barrier()\nprint('starts', flush=True)\n"
+                "while not hfai.client.receive_suspend_command():\n"
+                "    if dist.get_rank(): signal.pause()\n"
+                "hfai.client.go_suspend()")
+        with Gang(self.dir, 1, [["-c", code]] * 2, {"NNODES": "2"}) as gang:
+            gang.read_until("starts")
+            gang.suspend()
+            codes, said = gang.finish()
+            self.assertEqual((codes, gang.phases()), ([85, 85], [ACKNOWLEDGED] * 2), said)
+
     def try_save(self, out, step_ms, procs):
         return [TRY_SAVE, self.path(out), "60", str(step_ms), str(procs)]
 

@@ -4,8 +4,10 @@ The agents agree at once on a step that no old script ever reaches, for it count
 the pages of all ranks. Rank 0 looks at its page, saves, and says go. The others are in a collective that never ends,
 so a thread of theirs watches: once the order is there, it looks for a note in the checkpoint folder that rank 0 leaves
 when it goes. The note names a moment a little later. Then every rank acknowledges and exits with 85, wherever its
-program is. One whose program fails meanwhile, because a peer is already gone, does the same instead of failing; so it
-does where the folder is not one that all nodes see.
+program is. One whose program fails meanwhile, because a peer is already gone, does the same instead of failing.
+
+Old scripts save where they like, so their job may have no checkpoint folder that all nodes see. Rank 0 therefore says
+go in the store of torch.distributed as well; any process that finds it there leaves the note for its own node.
 
 One process of each rank owns the page: the first that imports hfai. Workers that it starts (one per GPU, in the usual
 script) only look; they end with it.
@@ -27,12 +29,16 @@ from tide import _page
 from tide._errors import warn
 from tide._state import State
 
+from . import _store
+
 OWNER = "TIDE_HFAI_OWNER"
 LOOK_AT_PAGE_S = 0.1
 LOOK_FOR_NOTE_S = 0.05      # once the order is there
 LOOK_UNASKED_S = 10.0       # a script may go without having been asked
 # From the note to the exits: what every watcher needs to see it.
 MARGIN_S = 0.5
+MARGIN_MANY_NODES_S = 1.5   # some look into the store
+LOOK_INTO_STORE_S = 1.0     # one process answers all of them
 MARGIN_UNASKED_S = LOOK_UNASKED_S + 1.0
 # A program that failed under an order may know before the file server shows the note.
 FAILED_WAIT_S = 5.0
@@ -55,6 +61,7 @@ class Session:
             self._page = _page.Page.map(env["TIDE_PAGE"])
         self._pid = os.getpid()
         self.on_first_node = int(env.get("NODE_RANK") or 0) == 0
+        self._margin_s = MARGIN_MANY_NODES_S if int(env.get("NNODES") or 1) > 1 else MARGIN_S
         self.folder = os.path.abspath(env.get("TIDE_CHECKPOINT_DIR") or "checkpoints")
         self.state = State(self.folder)
         self._job, attempt = env.get("TIDE_JOB_ID", ""), env.get("TIDE_ATTEMPT") or "0"
@@ -66,6 +73,8 @@ class Session:
                 self._remove_old_notes()
             self._install_hooks()
             threading.Thread(target=self._watch, name="hfai-watch", daemon=True).start()
+        if not self.on_first_node:
+            threading.Thread(target=self._relay, name="hfai-relay", daemon=True).start()
 
     @property
     def run(self) -> Optional[tide.Run]:
@@ -86,14 +95,16 @@ class Session:
     def go(self) -> None:
         """Tells all ranks to leave, and leaves with them. Does not return.
 
-        Where the note cannot be written the other ranks stay until the deadline, when the agents end them.
+        Ranks that neither the note nor the store reaches stay until the deadline, when the agents end them.
         """
-        margin_s = MARGIN_S if self.asked() else MARGIN_UNASKED_S
+        margin_s = self._margin_s if self.asked() else MARGIN_UNASKED_S
+        leave_at = time.time() + margin_s
         try:
-            self._write_note(time.time() + margin_s)
+            self._write_note(leave_at)
         except OSError as error:
             warn(f"hfai: cannot tell the other ranks to leave: {error.strerror} ({self._note})")
-        time.sleep(margin_s)
+        _store.post(leave_at)
+        time.sleep(max(0.0, leave_at - time.time()))
         if self.run is None:
             self.await_end()
         self._leave()
@@ -121,6 +132,26 @@ class Session:
                 unasked_at = time.monotonic()
                 self._leave_at_note()
             time.sleep(LOOK_FOR_NOTE_S if asked else LOOK_AT_PAGE_S)
+
+    def _relay(self) -> None:
+        """Leaves the note for this node once the store has it. A thread of its own: a store may not answer."""
+        unasked_at = time.monotonic()
+        while True:
+            asked = self.asked()
+            if asked or time.monotonic() - unasked_at >= LOOK_UNASKED_S:
+                unasked_at = time.monotonic()
+                leave_at = _store.read()
+                if leave_at is not None:
+                    self._pass_on(leave_at)
+                    return
+            time.sleep(LOOK_INTO_STORE_S if asked else LOOK_AT_PAGE_S)
+
+    def _pass_on(self, leave_at: float) -> None:
+        try:
+            if self._read_note() is None:
+                self._write_note(leave_at)
+        except OSError as error:
+            warn(f"hfai: cannot tell this node's ranks to leave: {error.strerror} ({self._note})")
 
     def _leave_at_note(self) -> None:
         leave_at = self._read_note()

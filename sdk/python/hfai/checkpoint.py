@@ -1,6 +1,6 @@
 """`hfai.checkpoint`: resume and save in two calls, in Tide's checkpoint format.
 
-    start_epoch, start_step, others = hfai.checkpoint.init(model, optimizer, scheduler=scheduler, ckpt_path="out/latest.pt")
+    start_epoch, start_step, others = hfai.checkpoint.init(model, optimizer, scheduler=scheduler, ckpt_path="out/a.pt")
     ...
     model.try_save(epoch, step + 1, others=best)     # by all ranks, each step
 
@@ -11,13 +11,12 @@ suspension, and what `python3 -m tide.checkpoint` shows, checks and exports.
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import tide
 from tide._errors import warn
 
-from . import _session, client
+from . import _session, _store, client
 
 __all__ = ["init", "load", "save"]
 
@@ -29,7 +28,8 @@ def init(model: Any, optimizer: Any, scheduler: Any = None, amp_scaler: Any = No
       Returns (epoch, step, others) as given to try_save, (0, 0, None) where there is no checkpoint.
       Errors: tide.CheckpointError (a RuntimeError) for objects that do not fit, or a disk that cannot be read.
     """
-    saver = _Saver(model, {"optimizer": optimizer, "scheduler": scheduler, "amp_scaler": amp_scaler}, _folder(ckpt_path))
+    beside = {"optimizer": optimizer, "scheduler": scheduler, "amp_scaler": amp_scaler}
+    saver = _Saver(model, beside, _folder(ckpt_path))
     step = saver.resume()
     if not step and ckpt_path is not None and os.path.isfile(ckpt_path):
         warn(f"hfai: {os.fspath(ckpt_path)} was not written by Tide and is not read; training starts anew")
@@ -141,7 +141,7 @@ class _Saver:
     def _told_to_go(self) -> bool:
         if _session.current is None and not _session.simulated():
             return False
-        dist = _distributed()
+        dist = _store.distributed()
         if dist is None:
             return client.receive_suspend_command()
         import torch
@@ -165,7 +165,7 @@ class _Saver:
 
 def _choose_run() -> "Tuple[tide.Run, bool]":
     """The run to save under, and whether its page is where this process agrees with the others."""
-    dist = _distributed()
+    dist = _store.distributed()
     session = _session.current
     own = tide.attach() if session is None else session.run
     world = own.world_size if own is not None else 0
@@ -175,13 +175,6 @@ def _choose_run() -> "Tuple[tide.Run, bool]":
     if dist is not None:
         env.update(RANK=str(dist.get_rank()), WORLD_SIZE=str(dist.get_world_size()))
     return tide.Run(env), False
-
-
-def _distributed() -> Optional[Any]:
-    """torch.distributed where it is in use, else None."""
-    torch = sys.modules.get("torch")
-    dist = getattr(torch, "distributed", None)
-    return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
 
 
 def _folder(ckpt_path: "str | os.PathLike[str] | None") -> str:
