@@ -64,8 +64,8 @@ Result<std::vector<FoundCheckpoint>> FindCheckpoints(const std::string& folder) 
   std::vector<FoundCheckpoint> found;
   while (const dirent* entry = ::readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own stream
     FoundCheckpoint each;
-    const std::string manifest = folder + "/" + static_cast<const char*>(entry->d_name) +
-                                 "/MANIFEST.json";
+    const std::string manifest =
+        folder + "/" + static_cast<const char*>(entry->d_name) + "/MANIFEST.json";
     struct stat info{};
     if (!ParseCheckpointName(static_cast<const char*>(entry->d_name), each) ||
         ::stat(manifest.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {

@@ -134,10 +134,9 @@ Table CheckpointTable(const json& list, const std::string& job) {
                {ShortTime(Time(row, "at"))},
                {age},
                {bytes < 0 ? "" : ShortBytes(bytes)},
-               {seconds.is_number()
-                    ? FormatDuration(Duration::Millis(
-                          static_cast<int64_t>(seconds.get<double>() * 1000)))
-                    : ""},
+               {seconds.is_number() ? FormatDuration(Duration::Millis(
+                                          static_cast<int64_t>(seconds.get<double>() * 1000)))
+                                    : ""},
                {number(row, "ranks")},
                {number(row, "attempt")},
                {state, state == "damaged" || state == "missing" ? Tone::kBad : Tone::kPlain},
@@ -151,8 +150,8 @@ void HintFolder(const Context& context, const std::string& why) {
   context.Hint(why + "; what the scheduler recorded is shown. `--dir DIR` looks into a folder.");
 }
 
-// Adds what lies in the folder, if there is one to look into. A failure: it was asked for and cannot
-// be read.
+// Adds what lies in the folder, if there is one to look into. A failure: it was asked for and
+// cannot be read.
 std::optional<Failure> LookIntoFolder(const Context& context,
                                       const CheckpointsOptions& options,
                                       const json& job,

@@ -1,7 +1,7 @@
 // The program against a server and a folder: a job's checkpoints.
 
-#include <sys/stat.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

@@ -138,10 +138,13 @@ TEST_CASE("a rank that gave up leaves nothing to commit") {
 TEST_CASE("ranks that disagree are told so") {
   const TestingFolder folder;
   const Memory memory(10, 'x');
-  const auto save_both = [&](const Ticket& second) {
+  int64_t round = 0;  // each try is one: marks of the one before are old news then
+  const auto save_both = [&](Ticket second) {
+    Ticket first = MakeTicket(folder.path, 0, 2, memory.bytes);
+    first.round = second.round = round++;
     Result<SaveOutcome> other;
     std::thread rank([&] { other = Save(second, memory); });
-    const Result<SaveOutcome> outcome = Save(MakeTicket(folder.path, 0, 2, memory.bytes), memory);
+    const Result<SaveOutcome> outcome = Save(first, memory);
     rank.join();
     CHECK(outcome.has_value() == other.has_value());
     return outcome;
