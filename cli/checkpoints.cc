@@ -107,6 +107,19 @@ std::string FolderOf(const json& job) {
                                            : dir + "/" + std::to_string(Number(array, "index", 0));
 }
 
+// "0.1s", "4.5s", "3m12s", "" if unknown.
+std::string TookText(const json& seconds) {
+  constexpr double kPrecise = 60;
+  if (!seconds.is_number()) {
+    return "";
+  }
+  const auto value = seconds.get<double>();
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1fs", value);
+  return value < kPrecise ? text.data()
+                          : FormatDuration(Duration::Seconds(static_cast<int64_t>(value)));
+}
+
 Table CheckpointTable(const json& list, const std::string& job) {
   Table table({{.title = "ID"},
                {.title = "STEP", .right = true},
@@ -124,7 +137,6 @@ Table CheckpointTable(const json& list, const std::string& job) {
     return Member(row, key).is_number() ? std::to_string(Number(row, key, 0)) : std::string();
   };
   for (const json& row : Items(list, "items")) {
-    const json& seconds = Member(row, "seconds");
     const int64_t bytes = Number(row, "bytes", -1);
     const std::string age = Since(Time(row, "at"), now);
     const std::string state = Text(row, "state");
@@ -134,9 +146,7 @@ Table CheckpointTable(const json& list, const std::string& job) {
                {ShortTime(Time(row, "at"))},
                {age},
                {bytes < 0 ? "" : ShortBytes(bytes)},
-               {seconds.is_number() ? FormatDuration(Duration::Millis(
-                                          static_cast<int64_t>(seconds.get<double>() * 1000)))
-                                    : ""},
+               {TookText(Member(row, "seconds"))},
                {number(row, "ranks")},
                {number(row, "attempt")},
                {state, state == "damaged" || state == "missing" ? Tone::kBad : Tone::kPlain},

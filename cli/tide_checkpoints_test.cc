@@ -111,7 +111,8 @@ TEST_CASE("checkpoints are those of the folder, newest first") {
         "s000000001840-000a\ns000000001840-0002\ns000000001200-0001\n");
   const auto table = RunTide({"checkpoints", "j-1"}, Using(server));
   CHECK_THAT(table.out, Contains("s000000001840-0002  1840  2026-01-31 12:01:00Z"));
-  CHECK_THAT(table.out, Contains("13.0 GiB") && Contains("2 MiB") && Contains("5 KiB"));
+  CHECK_THAT(table.out,
+             Contains("13.0 GiB") && Contains("2 MiB") && Contains("5 KiB") && Contains(" 4.5s "));
   CHECK_THAT(table.out, !Contains("DAMAGE") && !Contains("JOB"));
   CHECK(table.err.empty());
 }

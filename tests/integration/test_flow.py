@@ -8,6 +8,19 @@ from harness import PYTHON, SERVING, ClusterTest, Refused, describe, until
 
 SLEEP = "import time; print('asleep', flush=True); time.sleep(1000)"  # tidy: poll (the job sleeps, the test does not)
 
+OLD_SCRIPT = """
+import hfai, os, signal, sys
+if hfai.client.get_whole_life_state() == 5:
+    sys.exit(0)
+print("waits", flush=True)
+if os.environ["RANK"] != "0":
+    signal.pause()
+while not hfai.client.receive_suspend_command():
+    pass
+hfai.client.set_whole_life_state(5)
+hfai.client.go_suspend()
+"""
+
 
 class Flow(ClusterTest):
     def setUp(self):
@@ -76,6 +89,24 @@ class Flow(ClusterTest):
         self.assert_resumed(job, cluster.job(job))
         shown = self.good("show", job)
         self.assertIn("by-cli", shown)
+        newest = json.loads(self.good("checkpoints", job, "-o", "json"))["items"][0]
+        self.assertEqual((newest["step"], newest["state"]), (150, "recorded"))
+        listed = json.loads(self.good("checkpoints", job, "--dir", cluster.checkpoints(job), "-o", "json"))["items"]
+        self.assertEqual({(item["job"], item["ranks"], item["state"]) for item in listed}, {(job, 4, "committed")})
+        self.assertEqual((listed[0]["id"], listed[0]["step"]), (newest["id"], 150))
+
+    def test_a_script_of_the_hai_platform_is_suspended(self):
+        """Its rank 0 alone asks and goes; the others are somewhere that they do not come back from."""
+        job = self.submit(self.cluster.spec("old", [PYTHON, "-c", OLD_SCRIPT], nodes=2, ranks=2))
+        self.cluster.await_state(job, "running")
+        until(30, "all ranks to start", lambda: all(
+            "waits" in self.cluster.logs(job, rank=str(rank)) for rank in range(4)))
+        self.post("/v1/jobs/%s/suspend" % job, reason="lunch")
+        held = self.cluster.await_state(job, "held")
+        self.assertEqual({task["exit"]["reason"] for task in held["attempts"][0]["tasks"]}, {"suspended"}, describe(held))
+        self.post("/v1/jobs/%s/resume" % job)
+        final = self.cluster.await_over(job)
+        self.assertEqual((final["outcome"], len(final["attempts"])), ("succeeded", 2), describe(final))
 
     def test_suspend_while_queued(self):
         block = self.submit(self.cluster.count_job(steps=5000, nodes=4, ranks=1, placement={"zone": "cross-ok"}))

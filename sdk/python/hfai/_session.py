@@ -67,7 +67,6 @@ class Session:
         self._job, attempt = env.get("TIDE_JOB_ID", ""), env.get("TIDE_ATTEMPT") or "0"
         self._note = os.path.join(self.folder, f"hfai-go-{self._job}-{attempt}.json")
         self._started_at = time.time()
-        self._failed = False
         if self.owner:
             if env.get("RANK", "0") == "0":
                 self._remove_old_notes()
@@ -164,24 +163,21 @@ class Session:
         before = sys.excepthook
 
         def on_error(kind: Any, error: Any, trace: Any) -> None:
-            self._failed = True
-            self._leave_if_gone()
+            self._leave_if_gone(FAILED_WAIT_S if self.on_first_node and self.asked() else 0.0)
             before(kind, error, trace)
+            # Ranks of other nodes have nothing that is saved, and fail under the order because peers went. Whether
+            # the job is suspended or failed is decided by the exits on the first node.
+            if self.run is not None and not self.on_first_node and self.asked():
+                self._leave()
 
         sys.excepthook = on_error
         atexit.register(self._leave_if_gone)
 
-    def _leave_if_gone(self) -> None:
-        """At the end of the program: leaves as suspended if rank 0 has said go.
-
-        A rank of another node that failed under the order leaves at once: peers that went are why ranks fail then, and
-        it has nothing that is saved. Whether the job is suspended or failed is decided by the exits on the first node.
-        """
+    def _leave_if_gone(self, wait_s: float = 0.0) -> None:
+        """At the end of the program: leaves as suspended if rank 0 has said go, or says it within `wait_s`."""
         if self.run is None:
             return
-        if self._failed and not self.on_first_node and self.asked():
-            self._leave()
-        give_up_at = time.monotonic() + (FAILED_WAIT_S if self._failed and self.asked() else 0.0)
+        give_up_at = time.monotonic() + wait_s
         while self._read_note() is None:
             if time.monotonic() >= give_up_at:
                 return

@@ -117,6 +117,7 @@ class _Saver:
         buffers = {name for name, _ in module.named_buffers()}
         self.place = _Place()
         self._calls = 0
+        self._gave_up = False
         self._run, self._agrees = _choose_run()
         state = {name: _WithoutFunctions(item) for name, item in others.items() if item is not None}
         # Buffers such as batch norm's averages differ between ranks; those of rank 0 count, as everywhere in DDP.
@@ -135,7 +136,7 @@ class _Saver:
         if self._agrees:
             if self._checkpoint.tick(self._calls):
                 self._run.exit()
-        elif self._told_to_go():
+        elif not self._gave_up and self._told_to_go():
             self._save_and_go()
 
     def _told_to_go(self) -> bool:
@@ -155,6 +156,7 @@ class _Saver:
         try:
             self._checkpoint.save(self._calls, wait=True)
         except tide.CheckpointError as error:
+            self._gave_up = True  # every rank reaches this verdict; the order is left to its deadline
             warn(f"hfai: not suspended: {error}; training goes on until the deadline")
             return
         if self._run.rank == 0 or _session.simulated():
