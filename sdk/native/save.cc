@@ -265,9 +265,23 @@ Result<SaveOutcome> CarryOut(const Ticket& ticket,
                              std::span<const char> data,
                              std::mutex& writing,
                              const SaveControl& control) {
-  Result<SaveOutcome> outcome = Try(ticket, data, writing, control);
-  if (!outcome && !IsCommitted(ticket.directory).value_or(false)) {
+  bool published = false;
+  bool called_off = false;
+  SaveControl noted = control;
+  noted.publish = [&] {
+    published = control.publish();
+    called_off = !published;
+    return published;
+  };
+  Result<SaveOutcome> outcome = Try(ticket, data, writing, noted);
+  if (outcome || IsCommitted(ticket.directory).value_or(false)) {
+    return outcome;
+  }
+  // What was called off is the rank's affair, which may be trying again by now: nothing is touched.
+  if (published) {
     Withdraw(ticket);
+  }
+  if (!called_off) {
     MarkFailed(ticket);
   }
   return outcome;

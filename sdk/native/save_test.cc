@@ -167,16 +167,21 @@ TEST_CASE("ranks that disagree are told so") {
   CHECK(save_both(changed("{\"a\":1e+22,\"b\":2}", "{\"b\":2,\"a\":1e+22}")));
 }
 
-TEST_CASE("a save that was called off leaves nothing") {
+TEST_CASE("a save that was called off leaves nothing, and touches nothing of the next try") {
   const TestingFolder folder;
   const Memory memory(10, 'x');
   const Ticket ticket = MakeTicket(folder.path, 0, 1, memory.bytes);
   std::mutex writing;
   SaveControl control = MakeControl(ticket);
-  control.publish = [] { return false; };
+  // Meanwhile the rank has tried again, and has written its part.
+  control.publish = [&ticket] {
+    REQUIRE(PutFile(PartPath(ticket.directory, 0), "of the second try"));
+    return false;
+  };
   CHECK_FALSE(CarryOut(ticket, memory.span(), writing, control));
   CHECK_FALSE(std::filesystem::exists(ticket.directory + "/d0"));
-  CHECK_FALSE(std::filesystem::exists(PartPath(ticket.directory, 0)));
+  CHECK_FALSE(std::filesystem::exists(FailedPath(ticket.directory, 0)));
+  CHECK(*ReadFile(PartPath(ticket.directory, 0)) == "of the second try");
 }
 
 TEST_CASE("a folder that cannot be written is named") {

@@ -29,6 +29,8 @@ NATIVE = _native.find()
 needs_native = unittest.skipIf(NATIVE is None, "the native core is not built, or TIDE_NATIVE=0")
 # What looks inside the writer in Python, or expects a save to be over when the call is.
 pure_python = unittest.skipIf(NATIVE is not None, "of the writer in Python; TIDE_NATIVE=0 runs it")
+# Trainings that say nothing about the writer: one of the two runs leaves them out.
+long_training = unittest.skipIf(bool(os.environ.get("TIDE_SDK_SHORT")), "long; TIDE_SDK_SHORT is set")
 
 
 class TempCase(unittest.TestCase):

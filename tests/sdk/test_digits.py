@@ -8,12 +8,13 @@ import re
 import socket
 import unittest
 
-from support import EXAMPLES, TempCase, run_ranks
+from support import EXAMPLES, TempCase, long_training, run_ranks
 from tide.checkpoint.__main__ import main as command
 
 DIGITS = os.path.join(EXAMPLES, "train_digits.py")
 
 
+@long_training
 @unittest.skipIf(importlib.util.find_spec("torch") is None, "needs torch")
 @unittest.skipIf(importlib.util.find_spec("sklearn") is None, "needs scikit-learn (Debian: python3-sklearn)")
 class Digits(TempCase):
