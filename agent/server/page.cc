@@ -35,12 +35,6 @@ constexpr size_t kStepNsAt = 144;
 
 constexpr int64_t kStepMax = int64_t{1} << 53U;  // and of the duration of a step, ns
 
-constexpr uint32_t kOrderNone = 0;
-constexpr uint32_t kOrderSuspend = 2;
-constexpr uint32_t kIdle = 0;
-constexpr uint32_t kArmed = 1;
-constexpr uint32_t kCommitted = 2;
-
 template <typename T>
 std::atomic_ref<T> Word(char* page, size_t offset) {
   // The mapping is page-aligned and the offsets are multiples of their size.
@@ -109,18 +103,16 @@ Result<std::unique_ptr<TaskPages>> TaskPages::Open(const std::string& folder,
                                                    uint32_t gid) {
   TIDE_TRY(MakeDirs(folder, 0711));
   std::unique_ptr<TaskPages> pages(new TaskPages());  // private constructor
+  std::vector<PageOrders::Found> found;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     TIDE_ASSIGN(GuardedPage mapped, MapPage(folder + "/page-" + std::to_string(rank), uid, gid));
     TIDE_TRY(MakeSaverLock(folder + "/saver-" + std::to_string(rank) + ".lock", uid, gid));
     char* page = pages->pages_.emplace_back(std::move(mapped)).data();
-    const uint32_t state = Word<uint32_t>(page, kStateAt);
-    if (state == kCommitted) {
-      pages->committed_step_ = Word<int64_t>(page, kAtStepAt).load();
-    }
-    if (state != kIdle) {
-      pages->armed_ns_ = MonotonicNanos();
-    }
+    found.push_back({.state = static_cast<PageState>(Word<uint32_t>(page, kStateAt).load()),
+                     .at_step = Word<int64_t>(page, kAtStepAt)});
   }
+  const MutexLock lock(pages->mutex_);
+  pages->orders_.Adopt(found, MonotonicNanos());
   return pages;
 }
 
@@ -150,101 +142,68 @@ bool TaskPages::AnyAttached() const {
   return false;
 }
 
-void TaskPages::Observe(AgreeReply& reply, int64_t at_step) const {
-  reply.answered = true;
-  reply.all_attached = true;
-  reply.all_below = true;
-  reply.min_step = INT64_MAX;
-  reply.max_step = -1;
+std::vector<RankView> TaskPages::ReadAll() const {
+  std::vector<RankView> views;
   for (size_t rank = 0; rank < pages_.size(); ++rank) {
-    const RankView view = Read(rank);
-    const bool attached = view.phase != RankPhase::kUnattached;
-    reply.any_attached = reply.any_attached || attached;
-    reply.all_attached = reply.all_attached && attached;
-    reply.min_step = std::min(reply.min_step, view.step);
-    reply.max_step = std::max(reply.max_step, view.step);
-    reply.all_below = reply.all_below && view.step < at_step;
-    if (view.step_ns > 0) {
-      reply.step_ns = reply.step_ns == 0 ? view.step_ns : std::min(reply.step_ns, view.step_ns);
+    views.push_back(Read(rank));
+  }
+  return views;
+}
+
+void TaskPages::Write(const PageStores& stores) const {
+  for (const GuardedPage& mapped : pages_) {
+    char* page = mapped.data();
+    for (const PageStore& store : stores) {
+      const auto word = static_cast<uint32_t>(store.value);
+      switch (store.word) {
+        case PageWord::kSeq:
+          Word<uint32_t>(page, kSeqAt) += word;
+          break;
+        case PageWord::kOrder:
+          Word<uint32_t>(page, kOrderAt) = word;
+          break;
+        case PageWord::kAtStep:
+          Word<int64_t>(page, kAtStepAt) = store.value;
+          break;
+        case PageWord::kDeadline:
+          Word<int64_t>(page, kDeadlineAt) = store.value;
+          break;
+        case PageWord::kState:
+          Word<uint32_t>(page, kStateAt) = word;
+          break;
+      }
     }
   }
-  reply.ranks_gone = ranks_gone_.load();
-  reply.committed_step = committed_step_.load();
 }
 
 AgreeReply TaskPages::Hold(const AgreeRound& round, int64_t deadline) {
   const MutexLock lock(mutex_);
-  AgreeReply reply;
-  reply.newest_round = std::max(newest_round_, round.number);
-  if (round.number < newest_round_) {
-    return reply;
+  auto stores = orders_.Begin(round, deadline, MonotonicNanos());
+  while (stores) {
+    Write(*stores);
+    stores = orders_.Look(ReadAll(), MonotonicNanos());
   }
-  newest_round_ = round.number;
-  switch (round.verb) {
-    case AgreeVerb::kArm:
-      if (committed_step_.load() < 0) {
-        Arm(round.at_step, deadline);
-      }
-      break;
-    case AgreeVerb::kCommit:
-      Commit(round.at_step, deadline);
-      break;
-    case AgreeVerb::kDisarm:
-      if (committed_step_.load() < 0) {
-        Disarm();
-      }
-      break;
-    case AgreeVerb::kProbe:
-    case AgreeVerb::kSignal:
-      break;
-  }
-  Observe(reply, round.at_step);
-  return reply;
-}
-
-// The stores here and the loads of `step` that follow are sequentially consistent, which orders
-// them like the full fence of a tick between its store of `step` and its load of `at_step`: whoever
-// comes second sees the other.
-void TaskPages::Arm(int64_t at_step, int64_t deadline) {
-  for (const GuardedPage& mapped : pages_) {
-    char* page = mapped.data();
-    Word<int64_t>(page, kAtStepAt) = at_step;
-    Word<int64_t>(page, kDeadlineAt) = deadline;
-    Word<uint32_t>(page, kStateAt) = kArmed;
-    Word<uint32_t>(page, kOrderAt) = kOrderSuspend;
-    Word<uint32_t>(page, kSeqAt) += 1;  // last: a new seq restarts the rank's patience
-  }
-  armed_ns_ = MonotonicNanos();
-}
-
-void TaskPages::Commit(int64_t at_step, int64_t deadline) {
-  for (const GuardedPage& mapped : pages_) {
-    char* page = mapped.data();
-    Word<int64_t>(page, kAtStepAt) = at_step;
-    Word<int64_t>(page, kDeadlineAt) = deadline;
-    Word<uint32_t>(page, kOrderAt) = kOrderSuspend;
-    Word<uint32_t>(page, kStateAt) = kCommitted;
-  }
-  committed_step_ = at_step;
-  armed_ns_ = MonotonicNanos();
-}
-
-void TaskPages::Disarm() {
-  for (const GuardedPage& mapped : pages_) {
-    char* page = mapped.data();
-    Word<uint32_t>(page, kStateAt) = kIdle;
-    Word<uint32_t>(page, kOrderAt) = kOrderNone;
-    Word<int64_t>(page, kAtStepAt) = INT64_MAX;
-  }
-  armed_ns_ = 0;
+  return orders_.reply();
 }
 
 void TaskPages::DisarmIfSilent(int64_t nanos) {
   const MutexLock lock(mutex_);
-  const int64_t armed_ns = armed_ns_.load();
-  if (committed_step_.load() < 0 && armed_ns != 0 && MonotonicNanos() - armed_ns > nanos) {
-    Disarm();
-  }
+  Write(orders_.OnTime(MonotonicNanos(), nanos));
+}
+
+int64_t TaskPages::committed_step() const {
+  const MutexLock lock(mutex_);
+  return orders_.committed_step();
+}
+
+bool TaskPages::armed_or_committed() const {
+  const MutexLock lock(mutex_);
+  return orders_.state() != PageState::kIdle;
+}
+
+void TaskPages::SetRanksGone(uint32_t count) {
+  const MutexLock lock(mutex_);
+  orders_.SetRanksGone(count);
 }
 
 }  // namespace tide::agent

@@ -4,7 +4,6 @@
 // Threads: any. Fields are single words with one writer each; the order matters and is sequentially
 // consistent where the protocol says so.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "agent/core/agreement.h"
+#include "agent/core/page_orders.h"
 #include "agent/core/rank_view.h"
 #include "agent/server/guarded_page.h"
 #include "common/base/mutex.h"
@@ -44,23 +44,19 @@ class TaskPages {
   // Armed for longer than `nanos` without a commit: the coordinator is gone; training goes on.
   void DisarmIfSilent(int64_t nanos);
 
-  [[nodiscard]] int64_t committed_step() const { return committed_step_.load(); }
-  [[nodiscard]] bool armed_or_committed() const { return armed_ns_.load() != 0; }
-  void SetRanksGone(uint32_t count) { ranks_gone_.store(count); }
+  [[nodiscard]] int64_t committed_step() const;
+  [[nodiscard]] bool armed_or_committed() const;
+  void SetRanksGone(uint32_t count);
 
  private:
   TaskPages() = default;
-  void Arm(int64_t at_step, int64_t deadline);
-  void Commit(int64_t at_step, int64_t deadline);
-  void Disarm();
-  void Observe(AgreeReply& reply, int64_t at_step) const;
+  // On every page.
+  void Write(const PageStores& stores) const;
+  [[nodiscard]] std::vector<RankView> ReadAll() const;
 
   std::vector<GuardedPage> pages_;
-  Mutex mutex_;  // one round at a time
-  uint64_t newest_round_ TIDE_GUARDED_BY(mutex_) = 0;
-  std::atomic<uint32_t> ranks_gone_ = 0;
-  std::atomic<int64_t> committed_step_ = -1;
-  std::atomic<int64_t> armed_ns_ = 0;  // CLOCK_MONOTONIC of the newest arming; 0 = idle
+  mutable Mutex mutex_;  // one round at a time
+  PageOrders orders_ TIDE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tide::agent
