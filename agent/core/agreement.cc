@@ -141,15 +141,16 @@ void Agreement::OnArm(const std::vector<AgreeReply>& replies, Instant sent, Inst
   pause_ = Duration();
 }
 
-// S = max + 1 + the steps that pass while the order travels there and back.
+// S = max + 1 + the steps that pass while the order travels there and back. By the longest of the
+// ranks' last steps: one short step (the last batch, a tick without work) would move S away by as
+// many steps as it fits into the travel time, and each of them may take seconds. A step that is
+// chosen too near costs one more arming.
 void Agreement::ChooseStep(const std::vector<AgreeReply>& replies, Duration round_trip) {
   int64_t highest = -1;
   int64_t step_ns = 0;
   for (const AgreeReply& each : replies) {
     highest = std::max(highest, each.max_step);
-    if (each.step_ns > 0) {
-      step_ns = step_ns == 0 ? each.step_ns : std::min(step_ns, each.step_ns);
-    }
+    step_ns = std::max(step_ns, each.step_ns);
   }
   constexpr int64_t kUnknownStepNs = 50'000'000;
   const int64_t step = step_ns > 0 ? step_ns : kUnknownStepNs;

@@ -36,7 +36,7 @@ struct AgreeReply {
   bool all_below = false;  // ARM: after at_step was written
   uint32_t ranks_gone = 0;
   uint64_t newest_round = 0;  // number of the newest round the task has seen
-  int64_t step_ns = 0;        // duration of a recent step, 0 = unknown
+  int64_t step_ns = 0;        // duration of the longest recent step, 0 = unknown
 };
 
 struct AgreeRound {
