@@ -120,9 +120,9 @@ __attribute__((target("pclmul,sse4.1"))) uint32_t UpdateFolding(uint32_t state,
 }
 
 bool CanFold() {
-  static const bool can =
+  static const bool kCan =
       __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
-  return can;
+  return kCan;
 }
 
 #endif

@@ -38,12 +38,12 @@ std::string Numbered(const std::string& directory, const char* prefix, int64_t r
 }
 
 unsigned FileRights() {
-  static const unsigned rights = [] {
+  static const unsigned kRights = [] {
     const mode_t mask = ::umask(022);
     ::umask(mask);
     return 0666U & ~mask;
   }();
-  return rights;
+  return kRights;
 }
 
 std::optional<int64_t> ParseDigits(std::string_view text, int base) {

@@ -172,11 +172,11 @@ std::optional<uint32_t> UnicodeEscape(std::string_view text, size_t& at) {
   }
   at += 4;
   if (*high < 0xD800 || *high > 0xDBFF || text.substr(at + 1, 2) != "\\u") {
-    return *high;
+    return high;
   }
   const std::optional<uint32_t> low = HexUnit(text, at + 3);
   if (!low || *low < 0xDC00 || *low > 0xDFFF) {
-    return *high;
+    return high;
   }
   at += 6;
   return 0x10000U + ((*high - 0xD800U) << 10U) + (*low - 0xDC00U);
@@ -242,8 +242,9 @@ Result<std::string_view> JsonMemberOf(std::string_view object, std::string_view 
 
 Result<int64_t> JsonInteger(std::string_view value) {
   int64_t number = 0;
-  const char* const last = value.data() + value.size();
-  const auto [end, error] = std::from_chars(value.data(), last, number);
+  const char* const first = value.data();
+  const char* const last = first + value.size();
+  const auto [end, error] = std::from_chars(first, last, number);
   if (error != std::errc() || end != last) {
     return Malformed("no whole number: " + std::string(value.substr(0, 40)));
   }

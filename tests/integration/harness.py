@@ -338,6 +338,16 @@ class Cluster:
     def get(self, path):
         return self.request("GET", path)
 
+    def end_job(self, job):
+        """Cancels a job unless it is over, and waits until it is."""
+        if self.job(job)["state"] != "finished":
+            try:
+                self.patiently("POST", "/v1/jobs/%s/cancel" % job, {"reason": "end of the test"})
+            except Refused as refused:
+                if refused.status != 409:  # it ended meanwhile
+                    raise
+        self.await_over(job)
+
     def patiently(self, method, path, body=None, headers=(), seconds=20):
         """As request(), over restarts of the daemons."""
         deadline = time.monotonic() + seconds

@@ -92,9 +92,7 @@ class ExecFixture:
         until(30, "output of " + job, lambda: "asleep" in self.cluster.logs(job))
 
     def end(self, job):
-        if self.cluster.job(job)["state"] != "finished":
-            self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {"reason": "end of the test"})
-        self.cluster.await_over(job)
+        self.cluster.end_job(job)
 
     def person(self, *args, **more):
         person = Person(self.cluster, *args, **more)

@@ -30,9 +30,7 @@ class Flow(ClusterTest):
 
     def clear(self):
         for job in self.jobs:
-            if self.cluster.job(job)["state"] != "finished":
-                self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {"reason": "end of the test"})
-            self.cluster.await_over(job)
+            self.cluster.end_job(job)
 
     def submit(self, spec, key=None):
         job = self.cluster.submit(spec, key)

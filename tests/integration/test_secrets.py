@@ -88,9 +88,7 @@ class Fixture:
 
     def end(self, job):
         self.let_go()
-        if self.cluster.job(job)["state"] != "finished":
-            self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {"reason": "end of the test"})
-        self.cluster.await_over(job)
+        self.cluster.end_job(job)
 
     def await_told(self, job, value, attempt=None):
         until(30, "the output of " + job, lambda: "told" in self.cluster.logs(job, attempt=attempt))
@@ -177,8 +175,7 @@ class SecretsTest(Fixture):
         self.assertEqual({node["state"] for node in self.cluster.get("/v1/nodes")["items"]} - {"ready", "probation"}, set())
 
     def end_any(self, job):
-        if self.cluster.job(job)["state"] != "finished":
-            self.cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {"reason": "end of the test"})
+        self.cluster.end_job(job)
 
     def test_a_change_holds_for_the_next_attempt(self):
         job = self.submit("test $TIDE_ATTEMPT = 2", retry={"failure": 1, "backoff": "1s"})
