@@ -42,8 +42,7 @@ int32_t tide_load(const tide_file* files,
                   const tide_piece* pieces,
                   uint64_t piece_count,
                   uint32_t threads,
-                  char* error,
-                  uint64_t error_bytes) {
+                  tide_message* error) {
   std::vector<StoredFile> stored(file_count);
   for (uint64_t i = 0; i < file_count; ++i) {
     const uint64_t chunks = (files[i].bytes + tide::sdk::kChunkBytes - 1) / tide::sdk::kChunkBytes;
@@ -60,6 +59,6 @@ int32_t tide_load(const tide_file* files,
   if (loaded) {
     return TIDE_LOADED;
   }
-  std::snprintf(error, error_bytes, "%s", loaded.error().message.c_str());
+  std::snprintf(error->text, error->bytes, "%s", loaded.error().message.c_str());
   return loaded.error().code == tide::ErrorCode::kCorrupt ? TIDE_DAMAGED : TIDE_UNREADABLE;
 }

@@ -9,6 +9,7 @@ extern "C" {
 #include <stdint.h>
 #endif
 
+// Names as C has them. NOLINTBEGIN(readability-identifier-naming)
 #define TIDE_ABI_VERSION 1
 #define TIDE_EXPORT __attribute__((visibility("default")))
 
@@ -45,10 +46,15 @@ struct tide_piece {
   uint64_t bytes;
   void* to;
 };
+// Memory of the caller for a message.
+struct tide_message {
+  char* text;
+  uint64_t bytes;
+};
 // Reads all files once, past the page cache where the file system allows, compares every byte with
 // the CRCs, and puts the pieces where they belong.
 //   pieces: sorted by file and offset; they do not overlap.   threads: at least 1.
-//   error: gets a text of at most error_bytes, terminated, if the result is not TIDE_LOADED.
+//   error: gets a terminated text, cut to its size, if the result is not TIDE_LOADED.
 // Returns TIDE_LOADED; TIDE_DAMAGED where a file is missing, has another length or other bytes;
 // TIDE_UNREADABLE where the system failed. Pieces may hold anything in the last two cases.
 #define TIDE_LOADED 0
@@ -59,8 +65,9 @@ TIDE_EXPORT int32_t tide_load(const struct tide_file* files,
                               const struct tide_piece* pieces,
                               uint64_t piece_count,
                               uint32_t threads,
-                              char* error,
-                              uint64_t error_bytes);
+                              struct tide_message* error);
+
+// NOLINTEND(readability-identifier-naming)
 
 #ifdef __cplusplus
 }

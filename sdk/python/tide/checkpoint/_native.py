@@ -22,6 +22,10 @@ class _File(ctypes.Structure):
     _fields_ = [("path", ctypes.c_char_p), ("bytes", ctypes.c_uint64), ("crc32", ctypes.c_void_p)]
 
 
+class _Message(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char_p), ("bytes", ctypes.c_uint64)]
+
+
 class FileRecord(NamedTuple):
     """A data file as its manifest describes it. crc32: of each chunk."""
 
@@ -47,7 +51,7 @@ class Native:
         library.tide_settle.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
         library.tide_load.restype = ctypes.c_int32
         library.tide_load.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64,
-                                      ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64]
+                                      ctypes.c_uint32, ctypes.POINTER(_Message)]
 
     def crc32(self, crc: int, address: int, nbytes: int) -> int:
         """Goes on from `crc`, 0 at the start; as zlib.crc32."""
@@ -77,7 +81,9 @@ class Native:
             _File(os.fsencode(file.path), file.bytes, crc.buffer_info()[0]) for file, crc in zip(files, crcs)))
         flat = array.array("Q", [number for piece in pieces for number in piece])
         error = ctypes.create_string_buffer(4096)
-        result = self._library.tide_load(table, len(files), flat.buffer_info()[0], len(pieces), threads, error, len(error))
+        message = _Message(ctypes.cast(error, ctypes.c_char_p), len(error))
+        result = self._library.tide_load(table, len(files), flat.buffer_info()[0], len(pieces), threads,
+                                         ctypes.byref(message))
         return result, error.value.decode(errors="replace")
 
 
