@@ -7,6 +7,7 @@
 #include "cli/environment.h"
 #include "cli/submission.h"
 #include "cli/verbs.h"
+#include "common/spec/span_text.h"
 #include "common/spec/spec_text.h"
 
 namespace tide::cli {
@@ -23,6 +24,7 @@ struct RunOptions {
   std::string image;
   std::string name;
   std::string ckpt_dir;
+  std::string ckpt_every;
   std::string workdir;
   std::vector<std::string> env;
   std::vector<std::string> secrets;
@@ -52,6 +54,13 @@ Answer<JobSpec> SpecFrom(const RunOptions& options, const std::vector<std::strin
   SetIfGiven(options.zone, spec.zone);
   SetIfGiven(options.image, spec.image);
   SetIfGiven(options.ckpt_dir, spec.checkpoint_dir);
+  if (!options.ckpt_every.empty()) {
+    const auto every = ParseSpan(options.ckpt_every);
+    if (!every) {
+      return Refuse(kExitUsage, "--ckpt-every: " + every.error().message);
+    }
+    spec.checkpoint_every = *every;
+  }
   if (!options.priority.empty()) {
     const auto priority = ParsePriority(options.priority);
     if (!priority) {
@@ -121,6 +130,7 @@ void AddRunVerb(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   verb->add_option("--name", options->name, "Name of the job");
   verb->add_option("--ckpt-dir", options->ckpt_dir, "Folder for checkpoints");
+  verb->add_option("--ckpt-every", options->ckpt_every, "Time between ordered saves, such as 10m");
   verb->add_option("--workdir", options->workdir, "Where it runs; default: this folder");
   verb->add_option("--count", options->count, "An array of so many jobs");
   AddAfterOption(*verb, options->after);

@@ -87,6 +87,25 @@ std::string Use(const json& use, const json& resources) {
          " CPUs" + (Number(resources, "nodes", 0) > 1 ? ", on the node that uses most" : "");
 }
 
+// "3s ago, waiting at an armed step (task 4 on a-l01-n02)": of the rank that is furthest behind.
+std::string OldestTick(const json& job, Instant now) {
+  const json& tick = Member(job, "oldest_tick");
+  if (!tick.is_object()) {
+    return {};
+  }
+  const std::string phase = Text(tick, "phase");
+  const int64_t task = Number(tick, "task", 0);
+  std::string where = "task " + std::to_string(task);
+  const json& attempts = Items(job, "attempts");
+  if (!attempts.empty()) {
+    const json& tasks = Items(attempts.back(), "tasks");
+    const auto at = static_cast<size_t>(task);
+    where += at < tasks.size() ? " on " + Text(tasks[at], "node") : "";
+  }
+  return Since(Time(tick, "at"), now) + " ago, " +
+         (phase == "waiting" ? "waiting at an armed step" : phase) + " (" + where + ")";
+}
+
 std::string JobHeader(const json& job, const Style& style) {
   const json& spec = Member(job, "spec");
   const json& resources = Member(spec, "resources");
@@ -132,6 +151,7 @@ std::string JobHeader(const json& job, const Style& style) {
                  (suspensions == 1 ? " time" : " times"));
   header.Add("cross-zone", CrossZone(job));
   header.Add("progress", Progress(job));
+  header.Add("last tick", Printable(OldestTick(job, now)));
   header.Add("uses", Use(Member(job, "use"), resources));
   if (saved.is_object()) {
     header.Add("checkpoint",

@@ -197,6 +197,9 @@ TEST_CASE("show says what a job uses, where that is known") {
   job["use"] = nullptr;
   CHECK(shown().find("uses:") == std::string::npos);
   job["use"] = {{"memory_bytes", 13'207'024'435}, {"cpus", 7.91}};
+  job["oldest_tick"] = {{"at", FormatRfc3339(SystemNow() - Duration::Seconds(90))},
+                        {"task", 0},
+                        {"phase", "waiting"}};
   job["spec"]["resources"]["nodes"] = 1;
   CHECK(shown().find("uses:        12.3 GiB memory, 7.9 CPUs\n") != std::string::npos);
   job["spec"]["resources"]["nodes"] = 2;
@@ -204,6 +207,8 @@ TEST_CASE("show says what a job uses, where that is known") {
   CHECK(
       shown().find("uses:        12.3 of 64 GiB memory, 7.9 CPUs, on the node that uses most\n") !=
       std::string::npos);
+  CHECK(shown().find("last tick:   1m3") != std::string::npos);
+  CHECK(shown().find(" ago, waiting at an armed step (task 0") != std::string::npos);
 }
 
 TEST_CASE("show --spec round-trips through submit") {
@@ -474,6 +479,8 @@ TEST_CASE("run sends what --print-spec prints") {
                                    "A=[1,2]=3",
                                    "--ckpt-dir",
                                    "/ckpt",
+                                   "--ckpt-every",
+                                   "10m",
                                    "--",
                                    "echo",
                                    "--",
@@ -488,6 +495,8 @@ TEST_CASE("run sends what --print-spec prints") {
   REQUIRE(parsed.findings.empty());
   CHECK(parsed.spec.command == std::vector<std::string>{"echo", "--", "[x,y]"});
   CHECK(parsed.spec.ranks_per_node == 8);
+  CHECK(parsed.spec.checkpoint_every == Duration::Minutes(10));
+  CHECK(RunTide({"run", "--ckpt-every", "10", "--", "x"}, Using(server)).exit_code == kExitUsage);
   CHECK(parsed.spec.env.at("A") == "[1,2]=3");
   CHECK(parsed.spec.workdir == "/");
 }

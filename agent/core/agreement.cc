@@ -7,6 +7,8 @@
 namespace tide::agent {
 namespace {
 
+// A round that takes longer was not on its way: this agent stood still.
+constexpr Duration kTravelMax = Duration::Seconds(1);
 constexpr Duration kRetryPause = Duration::Millis(50);
 constexpr int64_t kMarginMax = 1'000'000;  // steps; ranks may say whatever they like
 
@@ -31,6 +33,12 @@ int64_t CommittedStep(const std::vector<AgreeReply>& replies) {
 }  // namespace
 
 AgreeRound Agreement::Next() const {
+  AgreeRound round = NextRound();
+  round.order = order_;
+  return round;
+}
+
+AgreeRound Agreement::NextRound() const {
   switch (phase_) {
     case Phase::kProbing:
       return {AgreeVerb::kProbe, -1, pause_};
@@ -86,8 +94,20 @@ void Agreement::OnReplies(const std::vector<AgreeReply>& replies, Instant sent, 
   }
 }
 
+// A save is worth no waiting: another is due soon.
+bool Agreement::GivesWay(const std::vector<AgreeReply>& replies) const {
+  return order_ == AgreeOrder::kSave && std::ranges::any_of(replies, [](const AgreeReply& each) {
+           return !each.answered || each.busy || each.order != AgreeOrder::kSave ||
+                  !each.all_attached || each.ranks_gone > 0;
+         });
+}
+
 void Agreement::OnProbe(const std::vector<AgreeReply>& replies, Duration round_trip) {
   pause_ = kRetryPause;
+  if (GivesWay(replies)) {
+    phase_ = Phase::kAborted;  // nothing was armed
+    return;
+  }
   if (const int64_t committed = CommittedStep(replies); committed >= 0) {
     // An earlier coordinator committed and died: its word stands.
     stop_step_ = committed;
@@ -118,7 +138,7 @@ void Agreement::OnProbe(const std::vector<AgreeReply>& replies, Duration round_t
 }
 
 void Agreement::OnArm(const std::vector<AgreeReply>& replies, Instant sent, Instant now) {
-  if (AnyGone(replies)) {
+  if (AnyGone(replies) || GivesWay(replies)) {
     phase_ = Phase::kDisarming;
     pause_ = Duration();
     return;
@@ -152,9 +172,8 @@ void Agreement::ChooseStep(const std::vector<AgreeReply>& replies, Duration roun
     highest = std::max(highest, each.max_step);
     step_ns = std::max(step_ns, each.step_ns);
   }
-  constexpr int64_t kUnknownStepNs = 50'000'000;
-  const int64_t step = step_ns > 0 ? step_ns : kUnknownStepNs;
-  const int64_t travel = (2 * std::max<int64_t>(round_trip.nanos(), 0) + step - 1) / step;
+  const int64_t travel_ns = 2 * std::clamp<int64_t>(round_trip.nanos(), 0, kTravelMax.nanos());
+  const int64_t travel = step_ns > 0 ? (travel_ns + step_ns - 1) / step_ns : 1;
   stop_step_ = highest + 1 + travel + margin_;
   phase_ = Phase::kArming;
   pause_ = Duration();

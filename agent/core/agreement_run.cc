@@ -51,7 +51,7 @@ void AgreementRun::OnReplies(const std::vector<AgreeReply>& replies, Instant sen
     number_ = std::max(number_, each.newest_round);
   }
   if (!withdrawn_ && renewed_ && agreement_.phase() != Agreement::Phase::kCommitting) {
-    agreement_ = Agreement();  // probes first, so a step that was committed stands
+    agreement_ = Agreement(order_);  // probes first, so a step that was committed stands
   }
   renewed_ = false;
   phase_ = agreement_.phase();

@@ -12,7 +12,8 @@ namespace tide::agent {
 class AgreementRun {
  public:
   // deadline: Unix ns; after it the run gives up (the scheduler stops the tasks then).
-  explicit AgreementRun(int64_t deadline) : deadline_(deadline) {}
+  explicit AgreementRun(int64_t deadline, AgreeOrder order = AgreeOrder::kSuspend)
+      : order_(order), agreement_(order), deadline_(deadline) {}
 
   [[nodiscard]] bool over() const { return over_; }
   [[nodiscard]] int64_t deadline() const { return deadline_; }
@@ -34,6 +35,7 @@ class AgreementRun {
  private:
   [[nodiscard]] bool IsDecided(const std::vector<AgreeReply>& replies) const;
 
+  AgreeOrder order_;
   Agreement agreement_;
   Agreement::Phase phase_ = Agreement::Phase::kProbing;
   int64_t deadline_;

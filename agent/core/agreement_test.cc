@@ -228,4 +228,32 @@ TEST_CASE("ranks without the SDK get a signal; ranks still starting are waited f
   CHECK(agreement.phase() == Agreement::Phase::kSignalled);
 }
 
+TEST_CASE("a save gives way to whatever is in its way") {
+  AgreeReply ready{.answered = true, .any_attached = true, .all_attached = true, .all_below = true};
+  ready.order = AgreeOrder::kSave;
+  AgreeReply busy = ready;
+  busy.busy = true;
+  AgreeReply old_release = ready;
+  old_release.order = AgreeOrder::kSuspend;
+  AgreeReply starting = ready;
+  starting.all_attached = false;
+  for (const AgreeReply& other : {busy, old_release, starting, AgreeReply{}}) {
+    Agreement at_once(AgreeOrder::kSave);
+    CHECK(at_once.Next().order == AgreeOrder::kSave);
+    at_once.OnReplies({ready, other}, At(0), At(1));
+    CHECK(at_once.phase() == Agreement::Phase::kAborted);  // nothing was armed
+
+    Agreement armed(AgreeOrder::kSave);
+    armed.OnReplies({ready, ready}, At(0), At(1));
+    REQUIRE(armed.phase() == Agreement::Phase::kArming);
+    armed.OnReplies({ready, other}, At(1), At(2));
+    CHECK(armed.phase() == Agreement::Phase::kDisarming);
+  }
+  Agreement whole(AgreeOrder::kSave);
+  whole.OnReplies({ready, ready}, At(0), At(1));
+  whole.OnReplies({ready, ready}, At(1), At(2));
+  CHECK(whole.Next().verb == AgreeVerb::kCommit);
+  CHECK(whole.Next().order == AgreeOrder::kSave);
+}
+
 }  // namespace tide::agent

@@ -22,6 +22,7 @@ struct Tally {
   uint64_t none = 0;
   uint64_t split = 0;
   uint64_t bounded = 0;
+  uint64_t saved = 0;            // by every rank, before the suspension
   int64_t worst_ns = INT64_MIN;  // beyond two steps
   double steps = 0;
 };
@@ -29,8 +30,10 @@ struct Tally {
 void CheckEnd(const TrialPlan& plan, const TrialEnd& end, Tally& tally) {
   REQUIRE_FALSE(end.timed_out);
   REQUIRE_FALSE(end.two_steps);
+  REQUIRE_FALSE(end.two_save_steps);
   REQUIRE(end.waiting == 0);
   const bool all = end.fired >= end.living;
+  tally.saved += end.saved == end.ranks ? 1 : 0;
   if (all) {
     ++tally.together;
   } else if (end.fired == 0) {
@@ -75,7 +78,8 @@ TEST_CASE("random trials: one stop step, no rank left waiting, and soon") {
     CheckEnd(plan, end, tally);
   }
   WARN(trials << " trials: " << tally.together << " stopped together, " << tally.none
-              << " trained on, " << tally.split << " fell apart; " << tally.bounded
+              << " trained on, " << tally.split << " fell apart, " << tally.saved
+              << " with a whole save before; " << tally.bounded
               << " in lock step without faults parked at most "
               << static_cast<double>(tally.worst_ns) / 1e6 << " ms beyond two steps, on average "
               << tally.steps / static_cast<double>(tally.bounded) << " steps after the notice");

@@ -5,6 +5,9 @@
 namespace tide::agent {
 namespace {
 
+// A rank that does not come to the step of a save for so long evaluates, or knows no saves.
+constexpr Duration kSaveLongest = Duration::Minutes(10);
+
 AgreeReply Fold(std::span<const RankView> views, int64_t at_step) {
   AgreeReply reply;
   reply.answered = true;
@@ -28,19 +31,20 @@ AgreeReply Fold(std::span<const RankView> views, int64_t at_step) {
 
 void PageOrders::Adopt(std::span<const Found> pages, int64_t now_ns) {
   for (const Found& page : pages) {
-    if (page.state == PageState::kCommitted) {
-      state_ = page.state;
-      at_step_ = page.at_step;
-      return;
+    if (page.state == PageState::kIdle) {
+      continue;
     }
-    if (page.state == PageState::kArmed) {
-      state_ = page.state;
-      at_step_ = page.at_step;
-      armed_ns_ = now_ns;
+    state_ = page.state;
+    order_ = page.order;
+    at_step_ = page.at_step;
+    armed_ns_ = now_ns;
+    if (state_ == PageState::kCommitted) {
+      return;  // the others were armed for it
     }
   }
   const bool alike = std::ranges::all_of(pages, [this](const Found& page) {
-    return page.state == state_ && (state_ == PageState::kIdle || page.at_step == at_step_);
+    const bool same = page.at_step == at_step_ && page.order == order_;
+    return page.state == state_ && (state_ == PageState::kIdle || same);
   });
   if (!alike) {
     at_step_ = -1;  // a commit has to arm them anew
@@ -60,28 +64,52 @@ std::optional<PageStores> PageOrders::Begin(const AgreeRound& round,
   }
   round_ = round;
   deadline_ = deadline;
-  const bool committed = state_ == PageState::kCommitted;
-  switch (round.verb) {
+  return round.order == AgreeOrder::kSave ? BeginSave(now_ns) : BeginSuspend(now_ns);
+}
+
+PageStores PageOrders::BeginSuspend(int64_t now_ns) {
+  const bool committed = IsCommitted(PageOrder::kSuspend);
+  switch (round_.verb) {
     case AgreeVerb::kArm:
       return committed ? PageStores() : Arm(now_ns);
     case AgreeVerb::kCommit:
       if (committed) {  // again: an agent that was killed had not told every page
-        return at_step_ == round.at_step ? Commit() : PageStores();
+        return at_step_ == round_.at_step ? Commit() : PageStores();
       }
-      is_late_ = state_ != PageState::kArmed || at_step_ != round.at_step;
+      is_late_ = !IsArmed(PageOrder::kSuspend) || at_step_ != round_.at_step;
       return is_late_ ? Arm(now_ns) : Commit();
     case AgreeVerb::kDisarm:
-      return committed ? PageStores() : Disarm();
+      return IsArmed(PageOrder::kSuspend) ? Disarm() : PageStores();
     case AgreeVerb::kProbe:
     case AgreeVerb::kSignal:
       break;
   }
-  return PageStores();
+  return {};
+}
+
+// What comes late is left out: another save is due soon.
+PageStores PageOrders::BeginSave(int64_t now_ns) {
+  switch (round_.verb) {
+    case AgreeVerb::kArm:
+      return IsBusy() ? PageStores() : Arm(now_ns);
+    case AgreeVerb::kCommit: {
+      const bool stands = state_ != PageState::kIdle && order_ == PageOrder::kSave;
+      return stands && at_step_ == round_.at_step ? Commit() : PageStores();
+    }
+    case AgreeVerb::kDisarm:
+      return IsArmed(PageOrder::kSave) ? Disarm() : PageStores();
+    case AgreeVerb::kProbe:
+    case AgreeVerb::kSignal:
+      break;
+  }
+  return {};
 }
 
 std::optional<PageStores> PageOrders::Look(std::span<const RankView> views, int64_t /*now_ns*/) {
   reply_ = Fold(views, round_.at_step);
   reply_.ranks_gone = ranks_gone_;
+  reply_.order = round_.order;
+  reply_.busy = round_.order == AgreeOrder::kSave && IsBusy();
   reply_.newest_round = newest_round_;
   if (is_late_) {
     is_late_ = false;
@@ -91,9 +119,13 @@ std::optional<PageStores> PageOrders::Look(std::span<const RankView> views, int6
   return std::nullopt;
 }
 
-PageStores PageOrders::OnTime(int64_t now_ns, int64_t silence_ns) {
-  const bool silent = state_ == PageState::kArmed && now_ns - armed_ns_ > silence_ns;
-  return silent ? Disarm() : PageStores();
+PageStores PageOrders::OnTime(std::span<const RankView> views, int64_t now_ns, int64_t silence_ns) {
+  const int64_t since_ns = now_ns - armed_ns_;
+  const bool silent = state_ == PageState::kArmed && since_ns > silence_ns;
+  const bool saved = IsCommitted(PageOrder::kSave) &&
+                     (since_ns > kSaveLongest.nanos() ||
+                      std::ranges::all_of(views, [](const RankView& each) { return each.acked; }));
+  return silent || saved ? Disarm() : PageStores();
 }
 
 // The stores here and the loads of `step` that follow are sequentially consistent, which orders
@@ -101,12 +133,13 @@ PageStores PageOrders::OnTime(int64_t now_ns, int64_t silence_ns) {
 // comes second sees the other.
 PageStores PageOrders::Arm(int64_t now_ns) {
   state_ = PageState::kArmed;
+  order_ = round_.order == AgreeOrder::kSave ? PageOrder::kSave : PageOrder::kSuspend;
   at_step_ = round_.at_step;
   armed_ns_ = now_ns;
-  return {{PageWord::kAtStep, at_step_},
+  return {{PageWord::kState, static_cast<int64_t>(PageState::kArmed)},  // first: a save may stand
+          {PageWord::kAtStep, at_step_},
           {PageWord::kDeadline, deadline_},
-          {PageWord::kState, static_cast<int64_t>(PageState::kArmed)},
-          {PageWord::kOrder, static_cast<int64_t>(PageOrder::kSuspend)},
+          {PageWord::kOrder, static_cast<int64_t>(order_)},
           {PageWord::kSeq, 1}};  // last: a new seq restarts the rank's patience
 }
 
@@ -114,12 +147,13 @@ PageStores PageOrders::Commit() {
   state_ = PageState::kCommitted;
   return {{PageWord::kAtStep, at_step_},
           {PageWord::kDeadline, deadline_},
-          {PageWord::kOrder, static_cast<int64_t>(PageOrder::kSuspend)},
+          {PageWord::kOrder, static_cast<int64_t>(order_)},
           {PageWord::kState, static_cast<int64_t>(PageState::kCommitted)}};
 }
 
 PageStores PageOrders::Disarm() {
   state_ = PageState::kIdle;
+  order_ = PageOrder::kNone;
   at_step_ = -1;
   return {{PageWord::kState, static_cast<int64_t>(PageState::kIdle)},
           {PageWord::kOrder, static_cast<int64_t>(PageOrder::kNone)},

@@ -3,9 +3,12 @@
 // (docs/rank-protocol.md section 1), as a machine without memory or clock: it names the stores, the
 // caller does them on every page, reads the ranks' views and brings those back.
 //
-// Invariants: a committed step stands, whoever committed it. A step is committed only where it is
-// armed, or where every rank is still below it after it was armed anew: a rank that was released
-// meanwhile has trained past it and would stop elsewhere than the others.
+// A suspension goes before a save, armed or committed. A committed save is over when every rank has
+// acknowledged it.
+//
+// Invariants: a committed suspension stands, whoever committed it. A step is committed only where
+// it is armed, or where every rank is still below it after it was armed anew: a rank that was
+// released meanwhile has trained past it and would stop elsewhere than the others.
 
 #include <cstdint>
 #include <optional>
@@ -48,6 +51,7 @@ class PageOrders {
   struct Found {
     PageState state = PageState::kIdle;
     int64_t at_step = -1;
+    PageOrder order = PageOrder::kSuspend;
   };
   // What an earlier agent left on the pages, perhaps in the middle of its stores. Before all else.
   void Adopt(std::span<const Found> pages, int64_t now_ns);
@@ -63,17 +67,31 @@ class PageOrders {
   [[nodiscard]] std::optional<PageStores> Look(std::span<const RankView> views, int64_t now_ns);
   [[nodiscard]] const AgreeReply& reply() const { return reply_; }
 
-  // Armed for longer than `silence_ns` without a commit: the coordinator is gone, and these stores
-  // let training go on.
-  [[nodiscard]] PageStores OnTime(int64_t now_ns, int64_t silence_ns);
+  // What is to be stored without a round. Armed for longer than `silence_ns` without a commit, the
+  // coordinator is gone, and training goes on; a save that is over leaves the pages.
+  [[nodiscard]] PageStores OnTime(std::span<const RankView> views,
+                                  int64_t now_ns,
+                                  int64_t silence_ns);
 
   void SetRanksGone(uint32_t count) { ranks_gone_ = count; }
   [[nodiscard]] PageState state() const { return state_; }
   [[nodiscard]] int64_t committed_step() const {
-    return state_ == PageState::kCommitted ? at_step_ : -1;
+    return IsCommitted(PageOrder::kSuspend) ? at_step_ : -1;
   }
 
  private:
+  [[nodiscard]] bool IsArmed(PageOrder order) const {
+    return state_ == PageState::kArmed && order_ == order;
+  }
+  [[nodiscard]] bool IsCommitted(PageOrder order) const {
+    return state_ == PageState::kCommitted && order_ == order;
+  }
+  // For a save: the pages carry what it must not touch.
+  [[nodiscard]] bool IsBusy() const {
+    return state_ == PageState::kCommitted || IsArmed(PageOrder::kSuspend);
+  }
+  [[nodiscard]] PageStores BeginSuspend(int64_t now_ns);
+  [[nodiscard]] PageStores BeginSave(int64_t now_ns);
   [[nodiscard]] PageStores Arm(int64_t now_ns);
   [[nodiscard]] PageStores Commit();
   [[nodiscard]] PageStores Disarm();
@@ -81,11 +99,12 @@ class PageOrders {
   uint64_t newest_round_ = 0;
   uint32_t ranks_gone_ = 0;
   PageState state_ = PageState::kIdle;
-  int64_t at_step_ = -1;   // armed or committed
-  int64_t armed_ns_ = -1;  // of the newest arming
-  AgreeRound round_;       // being held
-  int64_t deadline_ = 0;   // of its order
-  bool is_late_ = false;   // its commit came to pages that are not armed at its step
+  PageOrder order_ = PageOrder::kNone;  // armed or committed
+  int64_t at_step_ = -1;                // the same
+  int64_t armed_ns_ = -1;               // of the newest arming
+  AgreeRound round_;                    // being held
+  int64_t deadline_ = 0;                // of its order
+  bool is_late_ = false;                // its commit came to pages that are not armed at its step
   AgreeReply reply_;
 };
 

@@ -22,6 +22,8 @@ struct RankView {
   int64_t total_steps = -1;
   double loss = 0;
   int64_t step_ns = 0;
+  bool acked = false;     // the newest order
+  int64_t ticked_ns = 0;  // CLOCK_MONOTONIC of the last tick; 0 = none
 };
 
 }  // namespace tide::agent

@@ -1,7 +1,7 @@
 #pragma once
 // How long the end of a task waits for the processes that write its ranks' checkpoints
-// (docs/adr/0009). Each locks a file of the run folder while it writes; the kernel releases the
-// lock when it dies. Not thread safe.
+// (docs/adr/0009). Each holds the lock of a file of the run folder while it lives, and ends soon
+// after its rank. Not thread safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ class SaverWait {
   // node.
   SaverWait(std::string run_dir, size_t ranks) : run_dir_(std::move(run_dir)), ranks_(ranks) {}
 
-  // True while one is writing, for 35 s after the first look: a saver whose rank has gone waits
+  // True while one lives, for 35 s after the first look: a saver whose rank has gone waits
   // 30 s for other ranks, and then has little to do.
   [[nodiscard]] bool IsOn();
   // The task was told to end: nothing is waited for any more.

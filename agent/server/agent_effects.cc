@@ -193,6 +193,7 @@ void AgentLoop::Do(const DisownTask& effect) {
   log::Warning("Task of a job that is not the scheduler's, ending it", {{"Task", key}});
   Do(CancelPreparation{effect.id});
   leads_.erase(effect.id);
+  saves_.erase(effect.id);
   book_.Remove(key);
   sockets_.Remove(key);
   SetAlive(key, false);
@@ -207,6 +208,7 @@ void AgentLoop::Do(const DisownTask& effect) {
 void AgentLoop::Do(const ClearTask& effect) {
   const std::string key = TaskKey(effect.id);
   leads_.erase(effect.id);
+  saves_.erase(effect.id);
   book_.Remove(key);
   sockets_.Remove(key);
   if (const Status removed = runtime_->Remove(key, true);
@@ -238,6 +240,7 @@ void AgentLoop::DiscardLogs(const std::vector<std::string>& keys) {
 }
 
 void AgentLoop::Do(const LeadAgreement& effect) {
+  saves_.erase(effect.id);  // its word on the pages gives way
   const auto lead = leads_.find(effect.id);
   const bool goes_on =
       lead != leads_.end() && (!effect.renewed || lead->second.run->Renew(effect.deadline));

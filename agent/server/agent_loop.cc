@@ -24,6 +24,23 @@ uint64_t ReadNumber(const AgentConfig& config, const std::string& file) {
   return text ? std::strtoull(text->c_str(), nullptr, 10) : 0;
 }
 
+// Which of its ranks has not come to the end of a step for the longest, and what it is doing.
+void SetOldestTick(const TaskPages& pages, tide::v1::Progress& progress) {
+  constexpr int64_t kAgeMaxMs = int64_t{1} << 40U;  // 35 years: the job writes what it likes
+  const int64_t now_ns = MonotonicNanos();
+  int64_t oldest_ns = INT64_MAX;
+  for (size_t rank = 0; rank < pages.size(); ++rank) {
+    const RankView view = pages.Read(rank);
+    if (view.ticked_ns == 0 || view.ticked_ns >= oldest_ns || view.phase == RankPhase::kDone) {
+      continue;
+    }
+    oldest_ns = view.ticked_ns;
+    const int64_t age_ms = std::max<int64_t>(0, now_ns - oldest_ns) / kNsPerMs;
+    progress.set_tick_age_ms(static_cast<uint64_t>(std::clamp<int64_t>(age_ms, 1, kAgeMaxMs)));
+    progress.set_phase(static_cast<uint32_t>(view.phase));
+  }
+}
+
 std::string ReadBootId() {
   const auto text = ReadFile("/proc/sys/kernel/random/boot_id", 256);
   return text ? text->substr(0, 36) : "";
@@ -64,6 +81,7 @@ AgentLoop::AgentLoop(AgentConfig config,
 AgentLoop::~AgentLoop() {
   witnesses_.Stop();
   leads_.clear();
+  saves_.clear();
   if (validator_.joinable()) {
     validator_.join();
   }
@@ -403,6 +421,7 @@ void AgentLoop::SendHeartbeat() {
       lowest = std::min(lowest, task.pages->Read(rank).step);
     }
     const RankView first = task.pages->Read(0);
+    SetOldestTick(*task.pages, *progress);
     progress->set_step(lowest);
     progress->set_total_steps(first.total_steps);
     progress->set_loss(first.loss);

@@ -76,6 +76,7 @@ class AgentLoop {
   [[nodiscard]] std::string Preparing(const HeldTask& task);
   void Validate(const tide::v1::Validate& order);
   void OnAgreementOver(const TaskId& id, uint64_t serial, Agreement::Phase phase);
+  void OnSaveOver(const TaskId& id, uint64_t serial, Agreement::Phase phase, int64_t step);
 
   // --- what the core wants done (agent_effects.cc) ---
   // Until it wants nothing any more.
@@ -123,6 +124,7 @@ class AgentLoop {
   void TakeRuntimeEvents();
   void UpdateStatus(HeldTask& task, const TaskStatus& status);
   void ScanPages();
+  void SaveIfDue(const TaskId& id, HeldTask& task);
   void ReadFaults();
   void LookAgain();
   [[nodiscard]] std::string LastWords(const HeldTask& task, int32_t rank) const;
@@ -165,6 +167,7 @@ class AgentLoop {
     std::unique_ptr<SuspendRun> run;
   };
   std::map<TaskId, Lead> leads_;  // of gangs led from here
+  std::map<TaskId, Lead> saves_;  // the same of periodic saves; none beside a suspension
   uint64_t next_lead_ = 1;
   WitnessCalls witnesses_;
   std::thread validator_;

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "agent/server/start_plan.h"
+#include "agent/server/testing/peers.h"
 #include "agent/server/testing/world.h"
 
 namespace tide::agent {
@@ -336,6 +337,33 @@ TEST_CASE("the agent of task 0 leads, also after a withdrawal") {
   REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_STOPPED));
   world.Forget();
   REQUIRE(world.WaitCall("remove 7.2.0"));
+}
+
+TEST_CASE("the agent of task 0 orders saves, and none beside a suspension") {
+  World world;
+  Peer peer(world.dir, "peer", Token());  // where the rounds go; in this test not this agent
+  const auto pages = peer.AddPages(0, 1);
+  RankPage rank(peer.RunDir() + "/page-0");
+  rank.SetPhase(RankPhase::kTraining);
+  rank.SetStep(5);
+  tide::v1::StartTask start = TestStart();
+  start.mutable_peers(0)->set_endpoint(peer.address);
+  start.mutable_spec()->set_checkpoint_every_ms(20);
+  world.Start(start);
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  CHECK(rank.order() == 0);  // no rank has attached here
+  RankPage(world.dir.File("run/n1/7.2.0/page-0")).SetPhase(RankPhase::kTraining);
+
+  REQUIRE(Eventually([&] { return rank.order() == 1 && rank.state() == 2; }));
+  const int64_t step = rank.at_step();
+  CHECK(step > 5);
+  rank.SetStep(step);
+  rank.Acknowledge();
+  pages->Tidy(INT64_MAX);
+  REQUIRE(Eventually([&] { return rank.at_step() > step && rank.at_step() < INT64_MAX; }));
+
+  world.Suspend();
+  REQUIRE(Eventually([&] { return rank.order() == 2 && rank.state() == 2; }));
 }
 
 TEST_CASE("a second validation waits for the first") {

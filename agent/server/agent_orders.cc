@@ -126,6 +126,22 @@ void AgentLoop::OnAgreementOver(const TaskId& id, uint64_t serial, Agreement::Ph
   }
 }
 
+void AgentLoop::OnSaveOver(const TaskId& id,
+                           uint64_t serial,
+                           Agreement::Phase phase,
+                           int64_t step) {
+  const auto save = saves_.find(id);
+  if (save == saves_.end() || save->second.serial != serial) {
+    return;
+  }
+  saves_.erase(save);
+  if (phase == Agreement::Phase::kCommitted) {
+    log::Info("Periodic save ordered", {{"Task", TaskKey(id)}, {"Step", step}});
+  } else {
+    log::Info("Periodic save left out", {{"Task", TaskKey(id)}});
+  }
+}
+
 void AgentLoop::Validate(const tide::v1::Validate& order) {
   if (validating_ == order.request_id()) {
     return;

@@ -13,6 +13,9 @@ namespace {
 
 // A rank waiting at an armed step gives up after 10 s (docs/rank-protocol.md); its agent before.
 constexpr int64_t kArmedSilenceNs = 9'000'000'000;
+constexpr uint64_t kSavePeriodMaxMs = 1ULL << 40U;  // 35 years
+// For agreeing on the step of a periodic save.
+constexpr Duration kSavePatience = Duration::Seconds(30);
 
 }  // namespace
 
@@ -72,15 +75,45 @@ std::string AgentLoop::LastWords(const HeldTask& task, int32_t rank) const {
 }
 
 void AgentLoop::ScanPages() {
-  for (const auto& [id, task] : held_) {
+  for (auto& [id, task] : held_) {
     if (core_.Find(id)->exited() || !task.pages) {
       continue;
     }
-    task.pages->DisarmIfSilent(kArmedSilenceNs);
+    SaveIfDue(id, task);
+    task.pages->Tidy(kArmedSilenceNs);
     const std::vector<RankView> views = ReadPages(task);
     core_.OnPages(id, {views, CommittedStep(task), FindCutRank(task)}, Now());
   }
   Act();
+}
+
+// The agent of task 0 orders the gang's periodic saves, while nobody asks it to leave.
+void AgentLoop::SaveIfDue(const TaskId& id, HeldTask& task) {
+  const auto every_ms =
+      static_cast<int64_t>(std::min(task.start.spec().checkpoint_every_ms(), kSavePeriodMaxMs));
+  if (id.task != 0 || every_ms == 0 || !task.pages->AnyAttached()) {
+    return;
+  }
+  const Instant now = SystemNow();
+  if (!task.saves) {
+    task.saves.emplace(Duration::Millis(every_ms), id.job, now);
+  }
+  const TaskMachine& machine = *core_.Find(id);
+  const bool stays = machine.alive() && machine.record().suspend_deadline == 0;
+  if (!task.saves->IsDue(now) || !stays || leads_.contains(id) || saves_.contains(id)) {
+    return;
+  }
+  const uint64_t serial = next_lead_++;
+  saves_[id] = {
+      serial,
+      std::make_unique<SuspendRun>(
+          task.start,
+          token_,
+          (now + kSavePatience).unix_nanos(),
+          [this, id, serial](Agreement::Phase phase, int64_t step) {
+            Post([this, id, serial, phase, step] { OnSaveOver(id, serial, phase, step); });
+          },
+          AgreeOrder::kSave)};
 }
 
 void AgentLoop::LookAgain() {

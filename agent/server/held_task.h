@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/core/save_clock.h"
 #include "agent/core/task_machine.h"
 #include "agent/images/store.h"
 #include "agent/runtime/task_status.h"
@@ -22,8 +23,9 @@ struct HeldTask {
   std::shared_ptr<TaskPages> pages;
   TaskStatus status;
   std::optional<Image> image =
-      {};               // of its container; nothing = the node's own root, or not there yet
-  uint64_t fetch = 0;   // numbers what is fetched for it, from 1; 0 = nothing was
+      {};  // of its container; nothing = the node's own root, or not there yet
+  std::optional<SaveClock> saves = {};  // of task 0, since its ranks have attached
+  uint64_t fetch = 0;                   // numbers what is fetched for it, from 1; 0 = nothing was
   bool unread = false;  // its journal could not be read, but perhaps another time: it is kept
 };
 

@@ -26,9 +26,11 @@ constexpr size_t kAtStepAt = 16;
 constexpr size_t kDeadlineAt = 24;
 constexpr size_t kStateAt = 32;
 constexpr size_t kStepAt = 64;
+constexpr size_t kHeartbeatAt = 72;
 constexpr size_t kPhaseAt = 80;
 constexpr size_t kStagedStepAt = 88;
 constexpr size_t kSavedStepAt = 96;
+constexpr size_t kAckSeqAt = 104;
 constexpr size_t kTotalStepsAt = 128;
 constexpr size_t kLossAt = 136;
 constexpr size_t kStepNsAt = 144;
@@ -109,7 +111,8 @@ Result<std::unique_ptr<TaskPages>> TaskPages::Open(const std::string& folder,
     TIDE_TRY(MakeSaverLock(folder + "/saver-" + std::to_string(rank) + ".lock", uid, gid));
     char* page = pages->pages_.emplace_back(std::move(mapped)).data();
     found.push_back({.state = static_cast<PageState>(Word<uint32_t>(page, kStateAt).load()),
-                     .at_step = Word<int64_t>(page, kAtStepAt)});
+                     .at_step = Word<int64_t>(page, kAtStepAt),
+                     .order = static_cast<PageOrder>(Word<uint32_t>(page, kOrderAt).load())});
   }
   const MutexLock lock(pages->mutex_);
   pages->orders_.Adopt(found, MonotonicNanos());
@@ -125,6 +128,8 @@ RankView TaskPages::Read(size_t rank) const {
   view.total_steps = ReadStep(page, kTotalStepsAt);
   view.loss = Word<double>(page, kLossAt);
   view.step_ns = std::clamp<int64_t>(Word<int64_t>(page, kStepNsAt), 0, kStepMax);
+  view.acked = Word<uint32_t>(page, kAckSeqAt) == Word<uint32_t>(page, kSeqAt);
+  view.ticked_ns = std::max<int64_t>(0, Word<int64_t>(page, kHeartbeatAt));
   return pages_[rank].IsCut() ? RankView() : view;
 }
 
@@ -186,9 +191,9 @@ AgreeReply TaskPages::Hold(const AgreeRound& round, int64_t deadline) {
   return orders_.reply();
 }
 
-void TaskPages::DisarmIfSilent(int64_t nanos) {
+void TaskPages::Tidy(int64_t silence_ns) {
   const MutexLock lock(mutex_);
-  Write(orders_.OnTime(MonotonicNanos(), nanos));
+  Write(orders_.OnTime(ReadAll(), MonotonicNanos(), silence_ns));
 }
 
 int64_t TaskPages::committed_step() const {

@@ -41,8 +41,9 @@ class TaskPages {
   // One round of the agreement on these pages. One older than the newest is refused: it changes
   // nothing and counts as not answered.
   [[nodiscard]] AgreeReply Hold(const AgreeRound& round, int64_t deadline);
-  // Armed for longer than `nanos` without a commit: the coordinator is gone; training goes on.
-  void DisarmIfSilent(int64_t nanos);
+  // Armed for longer than `silence_ns` without a commit: the coordinator is gone; training goes on.
+  // A save that is over leaves the pages.
+  void Tidy(int64_t silence_ns);
 
   [[nodiscard]] int64_t committed_step() const;
   [[nodiscard]] bool armed_or_committed() const;

@@ -21,6 +21,9 @@ TEST_CASE("a fresh page says that nothing is known yet") {
   CHECK(view.step == -1);
   CHECK(view.saved_step == -1);
   CHECK(view.total_steps == -1);
+  CHECK(view.ticked_ns == 0);
+  rank.SetTicked(77);
+  CHECK(pages->Read(1).ticked_ns == 77);
   CHECK(view.phase == RankPhase::kUnattached);
   CHECK_FALSE(pages->AnyAttached());
   CHECK(pages->committed_step() == -1);
@@ -111,7 +114,7 @@ TEST_CASE("arming, re-arming, committing and disarming") {
   CHECK(first.state() == 2);
   (void)pages->Hold({AgreeVerb::kDisarm, -1}, 0);  // too late
   (void)pages->Hold({AgreeVerb::kArm, 30}, 99);
-  pages->DisarmIfSilent(-1);
+  pages->Tidy(-1);
   CHECK(first.state() == 2);
   CHECK(second.at_step() == 20);
   CHECK(pages->committed_step() == 20);
@@ -140,9 +143,9 @@ TEST_CASE("an arming without a coordinator is taken back") {
   const auto pages = OpenPages(dir, 1);
   RankPage rank(dir.File("run/page-0"));
   (void)pages->Hold({AgreeVerb::kArm, 5}, 0);
-  pages->DisarmIfSilent(3'600'000'000'000);
+  pages->Tidy(3'600'000'000'000);
   CHECK(rank.state() == 1);
-  pages->DisarmIfSilent(-1);
+  pages->Tidy(-1);
   CHECK(rank.state() == 0);
   CHECK(rank.at_step() == INT64_MAX);
 }
@@ -170,7 +173,7 @@ TEST_CASE("an armed page that is adopted is disarmed when its coordinator stays 
   const auto again = OpenPages(dir, 1);
   CHECK(again->armed_or_committed());
   CHECK(again->committed_step() == -1);
-  again->DisarmIfSilent(-1);
+  again->Tidy(-1);
   CHECK(rank.state() == 0);
 }
 

@@ -31,6 +31,9 @@ class PeerService final : public tide::v1::AgentPeer::Service {
         request->verb() > tide::v1::AGREE_VERB_SIGNAL) {
       return rpc::ToGrpc({ErrorCode::kInvalidArgument, "unknown verb"}, context);
     }
+    if (request->order() > tide::v1::AGREE_ORDER_SAVE) {
+      return rpc::ToGrpc({ErrorCode::kInvalidArgument, "unknown order"}, context);
+    }
     const std::string key = TaskKey(IdOf(*request));
     const auto pages = options_.book.Find(key);
     if (!pages) {
@@ -38,8 +41,9 @@ class PeerService final : public tide::v1::AgentPeer::Service {
     }
     const auto verb = static_cast<AgreeVerb>(request->verb());
     const int64_t deadline = LocalDeadline(request->deadline(), request->remaining_ms());
+    const auto order = static_cast<AgreeOrder>(request->order());
     const AgreeReply reply =
-        pages->Hold({verb, request->at_step(), {}, request->round()}, deadline);
+        pages->Hold({verb, request->at_step(), {}, request->round(), order}, deadline);
     if (verb == AgreeVerb::kSignal && reply.answered &&
         !options_.signal_task(IdOf(*request), request->deadline())) {
       return rpc::ToGrpc({ErrorCode::kUnavailable, "task " + key + " has no signal yet"}, context);
@@ -52,6 +56,8 @@ class PeerService final : public tide::v1::AgentPeer::Service {
     response->set_all_below(reply.all_below);
     response->set_ranks_gone(reply.ranks_gone);
     response->set_step_ns(reply.step_ns);
+    response->set_order(request->order());
+    response->set_busy(reply.busy);
     response->set_newest_round(reply.newest_round);
     return grpc::Status::OK;
   }

@@ -17,6 +17,7 @@ tide::v1::AgreeVerb ToProto(AgreeVerb verb) {
   return static_cast<tide::v1::AgreeVerb>(verb);
 }
 static_assert(static_cast<int>(AgreeVerb::kSignal) == tide::v1::AGREE_VERB_SIGNAL);
+static_assert(static_cast<int>(AgreeOrder::kSave) == tide::v1::AGREE_ORDER_SAVE);
 
 AgreeReply FromProto(const tide::v1::AgreeResponse& response, uint64_t round) {
   AgreeReply reply;
@@ -33,6 +34,8 @@ AgreeReply FromProto(const tide::v1::AgreeResponse& response, uint64_t round) {
   reply.all_below = response.all_below();
   reply.ranks_gone = response.ranks_gone();
   reply.step_ns = response.step_ns();
+  reply.order = static_cast<AgreeOrder>(response.order());
+  reply.busy = response.busy();
   return reply;
 }
 
@@ -45,11 +48,12 @@ struct SuspendRun::Peers {
 SuspendRun::SuspendRun(tide::v1::StartTask start,
                        rpc::ClusterToken token,
                        int64_t deadline,
-                       std::function<void(Agreement::Phase, int64_t)> on_over)
+                       std::function<void(Agreement::Phase, int64_t)> on_over,
+                       AgreeOrder order)
     : start_(std::move(start)),
       token_(std::move(token)),
       on_over_(std::move(on_over)),
-      run_(deadline),
+      run_(deadline, order),
       thread_([this] { Run(); }) {}
 
 SuspendRun::~SuspendRun() {
@@ -152,6 +156,7 @@ std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers,
     call.request.set_verb(ToProto(round.verb));
     call.request.set_at_step(round.at_step);
     call.request.set_round(round.number);
+    call.request.set_order(static_cast<tide::v1::AgreeOrder>(round.order));
     call.request.set_deadline(deadline);
     call.request.set_remaining_ms(RemainingMillis(deadline));
     peers.stubs[task]->async()->Agree(

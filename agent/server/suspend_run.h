@@ -1,6 +1,6 @@
 #pragma once
-// Carries out one agreement for the gang whose task 0 is on this node: holds the rounds that
-// core/agreement asks for, over gRPC, on a thread of its own.
+// Carries out one agreement, on a suspension or a save, for the gang whose task 0 is on this node:
+// holds the rounds that core/agreement asks for, over gRPC, on a thread of its own.
 
 #include <functional>
 #include <memory>
@@ -23,7 +23,8 @@ class SuspendRun {
   SuspendRun(tide::v1::StartTask start,
              rpc::ClusterToken token,
              int64_t deadline,
-             std::function<void(Agreement::Phase, int64_t)> on_over);
+             std::function<void(Agreement::Phase, int64_t)> on_over,
+             AgreeOrder order = AgreeOrder::kSuspend);
   ~SuspendRun();
   SuspendRun(const SuspendRun&) = delete;
   SuspendRun& operator=(const SuspendRun&) = delete;

@@ -13,7 +13,7 @@ namespace {
 
 using Phase = Agreement::Phase;
 
-// Trains until it is told to leave or to stop.
+// Trains until it is told to leave or to stop; saves when it is told to.
 class SimulatedRank {
  public:
   explicit SimulatedRank(const std::string& page) : page_(page), thread_([this] { Train(); }) {}
@@ -25,6 +25,7 @@ class SimulatedRank {
   SimulatedRank& operator=(const SimulatedRank&) = delete;
   [[nodiscard]] int64_t step() const { return step_; }
   [[nodiscard]] int64_t left_at() const { return left_at_; }
+  [[nodiscard]] int64_t saved_at() const { return saved_at_; }
 
  private:
   void Train() {
@@ -35,7 +36,11 @@ class SimulatedRank {
         page_.SetPhase(RankPhase::kWaiting);
         std::this_thread::yield();
       }
-      if (page_.state() == 2 && step >= page_.at_step()) {
+      const bool fires = page_.state() == 2 && step >= page_.at_step() && !page_.acknowledged();
+      if (fires && page_.order() == 1) {
+        saved_at_ = step;
+        page_.Acknowledge();
+      } else if (fires) {
         page_.SetPhase(RankPhase::kSaving);
         left_at_ = step;
         return;
@@ -50,6 +55,7 @@ class SimulatedRank {
   std::atomic<bool> ending_ = false;
   std::atomic<int64_t> step_ = -1;
   std::atomic<int64_t> left_at_ = -1;
+  std::atomic<int64_t> saved_at_ = -1;
   std::thread thread_;
 };
 
@@ -72,15 +78,21 @@ class Gang {
       return std::ranges::all_of(ranks, [](const SimulatedRank& rank) { return rank.step() > 3; });
     }));
   }
-  std::unique_ptr<SuspendRun> Suspend(Duration notice = Duration::Seconds(60)) {
+  std::unique_ptr<SuspendRun> Suspend(Duration notice = Duration::Seconds(60),
+                                      AgreeOrder order = AgreeOrder::kSuspend) {
     over = false;
     return std::make_unique<SuspendRun>(
-        start, token, (SystemNow() + notice).unix_nanos(), [this](Phase phase, int64_t step) {
+        start,
+        token,
+        (SystemNow() + notice).unix_nanos(),
+        [this](Phase phase, int64_t step) {
           last_phase = phase;
           last_step = step;
           over = true;
-        });
+        },
+        order);
   }
+  std::unique_ptr<SuspendRun> Save() { return Suspend(Duration::Seconds(30), AgreeOrder::kSave); }
   void CheckAllLeftAt(int64_t step) {
     CHECK(Eventually([&] {
       return std::ranges::all_of(ranks,
@@ -109,6 +121,65 @@ TEST_CASE("all ranks of two agents stop at one step") {
   REQUIRE(Eventually([&] { return gang.over.load(); }));
   CHECK(gang.last_phase == Phase::kCommitted);
   gang.CheckAllLeftAt(gang.last_step);
+}
+
+TEST_CASE("all ranks of two agents save at one step and train on, again and again") {
+  Gang gang;
+  gang.Train();
+  for (int save = 0; save < 3; ++save) {
+    const auto run = gang.Save();
+    REQUIRE(Eventually([&] { return gang.over.load(); }));
+    REQUIRE(gang.last_phase == Phase::kCommitted);
+    REQUIRE(Eventually([&] {
+      for (const auto& pages : gang.pages) {
+        pages->Tidy(Duration::Seconds(9).nanos());
+      }
+      return std::ranges::none_of(gang.pages,
+                                  [](const auto& pages) { return pages->armed_or_committed(); });
+    }));
+    const int64_t step = gang.last_step;
+    for (const SimulatedRank& rank : gang.ranks) {
+      CHECK(rank.saved_at() == step);
+      CHECK(rank.left_at() == -1);
+      CHECK(Eventually([&] { return rank.step() > step + 3; }));
+    }
+  }
+}
+
+TEST_CASE("a suspension stops all ranks at one step, whatever a save has come to") {
+  Gang gang;
+  gang.Train();
+  auto save = gang.Save();
+  SECTION("it was just begun") {}
+  SECTION("it is on every page") {
+    REQUIRE(Eventually([&] { return gang.over.load(); }));
+  }
+  SECTION("it is on one agent's pages only") {
+    save.reset();
+    const auto number = static_cast<uint64_t>(SystemNow().unix_nanos());
+    (void)gang.pages[1]->Hold({AgreeVerb::kArm, 1'000'000, {}, number, AgreeOrder::kSave}, 0);
+    (void)gang.pages[1]->Hold({AgreeVerb::kCommit, 1'000'000, {}, number, AgreeOrder::kSave}, 0);
+    CHECK(gang.pages[1]->armed_or_committed());
+  }
+  save.reset();
+  const auto run = gang.Suspend();
+  REQUIRE(Eventually([&] { return gang.over.load(); }));
+  CHECK(gang.last_phase == Phase::kCommitted);
+  gang.CheckAllLeftAt(gang.last_step);
+}
+
+TEST_CASE("a save does not wait for a peer that is away, nor for ranks without the SDK") {
+  Gang gang;
+  SECTION("a peer") {
+    gang.Train();
+    gang.peers[1].Stop();
+  }
+  SECTION("ranks") {}
+  const auto run = gang.Save();
+  REQUIRE(Eventually([&] { return gang.over.load(); }));
+  CHECK(gang.last_phase == Phase::kAborted);
+  CHECK_FALSE(gang.pages[0]->armed_or_committed());
+  CHECK(gang.peers[0].signals == 0);
 }
 
 TEST_CASE("the agent of an earlier leader committed: its step stands") {

@@ -1,5 +1,6 @@
 #include "api/view/json.h"
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -236,6 +237,18 @@ json UseOrNull(const v1::Job& job) {
   return {{"memory_bytes", job.memory_bytes()}, {"cpus", job.cpu_millis() / 1000.0}};
 }
 
+// Of the rank whose last tick is the oldest: where to look when a job hangs.
+json OldestTickOrNull(const v1::Job& job) {
+  static constexpr std::array<const char*, 7> kPhases = {
+      "not attached", "training", "waiting", "saving", "saved", "evaluating", "done"};
+  if (job.ticked_at() == 0) {
+    return nullptr;
+  }
+  return {{"at", TimeOrNull(job.ticked_at())},
+          {"task", job.ticked_task()},
+          {"phase", job.phase() < kPhases.size() ? json(kPhases.at(job.phase())) : json(nullptr)}};
+}
+
 json JobObject(const v1::Job& job) {
   auto attempts = json::array();
   for (const v1::Attempt& attempt : job.attempts()) {
@@ -265,6 +278,7 @@ json JobObject(const v1::Job& job) {
           {"estimate", EstimateOrNull(job)},
           {"preparing", TextOrNull(job.preparing())},
           {"use", UseOrNull(job)},
+          {"oldest_tick", OldestTickOrNull(job)},
           {"step", NumberOrNull(job.step())},
           {"total_steps", PositiveOrNull(job.total_steps())},
           {"loss", RealOrNull(job.loss())},

@@ -10,6 +10,7 @@
 namespace tide {
 namespace {
 
+constexpr Duration kCheckpointEveryMin = Duration::Seconds(1);
 constexpr uint64_t kArrayAfterMax = 20'000;       // elements × dependencies
 constexpr uint64_t kArrayBytesMax = 8ULL << 20U;  // of all elements together
 constexpr uint32_t kNodesMax = 100'000;
@@ -122,6 +123,9 @@ void CheckSizes(const JobSpec& spec, Checker& check) {
                "resources.gpus_per_node must be from 0 to " + std::to_string(kPerNodeMax));
   const std::string no_negative = " cannot be negative";
   check.Expect(spec.suspend_notice.nanos() >= 0, "/suspend/notice", "suspend.notice" + no_negative);
+  check.Expect(spec.checkpoint_every.nanos() == 0 || spec.checkpoint_every >= kCheckpointEveryMin,
+               "/checkpoint/every",
+               "checkpoint.every must be at least 1s");
   check.Expect(spec.retry_backoff.nanos() >= 0, "/retry/backoff", "retry.backoff" + no_negative);
   check.Expect(spec.max_runtime.nanos() >= 0, "/max_runtime", "max_runtime" + no_negative);
   const int32_t signal = spec.suspend_signal;

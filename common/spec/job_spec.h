@@ -55,6 +55,7 @@ struct JobSpec {
   Duration suspend_notice = Duration::Seconds(120);
   int32_t suspend_signal = 15;  // for ranks without the SDK
   std::string checkpoint_dir;   // absolute; empty = chosen by the agent
+  Duration checkpoint_every;    // between saves that the agents order; 0 = they order none
   uint32_t retry_failure_max = 0;
   uint32_t retry_hardware_max = 100;
   Duration retry_backoff = Duration::Seconds(5);

@@ -78,6 +78,9 @@ JobSpec RandomSpec(Prng& prng) {
   spec.suspend_notice = RandomSpan(prng);
   spec.suspend_signal = Pick(prng, kSignals);
   spec.checkpoint_dir = prng.Below(2) == 0 ? "" : RandomPath(prng);
+  if (prng.Below(2) == 0) {
+    spec.checkpoint_every = Duration::Seconds(1) + RandomSpan(prng);
+  }
   spec.retry_failure_max = static_cast<uint32_t>(prng.Below(3));
   spec.retry_hardware_max = static_cast<uint32_t>(prng.Below(200));
   spec.retry_backoff = RandomSpan(prng);
@@ -128,7 +131,7 @@ TEST_CASE("defaults are left out of YAML and present in JSON") {
         R"("command":["python","train.py","--lr","3e-4"],"resources":{"group":"default",)"
         R"("nodes":1,"gpus_per_node":0,"ranks_per_node":1,"cpus_per_node":null,)"
         R"("memory_gib":null},"placement":{"zone":"single"},"priority":"normal",)"
-        R"("suspend":{"notice":"2m","signal":"SIGTERM"},"checkpoint":{"dir":null},)"
+        R"("suspend":{"notice":"2m","signal":"SIGTERM"},"checkpoint":{"dir":null,"every":null},)"
         R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,)"
         R"("env":{},"labels":{},"mounts":[],"after":[],"count":1,"secrets":[]})");
   spec.after = {{JobId(12), AfterOutcome::kSuccess}, {JobId(13), AfterOutcome::kAny, true}};

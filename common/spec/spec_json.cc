@@ -60,6 +60,7 @@ Json After(const std::vector<Dependency>& after) {
 }  // namespace
 
 std::string FormatJobSpecJson(const JobSpec& spec) {
+  const bool saves = spec.checkpoint_every.nanos() > 0;
   const bool limited = spec.max_runtime.nanos() > 0;
   Json document = {
       {"version", 1},
@@ -73,7 +74,9 @@ std::string FormatJobSpecJson(const JobSpec& spec) {
       {"priority", PriorityName(spec.priority)},
       {"suspend",
        {{"notice", FormatSpan(spec.suspend_notice)}, {"signal", SignalName(spec.suspend_signal)}}},
-      {"checkpoint", Json::object({{"dir", TextOrNull(spec.checkpoint_dir)}})},
+      {"checkpoint",
+       {{"dir", TextOrNull(spec.checkpoint_dir)},
+        {"every", saves ? Json(FormatSpan(spec.checkpoint_every)) : Json(nullptr)}}},
       {"retry",
        {{"failure", spec.retry_failure_max},
         {"hardware", spec.retry_hardware_max},

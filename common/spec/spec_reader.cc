@@ -30,6 +30,7 @@ const FieldReader::Elsewhere& Sections() {
                                                    {"notice", "suspend"},
                                                    {"signal", "suspend"},
                                                    {"dir", "checkpoint"},
+                                                   {"every", "checkpoint"},
                                                    {"failure", "retry"},
                                                    {"hardware", "retry"},
                                                    {"backoff", "retry"}};
@@ -93,7 +94,9 @@ class SpecReader {
         Section("suspend",
                 {SpanField("notice", spec_.suspend_notice),
                  {"signal", [this](const Value& value) { ReadSignal(value); }}}),
-        Section("checkpoint", {TextField("dir", spec_.checkpoint_dir)}),
+        Section(
+            "checkpoint",
+            {TextField("dir", spec_.checkpoint_dir), SpanField("every", spec_.checkpoint_every)}),
         Section("retry",
                 {WholeField("failure", kRetries, spec_.retry_failure_max),
                  WholeField("hardware", kRetries, spec_.retry_hardware_max),

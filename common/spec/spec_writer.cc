@@ -157,6 +157,7 @@ void WritePolicy(const JobSpec& spec, const JobSpec& usual, Writer& out) {
   out.Key("signal", SignalName(spec.suspend_signal), SignalName(usual.suspend_signal));
   out.Section("checkpoint");
   out.Key("dir", spec.checkpoint_dir, usual.checkpoint_dir);
+  out.Key("every", spec.checkpoint_every, usual.checkpoint_every);
   out.Section("retry");
   out.Key("failure", spec.retry_failure_max, usual.retry_failure_max);
   out.Key("hardware", spec.retry_hardware_max, usual.retry_hardware_max);

@@ -42,6 +42,7 @@ tide::v1::JobSpec ToProto(const JobSpec& spec) {
   out.set_suspend_notice_ms(static_cast<uint64_t>(spec.suspend_notice.millis()));
   out.set_suspend_signal(spec.suspend_signal);
   out.set_checkpoint_dir(spec.checkpoint_dir);
+  out.set_checkpoint_every_ms(static_cast<uint64_t>(spec.checkpoint_every.millis()));
   out.set_retry_failure_max(spec.retry_failure_max);
   out.set_retry_hardware_max(spec.retry_hardware_max);
   out.set_retry_backoff_ms(static_cast<uint64_t>(spec.retry_backoff.millis()));
@@ -83,6 +84,7 @@ JobSpec FromProto(const tide::v1::JobSpec& message) {
   out.suspend_notice = FromMillis(message.suspend_notice_ms());
   out.suspend_signal = message.suspend_signal();
   out.checkpoint_dir = message.checkpoint_dir();
+  out.checkpoint_every = FromMillis(message.checkpoint_every_ms());
   out.retry_failure_max = message.retry_failure_max();
   out.retry_hardware_max = message.retry_hardware_max();
   out.retry_backoff = FromMillis(message.retry_backoff_ms());

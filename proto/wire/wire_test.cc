@@ -64,6 +64,7 @@ JobSpec RandomSpec(Prng& random) {
   spec.priority = static_cast<int32_t>(random.Below(100)) - 50;
   spec.suspend_signal = static_cast<int32_t>(random.Below(65));
   spec.suspend_notice = millis();
+  spec.checkpoint_every = millis();
   spec.retry_backoff = millis();
   spec.max_runtime = millis();
   return spec;

@@ -36,6 +36,13 @@ constexpr size_t kKeptImagesMax = 256;  // of a node
 constexpr size_t kImageNameMax = 1024;  // bytes
 constexpr size_t kPreparingMax = 512;   // bytes of a text that everybody's view gets
 
+// By this machine's clock: those of nodes differ.
+Instant TickedAt(const tide::v1::Progress& progress, Instant now) {
+  constexpr uint64_t kAgeMaxMs = 1ULL << 40U;
+  const uint64_t age_ms = std::min(progress.tick_age_ms(), kAgeMaxMs);
+  return age_ms == 0 ? Instant() : now - Duration::Millis(static_cast<int64_t>(age_ms));
+}
+
 // By either way. Returns the answer, without a body where there is none: an answer to each, so the
 // agent knows that it is not cut off, but none from a scheduler that may have been replaced, as its
 // successor gives the tasks of agents that it does not hear up.
@@ -43,6 +50,7 @@ tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
                                          NodeId node,
                                          const tide::v1::Heartbeat& heartbeat) {
   link.sessions.Touch(node, MonotonicNanos());
+  const Instant now = SystemNow();
   for (const tide::v1::Progress& each : heartbeat.progress()) {
     link.view.SetProgress(JobId(each.job_id()),
                           Epoch(each.epoch()),
@@ -52,7 +60,9 @@ tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
                            .loss = each.loss(),
                            .preparing = each.preparing().substr(0, kPreparingMax),
                            .memory_bytes = each.memory_bytes(),
-                           .cpu_millis = each.cpu_millis()});
+                           .cpu_millis = each.cpu_millis(),
+                           .ticked_at = TickedAt(each, now),
+                           .phase = each.phase()});
   }
   tide::v1::SchedulerMessage answer;
   if (link.loop.LeaseHolds()) {

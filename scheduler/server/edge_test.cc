@@ -531,6 +531,8 @@ TEST_CASE("heartbeats are answered and show live progress") {
   progress->set_total_steps(100);
   progress->set_memory_bytes(5U << 20U);
   progress->set_cpu_millis(1500);
+  progress->set_tick_age_ms(3000);
+  progress->set_phase(2);
   agent.Write(message);
   const auto answer = agent.Next();
   REQUIRE(answer.has_ack());
@@ -538,6 +540,10 @@ TEST_CASE("heartbeats are answered and show live progress") {
   CHECK(Eventually([&] { return edge.world.View().jobs(0).step() == 12; }));
   CHECK(edge.world.View().jobs(0).memory_bytes() == 5U << 20U);
   CHECK(edge.world.View().jobs(0).cpu_millis() == 1500);
+  CHECK(edge.world.View().jobs(0).phase() == 2);
+  const Duration age = SystemNow() - Instant::FromUnixNanos(edge.world.View().jobs(0).ticked_at());
+  CHECK(age >= Duration::Seconds(3));
+  CHECK(age < Duration::Seconds(60));
 }
 
 TEST_CASE("without a lease that holds no heartbeat is answered") {

@@ -56,6 +56,13 @@ bool IsSame(TaskProgress one, TaskProgress other) {
   return one == other;
 }
 
+// An age that travelled gives a moment that is a little off.
+bool IsSameTick(const TaskProgress& one, const TaskProgress& other) {
+  constexpr Duration kOff = Duration::Millis(500);
+  return one.ticked_at.is_set() && other.ticked_at.is_set() &&
+         other.ticked_at - one.ticked_at < kOff && one.ticked_at - other.ticked_at < kOff;
+}
+
 }  // namespace
 
 void ViewHub::Put(const Key& key, Entry entry) {
@@ -125,6 +132,11 @@ std::string ViewHub::Encode(const JobProgress& progress) {
       lowest = std::min(lowest, each.step);
       job.memory_bytes = std::max(job.memory_bytes, each.memory_bytes);
       job.cpu_millis = std::max(job.cpu_millis, each.cpu_millis);
+      if (each.ticked_at.is_set() && (!job.ticked_at.is_set() || each.ticked_at < job.ticked_at)) {
+        job.ticked_at = each.ticked_at;
+        job.ticked_task = task;
+        job.phase = each.phase;
+      }
     }
     job.step = std::max(lowest, job.step);
     job.preparing = DescribePreparing(progress);
@@ -323,10 +335,14 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
       live.tasks.clear();
     }
     TaskProgress& known = live.tasks[task];
-    if (IsSame(known, progress)) {
+    TaskProgress next = progress;
+    if (IsSameTick(known, next)) {
+      next.ticked_at = known.ticked_at;  // it was measured anew, and is no news
+    }
+    if (IsSame(known, next)) {
       return;
     }
-    known = progress;
+    known = next;
     const auto entry = entries_.find({Kind::kJob, job.value()});
     entry->second.live = Encode(live);
     Renew(entry);

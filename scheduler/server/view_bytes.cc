@@ -76,6 +76,13 @@ std::string EncodeProgress(const TaskProgress& progress) {
       WireFormatLite::WriteUInt32(
           tide::v1::Job::kCpuMillisFieldNumber, progress.cpu_millis, &coded);
     }
+    if (progress.ticked_at.is_set()) {
+      WireFormatLite::WriteInt64(
+          tide::v1::Job::kTickedAtFieldNumber, progress.ticked_at.unix_nanos(), &coded);
+      WireFormatLite::WriteUInt32(
+          tide::v1::Job::kTickedTaskFieldNumber, progress.ticked_task, &coded);
+      WireFormatLite::WriteUInt32(tide::v1::Job::kPhaseFieldNumber, progress.phase, &coded);
+    }
   });
 }
 

@@ -49,6 +49,9 @@ struct TaskProgress {
   std::string preparing = {};
   uint64_t memory_bytes = 0;  // 0 = unknown
   uint32_t cpu_millis = 0;
+  Instant ticked_at = {};  // the oldest of its ranks' last ticks; not set = unknown
+  uint32_t ticked_task = 0;
+  uint32_t phase = 0;  // of that rank
   bool operator==(const TaskProgress&) const = default;
 };
 

@@ -51,6 +51,7 @@ void VisitFields(V& visit, T& record) {
          suspend_notice,
          suspend_signal,
          checkpoint_dir,
+         checkpoint_every,
          retry_failure_max,
          retry_hardware_max,
          retry_backoff,
@@ -77,6 +78,7 @@ void VisitFields(V& visit, T& record) {
   visit("suspend_notice", suspend_notice);
   visit("suspend_signal", suspend_signal);
   visit("checkpoint_dir", checkpoint_dir);
+  visit("checkpoint_every", checkpoint_every);
   visit("retry_failure_max", retry_failure_max);
   visit("retry_hardware_max", retry_hardware_max);
   visit("retry_backoff", retry_backoff);

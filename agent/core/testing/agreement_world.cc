@@ -33,6 +33,7 @@ TrialPlan::TrialPlan(uint64_t seed_given) : seed(seed_given) {
   lockstep = prng.Below(2) == 0;
   faults = prng.Below(5) < 3;
   first_step = prng.Below(4) == 0 ? 1000 : 0;
+  saves = prng.Below(3) == 0;
   delay_ns = DrawScale(prng, 50'000, 5 * kMs);
   deadline_ns = 60 * kSecond;
   if (!faults) {
@@ -50,7 +51,8 @@ TrialPlan::TrialPlan(uint64_t seed_given) : seed(seed_given) {
   if (!hasty) {
     loss = prng.Below(2) == 0 ? prng.Below(100) : 0;
     pauses = prng.Below(2) == 0 ? 1 + prng.Below(3) : 0;
-    cuts = prng.Below(3) == 0 ? 1 + prng.Below(2) : 0;
+    cuts = prng.Below(2) == 0 ? 1 + prng.Below(2) : 0;
+    deadline_ns = cuts > 0 ? 60 * kSecond : deadline_ns;
     deaths = prng.Below(4) == 0 ? 1 : 0;
     coordinator_dies = prng.Below(4) == 0;
   }
@@ -69,6 +71,10 @@ AgreementWorld::AgreementWorld(const TrialPlan& plan, Broken broken)
     Push(late ? end_.notice_ns + Up(3 * kSecond) : Up(plan.step_ns / 4), What::kAttach, rank);
   }
   Push(end_.notice_ns, What::kTakeOver);
+  if (plan.saves) {
+    const int64_t before = prng_.Below(2) == 0 ? 8 * plan.delay_ns : 2 * plan.step_ns;
+    Push(std::max<int64_t>(0, end_.notice_ns - Up(before)), What::kSave);
+  }
   PlanFaults();
 }
 
@@ -145,6 +151,7 @@ int64_t* AgreementWorld::PausedUntil(const Event& event) {
     case What::kCut:
     case What::kDie:
     case What::kTakeOver:
+    case What::kSave:
       break;
   }
   return nullptr;
@@ -182,7 +189,7 @@ TrialEnd AgreementWorld::Run() {
 }
 
 bool AgreementWorld::IsOver() const {
-  if (run_ == nullptr || !run_->over() || in_flight_ > 0) {
+  if (!suspending_ || !run_->over() || in_flight_ > 0) {
     return false;
   }
   const bool rest = std::ranges::none_of(agents_, [](const Agent& agent) {
@@ -247,9 +254,12 @@ void AgreementWorld::Do(const Event& event) {
     case What::kScan:
       return OnScan(event.who);
     case What::kTakeOver:
-      return Lead();
+      suspending_ = true;
+      return Lead(AgreeOrder::kSuspend);
+    case What::kSave:
+      return Lead(AgreeOrder::kSave);
     case What::kWithdraw:
-      return run_ ? run_->Withdraw() : void();
+      return run_->Withdraw();
   }
 }
 
@@ -319,8 +329,21 @@ void AgreementWorld::OnAccess(size_t index, uint64_t nap) {
       return;
     }
     rank.ticked_at = now_;
-    return after == RankModel::After::kFired ? OnFired(index) : Train(index);
+    if (after == RankModel::After::kFired) {
+      return OnFired(index);
+    }
+    if (after == RankModel::After::kSaved) {
+      OnSaved(index);
+    }
+    return Train(index);
   }
+}
+
+void AgreementWorld::OnSaved(size_t index) {
+  const int64_t step = ranks_[index].done;
+  ++end_.saved;
+  end_.two_save_steps = end_.two_save_steps || (end_.save_step && *end_.save_step != step);
+  end_.save_step = end_.save_step.value_or(step);
 }
 
 void AgreementWorld::OnDrain(size_t index) {
@@ -351,7 +374,9 @@ void AgreementWorld::BeginNext(size_t index) {
   agent.views.clear();
   const AgreeRound& round = rounds_[agent.held];
   if (broken_ == Broken::kLateCommit && round.verb == AgreeVerb::kCommit) {
-    const PageOrders::Found found{PageState::kCommitted, round.at_step};
+    const PageOrder order =
+        round.order == AgreeOrder::kSave ? PageOrder::kSave : PageOrder::kSuspend;
+    const PageOrders::Found found{PageState::kCommitted, round.at_step, order};
     agent.orders.Adopt({&found, 1}, now_);
   }
   auto stores = agent.orders.Begin(round, 0, now_);
@@ -373,11 +398,17 @@ void AgreementWorld::OnScan(size_t index) {
     Push(kMs, What::kScan, index);  // one thing at a time, by a mutex
     return;
   }
-  agent.stores = agent.orders.OnTime(now_, kArmedSilenceNs);
+  std::vector<RankView> views;
+  for (size_t rank = 0; rank < plan_.ranks_per_task; ++rank) {
+    const ModelPage& page = ranks_[index * plan_.ranks_per_task + rank].model.page;
+    views.push_back({.acked = page.ack_seq == page.seq});
+  }
+  const bool armed = agent.orders.state() == PageState::kArmed;
+  agent.stores = agent.orders.OnTime(views, now_, kArmedSilenceNs);
   if (agent.stores.empty()) {
     return;
   }
-  end_.lapsed = true;
+  end_.lapsed = end_.lapsed || armed;
   agent.busy = agent.scanning = true;
   agent.done = 0;
   OnAgentAccess(index);
@@ -459,8 +490,8 @@ void AgreementWorld::EndRound(size_t index) {
 
 // --- coordinator ----------------------------------------------------------------------------
 
-void AgreementWorld::Lead() {
-  run_ = std::make_unique<AgreementRun>(kUnixNs + end_.notice_ns + plan_.deadline_ns);
+void AgreementWorld::Lead(AgreeOrder order) {
+  run_ = std::make_unique<AgreementRun>(kUnixNs + end_.notice_ns + plan_.deadline_ns, order);
   round_.reset();
   coordinator_paused_until_ = std::max(coordinator_paused_until_, now_);
   Push(0, What::kHold, 0, ++holds_);

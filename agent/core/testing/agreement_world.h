@@ -38,6 +38,7 @@ struct TrialPlan {
   uint64_t deaths = 0;      // of ranks
   bool coordinator_dies = false;
   bool withdrawn = false;
+  bool saves = false;       // a periodic save has begun before the notice
   int64_t deadline_ns = 0;  // of the order, from its notice
   int64_t first_step = 0;   // of a resumed run
 };
@@ -49,8 +50,11 @@ struct TrialEnd {
   size_t living = 0;            // ranks that did not die
   size_t waiting = 0;           // at an armed step, when all was over
   std::optional<int64_t> step;  // at which the first rank fired
-  bool two_steps = false;       // another rank fired elsewhere
-  bool lapsed = false;          // a rank or an agent gave up waiting for the coordinator
+  size_t saved = 0;             // ranks that saved in passing
+  std::optional<int64_t> save_step;
+  bool two_save_steps = false;
+  bool two_steps = false;  // another rank fired elsewhere
+  bool lapsed = false;     // a rank or an agent gave up waiting for the coordinator
   Agreement::Phase phase = Agreement::Phase::kProbing;
   int64_t agreed_step = -1;
   int64_t notice_ns = 0;
@@ -80,6 +84,7 @@ class AgreementWorld {
     kHold,         // the coordinator holds its next round
     kScan,         // agent `who` looks for a silent coordinator
     kTakeOver,     // a new coordinator starts
+    kSave,         // the coordinator begins with a periodic save
     kWithdraw,
   };
   struct Event {
@@ -151,6 +156,7 @@ class AgreementWorld {
   void OnDrain(size_t rank);
   void WakeRanks(size_t agent);
   void OnFired(size_t rank);
+  void OnSaved(size_t rank);
 
   // --- agents ---
   void BeginNext(size_t agent);
@@ -161,7 +167,7 @@ class AgreementWorld {
   void EndRound(size_t agent);
 
   // --- coordinator ---
-  void Lead();
+  void Lead(AgreeOrder order);
   void Hold();
   void SendRound();
   void OnReply(size_t task, const Answer& answer);
@@ -179,6 +185,7 @@ class AgreementWorld {
   size_t in_flight_ = 0;  // requests
 
   std::unique_ptr<AgreementRun> run_;
+  bool suspending_ = false;
   int64_t coordinator_paused_until_ = 0;
   uint64_t holds_ = 0;             // tells the coordinator's next act from former ones
   std::optional<uint64_t> round_;  // being held, by its place

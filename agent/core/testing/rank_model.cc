@@ -61,6 +61,9 @@ bool RankModel::Drain() {
     case Word::kRefused:
       page.refused_seq = static_cast<uint32_t>(value);
       break;
+    case Word::kAck:
+      page.ack_seq = static_cast<uint32_t>(value);
+      break;
   }
   buffer_.erase(first);
   return true;
@@ -143,8 +146,7 @@ RankModel::Verdict RankModel::Judge(const Order& order, uint32_t refused_seq) co
     return Verdict::kGo;
   }
   const bool refused = order.seq == refused_seq && broken_ != Broken::kRefusal;
-  constexpr uint32_t kAckSeq = 0;  // nothing is acknowledged before the rank leaves
-  if (order.seq == kAckSeq || refused || step_ < order.at_step) {
+  if (order.seq == ack_seq_ || refused || step_ < order.at_step) {
     return Verdict::kGo;
   }
   if (order.state == static_cast<uint32_t>(PageState::kCommitted)) {
@@ -156,7 +158,7 @@ RankModel::Verdict RankModel::Judge(const Order& order, uint32_t refused_seq) co
 RankModel::After RankModel::Decide(int64_t now_ns) {
   const Verdict verdict = Judge(order_, refused_seq_);
   if (verdict != Verdict::kWait) {
-    return End(verdict == Verdict::kFire ? After::kFired : After::kGo);
+    return verdict == Verdict::kFire ? Fire() : End(After::kGo);
   }
   if (waiting_for_ != order_.seq) {
     waiting_for_ = order_.seq;
@@ -180,9 +182,19 @@ RankModel::After RankModel::EndRefusal() {
   if (order_.seq == given_up_.seq && Judge(order_, before_) == Verdict::kFire) {
     refused_seq_ = before_;
     Store(Word::kRefused, before_);
-    return End(After::kFired);
+    return Fire();
   }
   return End(After::kGo);
+}
+
+// As Checkpoint.tick: a save is acknowledged when it is done, here at once.
+RankModel::After RankModel::Fire() {
+  if (order_.order != static_cast<uint32_t>(PageOrder::kSave)) {
+    return End(After::kFired);
+  }
+  ack_seq_ = order_.seq;
+  Store(Word::kAck, ack_seq_);
+  return End(After::kSaved);
 }
 
 RankModel::After RankModel::End(After after) {

@@ -21,6 +21,7 @@ struct ModelPage {
   int64_t step_ns = 0;
   uint32_t phase = 0;
   uint32_t refused_seq = 0;
+  uint32_t ack_seq = 0;
   uint64_t changes = 0;  // by the agent
 
   void Do(const PageStore& store);  // the agent's
@@ -42,6 +43,7 @@ class RankModel {
     kAccess,  // another access follows
     kNap,     // it waits at an armed step
     kGo,      // the tick is over: it trains on
+    kSaved,   // the tick is over: it saved, and trains on
     kFired,   // the tick is over: it saves and leaves
   };
 
@@ -79,7 +81,8 @@ class RankModel {
     kStep,
     kStepNs,
     kPhase,
-    kRefused
+    kRefused,
+    kAck
   };
   struct Order {
     uint32_t seq = 0;
@@ -95,6 +98,7 @@ class RankModel {
   [[nodiscard]] Verdict Judge(const Order& order, uint32_t refused_seq) const;
   After Decide(int64_t now_ns);
   After EndRefusal();
+  After Fire();
   After End(After after);
 
   struct Pending {
@@ -113,6 +117,7 @@ class RankModel {
   Order given_up_;
   int64_t step_ = -1;
   uint32_t refused_seq_ = 0;
+  uint32_t ack_seq_ = 0;
   uint32_t before_ = 0;
   int64_t waiting_for_ = -1;
   int64_t give_up_ns_ = 0;
