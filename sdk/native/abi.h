@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 // Names as C has them. NOLINTBEGIN(readability-identifier-naming)
-#define TIDE_ABI_VERSION 1
+#define TIDE_ABI_VERSION 3
 #define TIDE_EXPORT __attribute__((visibility("default")))
 
 // TIDE_ABI_VERSION of the library.
@@ -27,6 +27,29 @@ struct tide_span {
 // Copies `count` spans, which do not overlap, with `threads` threads, the caller's included.
 TIDE_EXPORT void tide_copy(const struct tide_span* spans, uint64_t count, uint32_t threads);
 
+// NVIDIA's driver, loaded from `library` (libcuda.so.1), for as long as the process lives.
+// Returns 0 where there is none, or no device; `error` says why.
+struct tide_message;
+TIDE_EXPORT void* tide_cuda_open(const char* library, struct tide_message* error);
+
+// Page-locks memory for copies from devices, and gives it back; any thread. device: an ordinal.
+// Returns 0, or -1 where the driver refuses: copies into it are slower then.
+TIDE_EXPORT int32_t tide_cuda_register(void* cuda, int32_t device, void* memory, uint64_t bytes);
+TIDE_EXPORT int32_t tide_cuda_unregister(void* cuda, int32_t device, void* memory);
+
+struct tide_device_span {
+  void* to;
+  uint64_t from;  // device address
+  uint64_t bytes;
+  uint64_t stream;  // CUstream: what is in it comes first
+  int32_t device;
+};
+// Returns 0 once all have arrived; -1 where one did not, and `error` says why.
+TIDE_EXPORT int32_t tide_cuda_copy(void* cuda,
+                                   const struct tide_device_span* spans,
+                                   uint64_t count,
+                                   struct tide_message* error);
+
 // Makes the pages of a mapped range present and writable. memory: on a page's border.
 // Returns 0, or -1 where there is no memory for it.
 TIDE_EXPORT int32_t tide_populate(void* memory, uint64_t bytes);
@@ -40,11 +63,19 @@ struct tide_file {
   uint64_t bytes;
   const uint32_t* crc32;  // of each 16 MiB of it
 };
+// Runs of bytes at even distances: one dimension of their pattern.
+struct tide_dim {
+  uint64_t count;        // at least 1
+  uint64_t from_stride;  // bytes from one to the next in the file, at least 1
+  uint64_t to_stride;    // the same in memory
+};
 struct tide_piece {
-  uint64_t file;    // index
-  uint64_t offset;  // of the bytes in the file
-  uint64_t bytes;
-  void* to;
+  uint64_t file;                // index
+  uint64_t offset;              // of the first run in the file
+  uint64_t bytes;               // of each run
+  void* to;                     // where the first run goes
+  const struct tide_dim* dims;  // outermost first; none: one run
+  uint64_t dim_count;
 };
 // Memory of the caller for a message.
 struct tide_message {
@@ -53,7 +84,8 @@ struct tide_message {
 };
 // Reads all files once, past the page cache where the file system allows, compares every byte with
 // the CRCs, and puts the pieces where they belong.
-//   pieces: sorted by file and offset; they do not overlap.   threads: at least 1.
+//   pieces: sorted by file and offset; the stretches from a piece's first run to its last one do
+//     not overlap.   threads: at least 1.
 //   error: gets a terminated text, cut to its size, if the result is not TIDE_LOADED.
 // Returns TIDE_LOADED; TIDE_DAMAGED where a file is missing, has another length or other bytes;
 // TIDE_UNREADABLE where the system failed. Pieces may hold anything in the last two cases.

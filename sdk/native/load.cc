@@ -72,15 +72,28 @@ Result<Opened> Open(const StoredFile& file) {
 
 // The inner whole huge pages of a large destination are asked for before they are touched.
 void AskForHugePages(const StoredPiece& piece) {
-  if (piece.bytes < kHugeFrom) {
+  const uint64_t bytes = piece.runs.ToExtent();
+  if (bytes < kHugeFrom) {
     return;
   }
   const auto begin = reinterpret_cast<uintptr_t>(piece.to);
   const uintptr_t first = (begin + kHugeBytes - 1) / kHugeBytes * kHugeBytes;
-  const uintptr_t last = (begin + piece.bytes) / kHugeBytes * kHugeBytes;
+  const uintptr_t last = (begin + bytes) / kHugeBytes * kHugeBytes;
   if (last > first) {
     ::madvise(piece.to + (first - begin), last - first, MADV_HUGEPAGE);
   }
+}
+
+bool IsInside(const StoredPiece& piece, std::span<const StoredFile> files) {
+  const auto steps = [](const RunDim& dim) { return dim.count > 0 && dim.from_stride > 0; };
+  return piece.file < files.size() &&
+         std::all_of(piece.runs.dims.begin(), piece.runs.dims.end(), steps) &&
+         piece.offset <= files[piece.file].bytes &&
+         piece.runs.FromExtent() <= files[piece.file].bytes - piece.offset;
+}
+
+uint64_t EndOf(const StoredPiece& piece) {
+  return piece.offset + piece.runs.FromExtent();
 }
 
 class Loading {
@@ -97,8 +110,7 @@ class Loading {
       }
     }
     for (const StoredPiece& piece : pieces_) {
-      if (piece.file >= files_.size() || piece.offset > files_[piece.file].bytes ||
-          piece.bytes > files_[piece.file].bytes - piece.offset) {
+      if (!IsInside(piece, files_)) {
         return Fail(ErrorCode::kInvalidArgument, "a tensor lies outside its data file");
       }
       AskForHugePages(piece);
@@ -141,8 +153,7 @@ class Loading {
     TIDE_TRY(Read(place.file, begin, std::span(memory, bytes)));
     uint32_t crc = 0;
     auto piece = std::partition_point(pieces_.begin(), pieces_.end(), [&](const StoredPiece& item) {
-      return item.file < place.file ||
-             (item.file == place.file && item.offset + item.bytes <= begin);
+      return item.file < place.file || (item.file == place.file && EndOf(item) <= begin);
     });
     for (size_t at = 0; at < bytes; at += kCachedBytes) {
       const size_t length = std::min(kCachedBytes, bytes - at);
@@ -150,9 +161,14 @@ class Loading {
       while (piece != pieces_.end() && piece->file == place.file &&
              piece->offset < begin + at + length) {
         const uint64_t from = std::max(piece->offset, begin + at);
-        const uint64_t until = std::min(piece->offset + piece->bytes, begin + at + length);
-        std::memcpy(piece->to + (from - piece->offset), memory + (from - begin), until - from);
-        if (piece->offset + piece->bytes > begin + at + length) {
+        const uint64_t end = EndOf(*piece);
+        const uint64_t until = std::min(end, begin + at + length);
+        CopyRuns(piece->runs,
+                 from - piece->offset,
+                 until - piece->offset,
+                 memory + (from - begin),
+                 piece->to);
+        if (end > begin + at + length) {
           break;
         }
         ++piece;

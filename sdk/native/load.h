@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "sdk/native/box.h"
 
 namespace tide::sdk {
 
@@ -19,12 +20,13 @@ struct StoredFile {
 
 struct StoredPiece {
   uint64_t file = 0;    // index
-  uint64_t offset = 0;  // in the file
-  uint64_t bytes = 0;
-  char* to = nullptr;
+  uint64_t offset = 0;  // of the first run in the file
+  Runs runs;
+  char* to = nullptr;  // where the first run goes
 };
 
-// pieces: sorted by file and offset; they do not overlap.   threads: at least 1.
+// pieces: sorted by file and offset; the stretches from a piece's first run to its last one do not
+//   overlap.   threads: at least 1.
 //   Errors: kCorrupt naming file and chunk; kInvalidArgument for a piece outside its file; kSystem.
 //   Cost: `threads` chunks of memory; each reads, checks and copies one chunk after another.
 [[nodiscard]] Status LoadPieces(std::span<const StoredFile> files,

@@ -56,9 +56,13 @@ TEST_CASE("pieces arrive whole, across chunks and from every file") {
     const uint64_t bytes =
         std::min<uint64_t>(places[i].second, two.contents[0].size() - places[i].first);
     got[i].resize(bytes);
-    pieces.push_back({.file = 0, .offset = places[i].first, .bytes = bytes, .to = got[i].data()});
+    pieces.push_back({.file = 0,
+                      .offset = places[i].first,
+                      .runs = {.bytes = bytes, .dims = {}},
+                      .to = got[i].data()});
   }
-  pieces.push_back({.file = 1, .offset = 0, .bytes = 777, .to = got.back().data()});
+  pieces.push_back(
+      {.file = 1, .offset = 0, .runs = {.bytes = 777, .dims = {}}, .to = got.back().data()});
   for (const unsigned threads : {1U, 3U}) {
     REQUIRE(LoadPieces(two.files, pieces, threads));
     for (size_t i = 0; i < places.size(); ++i) {
@@ -69,6 +73,24 @@ TEST_CASE("pieces arrive whole, across chunks and from every file") {
       std::fill(text.begin(), text.end(), '\0');
     }
   }
+}
+
+TEST_CASE("runs arrive where they belong, across chunks and blocks") {
+  TwoFiles two;
+  // A box [1000][0:3][5:905) of [1000][7][4000] bytes, to a tensor [3][1000][900].
+  const std::vector<RunDim> dims = {{1000, 28'000, 900}, {3, 4000, 900'000}};
+  std::string got(2'700'000, '\0');
+  const std::vector<StoredPiece> pieces = {
+      {.file = 0, .offset = 5, .runs = {.bytes = 900, .dims = dims}, .to = got.data()}};
+  REQUIRE(LoadPieces(two.files, pieces, 2));
+  std::string expected(got.size(), '\0');
+  for (size_t i = 0; i < 1000; ++i) {
+    for (size_t j = 0; j < 3; ++j) {
+      expected.replace(
+          (j * 1000 + i) * 900, 900, two.contents[0].substr(5 + (i * 7 + j) * 4000, 900));
+    }
+  }
+  CHECK(got == expected);
 }
 
 TEST_CASE("what is damaged is named") {
@@ -89,8 +111,16 @@ TEST_CASE("what is damaged is named") {
 TEST_CASE("a piece outside its file is refused before anything is written") {
   TwoFiles two;
   char byte = 'x';
-  const StoredPiece outside{.file = 1, .offset = 777, .bytes = 1, .to = &byte};
+  const StoredPiece outside{
+      .file = 1, .offset = 777, .runs = {.bytes = 1, .dims = {}}, .to = &byte};
   CHECK(LoadPieces(two.files, std::vector{outside}, 1).error().code == ErrorCode::kInvalidArgument);
+  CHECK(byte == 'x');
+  const std::vector<std::vector<RunDim>> wrong = {{{2, 777, 0}}, {{2, 0, 1}}, {{0, 1, 1}}};
+  for (const std::vector<RunDim>& dims : wrong) {
+    const StoredPiece piece{
+        .file = 1, .offset = 0, .runs = {.bytes = 1, .dims = dims}, .to = &byte};
+    CHECK(LoadPieces(two.files, std::vector{piece}, 1).error().code == ErrorCode::kInvalidArgument);
+  }
   CHECK(byte == 'x');
 }
 

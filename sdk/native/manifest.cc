@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "sdk/native/box.h"
 #include "sdk/native/data_file.h"
 #include "sdk/native/folder.h"
 #include "sdk/native/json_text.h"
@@ -14,7 +17,8 @@ namespace {
 
 // A stretch of a tensor's elements, or a box of them, in a data file.
 struct Piece {
-  std::vector<int64_t> place;  // first and last + 1 element; of a box in each dimension
+  bool is_box = false;
+  Box place;  // of a stretch: one side, first and last + 1 element
   std::string_view text;
 };
 
@@ -31,6 +35,7 @@ struct Part {
   std::string_view local;
   std::string_view replicated;
   std::string_view global;
+  std::string_view sharded;
 };
 
 Result<Part> ReadPart(std::string_view text) {
@@ -41,7 +46,8 @@ Result<Part> ReadPart(std::string_view text) {
       {"\"tensors\"", &part.tensors},
       {"\"local\"", &part.local},
       {"\"replicated\"", &part.replicated},
-      {"\"global\"", &part.global}};
+      {"\"global\"", &part.global},
+      {"\"sharded\"", &part.sharded}};
   size_t found = 0;
   for (const JsonMember& member : members) {
     if (const auto place = wanted.find(member.key); place != wanted.end()) {
@@ -87,13 +93,29 @@ Result<std::vector<int64_t>> Integers(std::string_view array) {
   return numbers;
 }
 
-Result<Piece> ReadPiece(std::string_view text) {
-  TIDE_ASSIGN(const std::string_view range, JsonMemberOf(text, "range"));
-  TIDE_ASSIGN(std::vector<int64_t> place, Integers(range));
-  if (place.size() != 2) {
+Result<Side> ReadSide(std::string_view array) {
+  TIDE_ASSIGN(const std::vector<int64_t> borders, Integers(array));
+  if (borders.size() != 2) {
     return Fail(ErrorCode::kCorrupt, "a range has not two borders");
   }
-  return Piece{.place = std::move(place), .text = text};
+  return Side{.start = borders[0], .stop = borders[1]};
+}
+
+Result<Piece> ReadPiece(std::string_view text) {
+  Piece piece{.is_box = false, .place = {}, .text = text};
+  if (const Result<std::string_view> range = JsonMemberOf(text, "range")) {
+    TIDE_ASSIGN(const Side side, ReadSide(*range));
+    piece.place.push_back(side);
+    return piece;
+  }
+  piece.is_box = true;
+  TIDE_ASSIGN(const std::string_view box, JsonMemberOf(text, "box"));
+  TIDE_ASSIGN(const std::vector<std::string_view> sides, JsonElements(box));
+  for (const std::string_view text_of_side : sides) {
+    TIDE_ASSIGN(const Side side, ReadSide(text_of_side));
+    piece.place.push_back(side);
+  }
+  return piece;
 }
 
 Result<Tensor> ReadTensor(const JsonMember& member) {
@@ -109,33 +131,87 @@ Result<Tensor> ReadTensor(const JsonMember& member) {
   return tensor;
 }
 
-// Errors: kConflict where the pieces, sorted, do not follow one another up to the last element.
-Status CheckCovered(const Tensor& tensor, const std::string& directory) {
-  TIDE_ASSIGN(const std::vector<int64_t> shape, Integers(tensor.shape));
+std::string TensorName(const Tensor& tensor) {
+  return JsonString(tensor.name).value_or(std::string(tensor.name));
+}
+
+// "F32[8,4]"
+std::string KindOf(const Tensor& tensor) {
+  return JsonString(tensor.dtype).value_or("") + std::string(tensor.shape);
+}
+
+// Nothing, or what is wrong with stretches, which are sorted.
+std::string RangesFlaw(const Tensor& tensor, std::span<const int64_t> shape) {
   int64_t elements = 1;
   for (const int64_t size : shape) {
     elements *= size;
   }
   int64_t position = 0;
   for (const Piece& piece : tensor.pieces) {
-    if (piece.place[0] != position) {
+    if (piece.place[0].start != position) {
       break;
     }
-    position = piece.place[1];
+    position = piece.place[0].stop;
   }
-  if (position != elements) {
-    TIDE_ASSIGN(const std::string name, JsonString(tensor.name));
-    return Fail(ErrorCode::kConflict,
-                directory + ": no rank wrote elements from " + std::to_string(position) + " of " +
-                    name + "; the ranks' replicated objects differ");
+  return position == elements ? ""
+                              : "no rank wrote elements from " + std::to_string(position) + " of " +
+                                    TensorName(tensor) + "; the ranks' replicated objects differ";
+}
+
+// The same of boxes, each once.
+std::string BoxesFlaw(const Tensor& tensor, std::span<const int64_t> shape) {
+  std::vector<Box> boxes;
+  for (const Piece& piece : tensor.pieces) {
+    boxes.push_back(piece.place);
   }
-  return {};
+  const std::optional<BoxFlaw> flaw = FindFlaw(boxes, shape);
+  if (!flaw) {
+    return "";
+  }
+  return flaw->is_hole
+             ? "no rank stored " + BoxText(flaw->where) + " of " + TensorName(tensor) +
+                   "; the ranks' shards must fill its shape " + std::string(tensor.shape)
+             : "several ranks stored " + BoxText(flaw->where) + " of " + TensorName(tensor) +
+                   "; shards must not overlap, unless they are the same box";
+}
+
+// Puts the pieces in order. Errors: kConflict where they do not hold every element once.
+Status Settle(Tensor& tensor, const std::string& directory) {
+  TIDE_ASSIGN(const std::vector<int64_t> shape, Integers(tensor.shape));
+  std::vector<Piece>& pieces = tensor.pieces;
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return a.place < b.place;
+  });
+  const auto boxes =
+      std::count_if(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.is_box; });
+  std::string flaw;
+  if (std::cmp_equal(boxes, pieces.size())) {
+    if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+          return piece.place.size() != shape.size();
+        })) {
+      return Fail(ErrorCode::kCorrupt,
+                  "a box of " + TensorName(tensor) + " does not fit its shape");
+    }
+    // Copies of one box: the sort keeps the ranks' order, so the lowest rank's counts.
+    pieces.erase(std::unique(pieces.begin(),
+                             pieces.end(),
+                             [](const Piece& a, const Piece& b) { return a.place == b.place; }),
+                 pieces.end());
+    flaw = BoxesFlaw(tensor, shape);
+  } else if (boxes > 0) {
+    flaw = TensorName(tensor) +
+           " is a tide.Shard on some ranks and a whole tensor on others; give a Shard on all of "
+           "them";
+  } else {
+    flaw = RangesFlaw(tensor, shape);
+  }
+  return flaw.empty() ? Status() : Fail(ErrorCode::kConflict, directory + ": " + flaw);
 }
 
 // All ranks' tensors in the order of their first mention.
 class Tensors {
  public:
-  Status Add(std::string_view object, const std::string& directory) {
+  Status Add(std::string_view object, size_t rank, const std::string& directory) {
     TIDE_ASSIGN(const std::vector<JsonMember> members, JsonMembers(object));
     for (const JsonMember& member : members) {
       TIDE_ASSIGN(Tensor tensor, ReadTensor(member));
@@ -146,9 +222,10 @@ class Tensors {
       }
       Tensor& first = tensors_[known->second];
       if (first.dtype != tensor.dtype || first.shape != tensor.shape) {
-        TIDE_ASSIGN(const std::string name, JsonString(tensor.name));
         return Fail(ErrorCode::kConflict,
-                    directory + ": ranks disagree about the shape of " + name);
+                    directory + ": ranks disagree about " + TensorName(tensor) + ": " +
+                        KindOf(first) + " before rank " + std::to_string(rank) + ", whose is " +
+                        KindOf(tensor));
       }
       first.pieces.insert(first.pieces.end(), tensor.pieces.begin(), tensor.pieces.end());
     }
@@ -158,10 +235,7 @@ class Tensors {
   Result<std::string> Write(const std::string& directory) {
     std::string out;
     for (Tensor& tensor : tensors_) {
-      std::stable_sort(tensor.pieces.begin(),
-                       tensor.pieces.end(),
-                       [](const Piece& a, const Piece& b) { return a.place < b.place; });
-      TIDE_TRY(CheckCovered(tensor, directory));
+      TIDE_TRY(Settle(tensor, directory));
       std::string pieces;
       for (const Piece& piece : tensor.pieces) {
         AppendList(pieces, piece.text);
@@ -203,8 +277,25 @@ std::string Sorted(std::string_view value) {
   return std::string(value);
 }
 
-bool IsSame(std::string_view a, std::string_view b) {
-  return a == b || Sorted(a) == Sorted(b);
+struct Group {
+  std::string_view name;
+  std::string_view first;  // of rank 0
+  std::string_view other;
+};
+
+// Errors: kConflict where ranks gave different objects that all must have.
+Status CheckSame(const Group& group, size_t rank, const std::string& directory) {
+  if (group.first == group.other || Sorted(group.first) == Sorted(group.other)) {
+    return {};
+  }
+  const std::string_view advice =
+      group.name == "replicated"
+          ? "give what differs between ranks under local="
+          : "give all ranks the same names and values; where a rank holds nothing of a tensor, a "
+            "Shard without elements";
+  return Fail(ErrorCode::kConflict,
+              directory + ": ranks 0 and " + std::to_string(rank) + " have different " +
+                  std::string(group.name) + " state; " + std::string(advice));
 }
 
 }  // namespace
@@ -217,19 +308,14 @@ Result<std::string> MergeParts(const Ticket& ticket, const std::vector<std::stri
   int64_t bytes = 0;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     TIDE_ASSIGN(const Part part, ReadPart(parts[rank]));
-    if (rank == 0) {
-      first = part;
-    } else if (!IsSame(part.replicated, first.replicated)) {
-      return Fail(
-          ErrorCode::kConflict,
-          ticket.directory + ": ranks 0 and " + std::to_string(rank) +
-              " have different replicated state; give what differs between ranks under local=");
-    }
+    first = rank == 0 ? part : first;
+    TIDE_TRY(CheckSame({"replicated", first.replicated, part.replicated}, rank, ticket.directory));
+    TIDE_TRY(CheckSame({"sharded", first.sharded, part.sharded}, rank, ticket.directory));
     TIDE_ASSIGN(const int64_t more, BytesOf(part.files));
     bytes += more;
     AppendList(files, Inside(part.files));
     AppendList(ranks, part.local);
-    TIDE_TRY(tensors.Add(part.tensors, ticket.directory));
+    TIDE_TRY(tensors.Add(part.tensors, rank, ticket.directory));
   }
   TIDE_ASSIGN(const std::string merged, tensors.Write(ticket.directory));
   std::string body = "{\"format\":\"" + std::string(kFormat) + "\",\"job\":" + ticket.job;
@@ -239,6 +325,7 @@ Result<std::string> MergeParts(const Ticket& ticket, const std::vector<std::stri
   body += ",\"chunk_bytes\":" + std::to_string(kChunkBytes) + ",\"files\":{" + files + "}";
   body += ",\"tensors\":{" + merged + "},\"objects\":{\"replicated\":";
   body.append(first.replicated).append(",\"global\":").append(first.global);
+  body.append(",\"sharded\":").append(first.sharded);
   body += "},\"ranks\":[" + ranks + "]";
   return Seal(std::move(body));
 }

@@ -136,6 +136,13 @@ std::optional<std::string> ReadPart(const Ticket& ticket, int64_t rank) {
   return ours ? std::optional(std::move(*part)) : std::nullopt;
 }
 
+// Nobody but this rank takes its part away while it collects.
+std::unexpected<Error> PartGone(const Ticket& ticket) {
+  return Fail(ErrorCode::kConflict,
+              PartPath(ticket.directory, ticket.rank) +
+                  " is gone; see what else removes files in this folder");
+}
+
 Result<std::vector<std::string>> CollectParts(const Ticket& ticket, const SaveControl& control) {
   std::vector<std::string> parts(static_cast<size_t>(ticket.world));
   std::vector<int64_t> missing;
@@ -152,6 +159,9 @@ Result<std::vector<std::string>> CollectParts(const Ticket& ticket, const SaveCo
     });
     if (missing.empty()) {
       return parts;
+    }
+    if (::access(PartPath(ticket.directory, ticket.rank).c_str(), F_OK) != 0 && errno == ENOENT) {
+      return PartGone(ticket);
     }
     std::vector<int64_t> failed;
     std::copy_if(missing.begin(), missing.end(), std::back_inserter(failed), [&](int64_t rank) {
@@ -177,6 +187,9 @@ Status TakeParts(const Ticket& ticket) {
     if (::unlink(PartPath(ticket.directory, rank).c_str()) != 0) {
       if (errno != ENOENT) {
         return FailErrno("cannot take " + PartPath(ticket.directory, rank), errno);
+      }
+      if (rank == ticket.rank) {
+        return PartGone(ticket);
       }
       return Fail(ErrorCode::kConflict,
                   ticket.directory + ": rank " + std::to_string(rank) +
@@ -210,6 +223,11 @@ Result<uint64_t> Commit(const Ticket& ticket, const SaveControl& control) {
   return BytesOfManifest(manifest);
 }
 
+// Rank 0 has gone on: with a later commit it removes what it gave up, and its mark with it.
+bool IsRemoved(const Ticket& ticket) {
+  return ::access(ticket.directory.c_str(), F_OK) != 0 && errno == ENOENT;
+}
+
 // Other ranks: waits until rank 0 has committed. What rank 0 has taken by the deadline is waited
 // for kDecidedGraceNs longer; a commit can follow only where that ran out or this rank's part could
 // not be removed.
@@ -224,6 +242,9 @@ Status AwaitCommit(const Ticket& ticket, const SaveControl& control) {
     if (HasFailed(ticket, 0)) {
       return Fail(ErrorCode::kConflict,
                   ticket.directory + ": rank 0 could not commit; its log says why");
+    }
+    if (IsRemoved(ticket)) {
+      return Fail(ErrorCode::kConflict, ticket.directory + " was removed while it was written");
     }
     if (MonotonicNanos() < (mine ? control.deadline_ns() : grace_ends)) {
       continue;

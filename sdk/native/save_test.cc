@@ -56,7 +56,8 @@ Ticket MakeTicket(const std::string& folder, int64_t rank, int64_t world, size_t
   ticket.part_tail = R"(}},"tensors":{"w":{"dtype":"F32","shape":[)" + std::to_string(world) +
                      R"(],"parts":[{"file":")" + ticket.file +
                      R"(","offset":0,"length":4,"range":)" + range + R"(}]}},"local":{"r":)" +
-                     std::to_string(rank) + R"(},"replicated":{"a":1e+22,"b":2},"global":{})";
+                     std::to_string(rank) +
+                     R"(},"replicated":{"a":1e+22,"b":2},"global":{},"sharded":{})";
   return ticket;
 }
 
@@ -86,7 +87,7 @@ TEST_CASE("ranks together commit what they wrote") {
   REQUIRE(manifest);
   CHECK(
       manifest->find(
-          R"("objects":{"replicated":{"a":1e+22,"b":2},"global":{}},"ranks":[{"r":0},{"r":1}])") !=
+          R"("objects":{"replicated":{"a":1e+22,"b":2},"global":{},"sharded":{}},"ranks":[{"r":0},{"r":1}])") !=
       std::string::npos);
   CHECK(manifest->find(
             R"("parts":[{"file":"d0","offset":0,"length":4,"range":[0,1]},{"file":"d1")") !=
@@ -107,6 +108,27 @@ TEST_CASE("a rank that does not come is named") {
   CHECK(outcome.error().message.ends_with("ranks 1, 2 of 3 did not write in time"));
   CHECK(*ReadFile(FailedPath(ticket.directory, 0)) == "0");
   CHECK_FALSE(std::filesystem::exists(PartPath(ticket.directory, 0)));
+}
+
+TEST_CASE("a folder that is removed under a save ends it") {
+  const TestingFolder folder;
+  const Memory memory(10, 'x');
+  for (const auto& [rank, words] :
+       {std::pair(0, "part-00000.json is gone"), std::pair(1, "was removed while")}) {
+    const Ticket ticket = MakeTicket(folder.path, rank, 2, memory.bytes);
+    const int64_t begin = MonotonicNanos();
+    SaveControl control = MakeControl(ticket);
+    control.deadline_ns = [&ticket] {  // asked while it waits for the other rank
+      std::filesystem::remove_all(ticket.directory);
+      return ticket.deadline_ns;
+    };
+    std::mutex writing;
+    const Result<SaveOutcome> outcome = CarryOut(ticket, memory.span(), writing, control);
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().message.find(words) != std::string::npos);
+    CHECK(MonotonicNanos() - begin < kPatienceNs / 2);
+    std::filesystem::remove_all(ticket.directory);
+  }
 }
 
 TEST_CASE("a rank that failed ends the wait of the others") {
@@ -159,8 +181,9 @@ TEST_CASE("ranks that disagree are told so") {
   CHECK(
       save_both(changed("\"b\":2", "\"b\":3")).error().message.find("different replicated state") !=
       std::string::npos);
-  CHECK(
-      save_both(changed("\"shape\":[2]", "\"shape\":[3]")).error().message.ends_with("shape of w"));
+  CHECK(save_both(changed("\"shape\":[2]", "\"shape\":[3]"))
+            .error()
+            .message.ends_with("about w: F32[2] before rank 1, whose is F32[3]"));
   CHECK(save_both(changed("[1,2]", "[0,1]")).error().message.find("elements from 1 of w") !=
         std::string::npos);
   // The order in which a dict was filled does not matter.

@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -49,10 +50,13 @@ Result<std::optional<Packet>> Receive(int socket) {
   message.msg_iovlen = 1;
   message.msg_control = ancillary.data();
   message.msg_controllen = ancillary.size();
-  const ssize_t n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  ssize_t n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  if (n < 0 && errno == ECONNRESET) {
+    // The rank is gone and had answers to read. That is said once; after it comes what it sent.
+    n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  }
   if (n < 0) {
-    return errno == ECONNRESET ? Result<std::optional<Packet>>(std::nullopt)
-                               : FailErrno("cannot receive from the rank", errno);
+    return FailErrno("cannot receive from the rank", errno);
   }
   if (n == 0) {
     return std::nullopt;
@@ -189,14 +193,21 @@ class Saver {
     }
     if (const auto save = Numbers(packet.text, "save", 4)) {
       locks_.Begin();
+      NoteUnknownStep(1);
       saves_.remove_if([](const Running& running) { return running.over.load(); });
       Running& running = saves_.emplace_back();
       running.thread = std::jthread([this, numbers = *save, &running] {
-        Save(numbers[0], numbers[1], numbers[2], numbers[3]);
+        Save(running, numbers[0], numbers[1], numbers[2], numbers[3]);
         locks_.End();
         Say("over " + std::to_string(numbers[0]));
         running.over = true;
       });
+      return {};
+    }
+    if (const auto hurry = Numbers(packet.text, "hurry", 1)) {
+      for (Running& running : saves_) {
+        running.not_after_ns = static_cast<int64_t>((*hurry)[0]);
+      }
       return {};
     }
     const size_t line = packet.text.find('\n');
@@ -216,24 +227,37 @@ class Saver {
     return {};
   }
 
-  void Save(uint64_t id, uint64_t index, uint64_t data_bytes, uint64_t ticket_bytes) {
+  struct Running {
+    std::atomic<bool> over = false;
+    // CLOCK_MONOTONIC; set when the rank needs this save's slot for one that matters more.
+    std::atomic<int64_t> not_after_ns = std::numeric_limits<int64_t>::max();
+    std::jthread thread;
+  };
+
+  void Save(const Running& running,
+            uint64_t id,
+            uint64_t index,
+            uint64_t data_bytes,
+            uint64_t ticket_bytes) {
     const std::shared_ptr<Slot> slot = FindSlot(index);
     const Result<Ticket> ticket = slot == nullptr
                                       ? Fail(ErrorCode::kInvalidArgument, "no such slot")
                                       : ReadTicket(*slot, data_bytes, ticket_bytes);
     if (!ticket) {
+      NoteUnknownStep(-1);
       Answer(id, std::unexpected(ticket.error()));
     } else {
       const StepMark mark(*this, ticket->step);
       const SaveControl control{
-          .deadline_ns = [&] { return Deadline(*ticket); },
+          .deadline_ns = [&] { return Deadline(*ticket, running); },
           .publish = [&slot] { return slot->Settle(SlotVerdict::kPublished); }};
       const Result<SaveOutcome> outcome =
           CarryOut(*ticket, *slot->Data(data_bytes), writing_, control);
       // From here on the rank may fill the slot again.
       Answer(id, outcome);
-      if (outcome && ticket->rank == 0) {
-        CollectGarbage(*ticket, StepsBeingSaved());
+      const std::optional<std::vector<int64_t>> saving = StepsBeingSaved();
+      if (outcome && ticket->rank == 0 && saving) {
+        CollectGarbage(*ticket, *saving);
       }
     }
   }
@@ -249,10 +273,10 @@ class Saver {
     return ParseTicket(text);
   }
 
-  [[nodiscard]] int64_t Deadline(const Ticket& ticket) const {
+  [[nodiscard]] int64_t Deadline(const Ticket& ticket, const Running& running) const {
+    const int64_t deadline_ns = std::min(ticket.deadline_ns, running.not_after_ns.load());
     const int64_t orphaned = orphaned_at_ns_;
-    return orphaned == 0 ? ticket.deadline_ns
-                         : std::min(ticket.deadline_ns, orphaned + kOrphanedNs);
+    return orphaned == 0 ? deadline_ns : std::min(deadline_ns, orphaned + kOrphanedNs);
   }
 
   void Answer(uint64_t id, const Result<SaveOutcome>& outcome) {
@@ -278,16 +302,12 @@ class Saver {
     static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   }
 
-  struct Running {
-    std::atomic<bool> over = false;
-    std::jthread thread;
-  };
-
   class StepMark {
    public:
     StepMark(Saver& saver, int64_t step) : saver_(saver), step_(step) {
       const std::lock_guard lock(saver_.mutex_);
       saver_.steps_.insert(step_);
+      --saver_.unknown_steps_;
     }
     ~StepMark() {
       const std::lock_guard lock(saver_.mutex_);
@@ -301,9 +321,19 @@ class Saver {
     const int64_t step_;
   };
 
-  std::vector<int64_t> StepsBeingSaved() {
+  // nullopt while a save's thread has not said its step yet: what other ranks have written for it
+  // must not be taken for a leftover. The next commit removes what stays.
+  std::optional<std::vector<int64_t>> StepsBeingSaved() {
     const std::lock_guard lock(mutex_);
-    return {steps_.begin(), steps_.end()};
+    if (unknown_steps_ > 0) {
+      return std::nullopt;
+    }
+    return std::vector<int64_t>(steps_.begin(), steps_.end());
+  }
+
+  void NoteUnknownStep(int change) {
+    const std::lock_guard lock(mutex_);
+    unknown_steps_ += change;
   }
 
   Fd socket_;
@@ -313,6 +343,7 @@ class Saver {
   std::mutex mutex_;  // the rest
   std::map<uint64_t, std::shared_ptr<Slot>> slots_;
   std::multiset<int64_t> steps_;
+  int unknown_steps_ = 0;     // saves whose steps are not among them yet
   std::list<Running> saves_;  // last: its threads use the rest
 };
 

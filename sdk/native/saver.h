@@ -5,6 +5,8 @@
 // Packets over a SOCK_SEQPACKET pair, text:
 //   rank → saver  slot INDEX BYTES            with the memfd as ancillary data
 //                 save ID INDEX DATA TICKET   lengths in bytes, see slot.h
+//                 hurry NS                    saves under way wait for other ranks no longer than
+//                                             this, CLOCK_MONOTONIC: their slots are needed
 //                 skip ID, line feed, ticket  the rank does not save this step; tells the others
 //   saver → rank  done ID BYTES WRITTEN TOTAL seconds
 //                 failed ID MESSAGE
