@@ -124,6 +124,31 @@ std::string FirstExisting(const std::vector<std::string>& candidates) {
   return "";
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kPythonLoadsIt = false;  // a sanitized library wants to be the first one
+#else
+constexpr bool kPythonLoadsIt = true;
+#endif
+
+// The native core, where the package in `python` looks for it. Without it jobs save in Python.
+std::error_code CopyNativeCore(const std::string& bin, const std::string& python) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const std::string folder = python + "/tide/_native";
+  for (const char* name : {"libtide.so", "tide-saver"}) {
+    if (kPythonLoadsIt && !error && fs::exists(bin + "/" + name)) {
+      fs::create_directories(folder, error);
+      // Under another name first: a task that runs on from before uses the old one.
+      const std::string fresh = folder + "/" + name + ".new";
+      fs::copy_file(bin + "/" + name, fresh, fs::copy_options::overwrite_existing, error);
+      if (!error) {
+        fs::rename(fresh, folder + "/" + name, error);
+      }
+    }
+  }
+  return error;
+}
+
 }  // namespace
 
 Result<Workspace> Workspace::Open(const DevOptions& options) {
@@ -231,13 +256,17 @@ Status Workspace::CopyForJobs() const {
   if (!error) {
     fs::copy(sdk_ + "/examples", root_ + "/work", kReplace, error);
   }
+  if (!error) {
+    error = CopyNativeCore(bin_, root_ + "/sdk/python");
+  }
   if (error) {
     return Fail(ErrorCode::kSystem, "cannot copy the SDK to " + root_ + ": " + error.message());
   }
   for (const char* folder : {"/sdk", "/work"}) {
     ::chmod((root_ + folder).c_str(), 0755);
     for (const auto& entry : fs::recursive_directory_iterator(root_ + folder)) {
-      ::chmod(entry.path().c_str(), entry.is_directory() ? 0755 : 0644);
+      const bool enters = entry.is_directory() || entry.path().filename() == "tide-saver";
+      ::chmod(entry.path().c_str(), enters ? 0755 : 0644);
     }
   }
   return {};

@@ -110,6 +110,10 @@ def processes():
     return found
 
 
+def is_saver(process):
+    return os.path.basename(process.argv[0] if process.argv else "") == "tide-saver"
+
+
 class DoubleRunWatch:
     """Looks for two attempts of one job, or one rank twice, running at the same time."""
 
@@ -131,7 +135,7 @@ class DoubleRunWatch:
 
     def _look(self):
         ranks = [p for p in processes() if p.env.get("TIDE_CHECKPOINT_DIR", "").startswith(self._mark)
-                 and "RANK" in p.env]
+                 and "RANK" in p.env and not is_saver(p)]
         pids = {p.pid for p in ranks}
         seen = {}
         for process in ranks:
@@ -275,6 +279,13 @@ class Cluster:
             file.write(XID_79)
 
     def ranks(self, job=None):
+        """The processes of ranks, without their savers."""
+        return [p for p in self._of_jobs(job) if not is_saver(p)]
+
+    def savers(self, job=None):
+        return [p for p in self._of_jobs(job) if is_saver(p)]
+
+    def _of_jobs(self, job):
         return [p for p in processes()
                 if p.env.get("TIDE_CHECKPOINT_DIR", "").startswith(self.state + "/")
                 and "RANK" in p.env and job in (None, p.env.get("TIDE_JOB_ID"))]

@@ -119,6 +119,22 @@ class Flow(ClusterTest):
         self.post("/v1/jobs/%s/resume" % job)
         self.assertEqual(self.cluster.await_over(job)["outcome"], "succeeded")
 
+    def test_agents_order_periodic_saves(self):
+        spec = self.cluster.count_job(steps=100000, checkpoint={"every": "1s"})
+        spec["command"][-1] = "0"  # it saves nothing of its own accord
+        job = self.submit(spec)
+        steps = [0]
+        for _ in range(3):
+            now = self.cluster.await_job(
+                job, "save", lambda now: now["checkpoint"] and now["checkpoint"]["step"] > steps[-1])
+            self.assertEqual((now["state"], len(now["attempts"])), ("running", 1), describe(now))
+            steps.append(now["checkpoint"]["step"])
+        self.assertIn(now["oldest_tick"]["phase"], ("training", "waiting", "saving"))
+        self.assertRegex(self.good("show", job), r"last tick: +\S+ ago, \w+")
+        self.post("/v1/jobs/%s/suspend" % job, reason="between two saves")
+        held = self.cluster.await_state(job, "held")
+        self.assertEqual(held["checkpoint"]["step"], held["attempts"][0]["stop_step"])
+
     def test_cancel(self):
         job = self.submit(self.cluster.count_job(steps=5000))
         self.cluster.await_step(job, 5)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,6 +59,25 @@ def make_page(path: str) -> _page.Page:
     with open(path, "wb") as out:
         out.write(_page.MAGIC.to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(_page.PAGE_BYTES - 8))
     return _page.Page.map(path)
+
+
+def is_locked(path: str) -> bool:
+    """As agents ask before they end what is left of a task: whether a saver still lives."""
+    if not os.path.exists(path):
+        return False
+    with open(path, "rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except BlockingIOError:
+            return True
+
+
+def free_port() -> int:
+    """A TCP port on the loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:

@@ -163,7 +163,7 @@ class RoundTrip(TempCase):
 
     def test_load_without_objects(self):
         save_with(2, self.dir, 5, lambda rank: {"replicated": {"m": {"w": array.array("h", [1, 2])}}, "local": {"r": [rank]}})
-        self.assertEqual(load(self.dir), {"replicated": {"m": {"w": array.array("h", [1, 2])}}, "global": {},
+        self.assertEqual(load(self.dir), {"replicated": {"m": {"w": array.array("h", [1, 2])}}, "global": {}, "sharded": {},
                                           "ranks": [{"r": [0]}, {"r": [1]}]})
 
     @pure_python
@@ -482,6 +482,7 @@ class Life(TempCase):
     def test_same_step_is_saved_once(self):
         ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, run=make_run())
         first = ck.save(3)
+        ck.flush()
         before = os.stat(self.path(first, "MANIFEST.json")).st_mtime_ns
         again = Checkpoint(dir=self.dir, replicated={"m": [2]}, run=make_run())
         self.assertEqual(again.save(3), first)

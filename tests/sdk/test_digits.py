@@ -5,10 +5,9 @@ import importlib.util
 import io
 import os
 import re
-import socket
 import unittest
 
-from support import EXAMPLES, TempCase, long_training, run_ranks
+from support import EXAMPLES, TempCase, free_port, long_training, run_ranks
 from tide.checkpoint.__main__ import main as command
 
 DIGITS = os.path.join(EXAMPLES, "train_digits.py")
@@ -20,7 +19,7 @@ DIGITS = os.path.join(EXAMPLES, "train_digits.py")
 class Digits(TempCase):
     def train(self, folder, epochs=6, **env):
         results = run_ranks([DIGITS, "--epochs", str(epochs)], 2,
-                            {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(_free_port()),
+                            {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(free_port()),
                              "TIDE_CHECKPOINT_DIR": self.path(folder), **env})
         self.assertEqual([err for _, _, err in results], ["", ""])
         return [code for code, _, _ in results], results[0][1]
@@ -45,12 +44,6 @@ class Digits(TempCase):
 def _last_words(out):
     found = re.search(r"accuracy ([\d.]+) weights sha256 (\w+)\s*$", out)
     return float(found.group(1)), found.group(2)
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import unittest
 from unittest import mock
 
 from support import TempCase, captured_stderr, make_page, make_run, pure_python, wait_until
-from tide import Checkpoint, _page
+from tide import Checkpoint, _files, _page
 from tide.checkpoint import format as fmt
 from tide.checkpoint import store, writer
 
@@ -119,13 +119,13 @@ class Deciding(Pair):
 
     def test_a_manifest_others_can_see_counts(self):
         """The disk fails after the manifest is in place: rank 1 leaves, so rank 0 does."""
-        def sync(folder, real=fmt.sync_directory):
+        def sync(folder, real=_files.sync_directory):
             if os.path.exists(os.path.join(folder, fmt.MANIFEST)):
                 raise OSError(errno.EIO, "the disk is gone")
             real(folder)
 
         self.ranks[1]._save(_STEP, False, 0.0)
-        with mock.patch.object(fmt, "sync_directory", sync), captured_stderr() as err:
+        with mock.patch.object(_files, "sync_directory", sync), captured_stderr() as err:
             self.assertEqual([self.tick(0), self.tick(1)], [True, True])
         self.assertIn("the disk is gone", err.getvalue())
 

@@ -4,10 +4,10 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import unittest
 
-from support import DEADLINE_S, EXAMPLES, TempCase, coordinate, long_training, make_page, start_python, wait_until
+from support import (DEADLINE_S, EXAMPLES, TempCase, coordinate, free_port, long_training, make_page, start_python,
+                     wait_until)
 from tide import _page
 
 try:
@@ -17,12 +17,10 @@ except ImportError:
 
 RESNET = os.path.join(EXAMPLES, "hfai_resnet.py")
 TRY_SAVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "old_scripts", "try_save.py")
-# Every old script has such a loop somewhere; sleep is what its step would take.
+# Every old script has such a loop somewhere.
 ASK_AND_GO = """
 import hfai
-import time
-while not hfai.client.receive_suspend_command():
-    time.sleep(0.001)  # tidy: poll
+while not hfai.client.receive_suspend_command(): pass
 hfai.client.go_suspend()
 """
 
@@ -34,7 +32,7 @@ class Gang:
         """programs: the arguments of each rank. Ranks are on nodes of their own."""
         names = [os.path.join(folder, f"page-{attempt}-{rank}") for rank in range(len(programs))]
         self.pages = [make_page(name) for name in names]
-        shared = {"WORLD_SIZE": str(len(programs)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()),
+        shared = {"WORLD_SIZE": str(len(programs)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
                   "GLOO_SOCKET_IFNAME": "lo", "TIDE_JOB_ID": "j-1", "TIDE_ATTEMPT": str(attempt),
                   "TIDE_CHECKPOINT_DIR": os.path.join(folder, "ck"), **(env or {})}
         # A group of its own each: as on a node, what a rank leaves behind is ended with it.
@@ -239,12 +237,13 @@ class Training(TempCase):
         return [RESNET, "--out", self.path(out), "--epochs", "2", "--procs", str(procs), "--step-ms", str(step_ms),
                 "--settle-s", "0.2"]
 
-    def attempt(self, number, arguments, ranks, suspend_after=None):
-        """Runs one attempt. Returns rank 0's output that was not read yet."""
+    def attempt(self, number, arguments, ranks, suspend_after=None, then=lambda: None):
+        """Runs one attempt; `then` is called when its suspension is agreed. Returns rank 0's unread output."""
         with Gang(self.dir, number, [arguments] * ranks) as gang:
             if suspend_after is not None:
                 gang.read_until(suspend_after)
                 gang.suspend()
+                then()
             codes, said = gang.finish()
             expected = [0] * ranks if suspend_after is None else [85] * ranks
             self.assertEqual(codes, expected, said)
@@ -255,7 +254,10 @@ class Training(TempCase):
     def suspended_and_whole(self, arguments, whole, ranks, stops):
         for number, stop in enumerate(stops, 1):
             self.attempt(number, arguments, ranks, stop)
-        out = self.attempt(len(stops) + 1, arguments, ranks)
+        return self.same_as_whole(arguments, whole, ranks, len(stops) + 1)
+
+    def same_as_whole(self, arguments, whole, ranks, number):
+        out = self.attempt(number, arguments, ranks)
         self.assertIn("goes on at epoch", out)
         self.assertEqual(_digest(out), _digest(self.attempt(90, whole, ranks)))
         return out
@@ -293,14 +295,22 @@ class Training(TempCase):
         self.assertEqual((rank.returncode, out), (0, "trained on\n"), err)
         self.assertEqual(err.count("not suspended"), 1, err)
 
-    def try_save(self, out, step_ms, procs):
-        return [TRY_SAVE, self.path(out), "60", str(step_ms), str(procs)]
+    def try_save(self, procs, ranks, stops):
+        def script(out, hold_at):
+            return [TRY_SAVE, self.path(out), "60", str(hold_at), str(procs)]
+
+        os.mkdir(self.path("parts"))
+        os.mkfifo(self.path("parts", "held"))
+        with open(self.path("parts", "held"), "r+b", buffering=0) as held:
+            for number, stop in enumerate(stops, 1):
+                self.attempt(number, script("parts", stop), ranks, f"step {stop}", lambda: held.write(b"go on\n"))
+        self.same_as_whole(script("parts", -1), script("whole", -1), ranks, len(stops) + 1)
 
     def test_try_save_agrees_over_pages(self):
-        self.suspended_and_whole(self.try_save("parts", 20, 0), self.try_save("whole", 0, 0), 2, ["step 4", "step 31"])
+        self.try_save(0, 2, [4, 31])
 
     def test_try_save_of_workers(self):
-        self.suspended_and_whole(self.try_save("parts", 20, 2), self.try_save("whole", 0, 2), 1, ["step 14"])
+        self.try_save(2, 1, [14])
 
 
 def _digest(out):
@@ -311,12 +321,6 @@ def _end_group(process):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -6,15 +6,17 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
+import sys
+import time
 import unittest
 
-from support import (EXAMPLES, TempCase, captured_stderr, coordinate, make_page, make_run, run_ranks, start_python,
-                     wait_until)
+from support import (EXAMPLES, NATIVE, TempCase, captured_stderr, coordinate, free_port, is_locked, make_page, make_run,
+                     pure_python, run_ranks, start_python, wait_until)
 from tide import Checkpoint, _page
 from tide.checkpoint.__main__ import main as command
 from tide.checkpoint import store
+from tide.checkpoint.reader import Reader
 
 try:
     import torch
@@ -24,6 +26,7 @@ except ImportError:
 COUNT = os.path.join(EXAMPLES, "count.py")
 CHARLM = os.path.join(EXAMPLES, "train_charlm.py")
 _KILLS = int(os.environ.get("TIDE_SDK_KILLS", "30"))
+_SEED = int(os.environ.get("TIDE_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
 
 
 def last_word(text):
@@ -60,6 +63,19 @@ class Orders(TempCase):
         self.assertEqual([self.ck.tick(step) for step in range(1, 11)], [False] * 9 + [True])
         self.assertEqual(self.committed(), [10])
         self.assertEqual((self.agent.ack_seq, self.agent.saved_step, self.agent.phase), (1, 10, _page.PHASE_SAVED))
+
+    @pure_python
+    def test_save_in_passing_does_not_eat_up_a_notice(self):
+        run = make_run(world=2, TIDE_PAGE=self.path("page"))
+        ck = Checkpoint(dir=self.path("two"), replicated={"m": [1]}, every=4, run=run)
+        self.agent.deadline = int((time.time() + 2) * 1e9)
+        self.order(_page.ORDER_SUSPEND, 100)
+        began = time.monotonic()
+        with captured_stderr() as err:
+            self.assertFalse(ck.tick(4))  # rank 1 writes nothing
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertEqual((ck.failed_saves, self.agent.phase), (1, _page.PHASE_TRAINING))
+        self.assertIn("rank 1", err.getvalue())
 
     def test_stop_saves_nothing(self):
         self.order(_page.ORDER_STOP, 0)
@@ -121,28 +137,43 @@ class Counting(TempCase):
         self.assertEqual(digests, self.digest_of(world, steps, {"TIDE_CHECKPOINT_DIR": self.path("b")}))
 
     def test_kill_nine_at_any_moment(self):
-        draw = random.Random(4)
+        """Every other start is one on the platform: with a page, and an agent that waits for the saver."""
+        draw = random.Random(_SEED)
         arguments = [COUNT, "--steps", "1000000000", "--save-every", "1", "--floats", "20000"]
-        folder, newest, torn = self.path("ck"), 0, 0
+        folder, newest, torn, finished = self.path("ck"), 0, 0, 0
         for attempt in range(1, _KILLS + 1):
-            process = start_python(arguments, {"TIDE_CHECKPOINT_DIR": folder, "TIDE_ATTEMPT": str(attempt)},
-                                   stdout=subprocess.DEVNULL)
+            env, page = {"TIDE_CHECKPOINT_DIR": folder, "TIDE_ATTEMPT": str(attempt)}, None
+            if attempt % 2:
+                page, env["TIDE_PAGE"] = make_page(self.path("page-0")), self.path("page-0")
+            process = start_python(arguments, env, stdout=subprocess.DEVNULL)
             wait_until(lambda: any(item.attempt == attempt for item in store.scan(folder)), "the first save")
             try:
                 process.wait(timeout=draw.random() * 0.12)  # the moment is meant to be arbitrary
             except subprocess.TimeoutExpired:
                 pass
             process.send_signal(signal.SIGKILL)
+            seen = store.scan(folder)
             _, err = process.communicate()
             self.assertEqual(process.returncode, -signal.SIGKILL)
             self.assertEqual([line for line in err.splitlines() if "earlier ones are still being written" not in line], [])
-            torn += any(not item.has_manifest for item in store.scan(folder))
+            torn += not max(seen).has_manifest
+            if page is not None:
+                wait_until(lambda: not is_locked(self.path("saver-0.lock")), "the saver to end")
             with captured_stderr() as said:
                 target = Checkpoint(dir=folder, run=make_run(attempt=attempt))
                 step = target.resume()
             self.assertEqual(said.getvalue(), "", "no committed checkpoint is ever damaged")
             self.assertGreaterEqual(step, newest, "a committed step is never lost")
+            if page is not None and NATIVE is not None:
+                self.assertGreaterEqual(step, page.staged_step, "what was staged is finished")
+                finished += page.staged_step > max((item.step for item in seen if item.has_manifest), default=0)
             newest = step
+            for item in store.scan(folder):
+                if item.has_manifest:
+                    with Reader(item.path) as reader:
+                        reader.verify()
+        print(f"seed {_SEED}: {_KILLS} kills, {torn} while a checkpoint was half written, {finished} while one was "
+              f"staged that its saver finished; step {newest}", file=sys.stderr)
         self.assertGreater(newest, 5)
         self.assertGreater(torn, 0, "no kill fell into a save")
         last = Checkpoint(dir=folder, keep=3, run=make_run(attempt=_KILLS + 1))
@@ -155,7 +186,7 @@ class Counting(TempCase):
 class Training(TempCase):
     def train(self, env):
         results = run_ranks([CHARLM, "--steps", "30", "--save-every", "12", "--log-every", "10"], 2,
-                            {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(_free_port()), **env})
+                            {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(free_port()), **env})
         self.assertEqual([err for _, _, err in results], ["", ""])
         return [code for code, _, _ in results], results[0][1]
 
@@ -173,12 +204,6 @@ class Training(TempCase):
         self.assertEqual(last_word(out), last_word(whole))
         with contextlib.redirect_stdout(io.StringIO()):
             self.assertEqual(command(["diff", self.path("whole"), self.path("parts")]), 0)
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import time
 from typing import Any, Optional
 
 import tide
-from tide import _page
+from tide import _files, _page
 from tide._errors import warn
 from tide._state import State
 
@@ -195,10 +195,7 @@ class Session:
 
     def _write_note(self, leave_at: float) -> None:
         os.makedirs(self.folder, exist_ok=True)
-        temporary = f"{self._note}.tmp-{os.getpid()}"
-        with open(temporary, "w", encoding="ascii") as out:
-            json.dump({"leave_at": leave_at}, out)
-        os.replace(temporary, self._note)
+        _files.write_durably(self._note, json.dumps({"leave_at": leave_at}).encode())
 
     def _remove_old_notes(self) -> None:
         pattern = os.path.join(glob.escape(self.folder), f"hfai-go-{glob.escape(self._job)}-*")

@@ -9,15 +9,16 @@
             run.exit()
     ck.save(step, wait=True); run.done()
 
-Standard library only; with the native core, where it is installed, saves cost one copy in memory. Outside the platform no order ever comes and checkpoints are plain local ones;
-TIDE_REHEARSE_SUSPEND=100 rehearses a suspension at step 100.
+Standard library only; with the native core, where it is installed, saves cost one copy in memory. Tensors that no rank
+holds whole are given under sharded=, as Shards. Outside the platform no order ever comes and checkpoints are plain local
+ones; TIDE_REHEARSE_SUSPEND=100 rehearses a suspension at step 100.
 """
 
 from ._errors import CheckpointError, DamagedError, TideError
 from ._rng import device, rng
 from ._run import EXIT_SUSPENDED, Notice, Run, attach
 from ._sampler import Sampler
-from .checkpoint import Checkpoint, RawTensor, load
+from .checkpoint import Checkpoint, RawTensor, Shard, ShardedOptimizer, load
 
 __all__ = ["Checkpoint", "CheckpointError", "DamagedError", "EXIT_SUSPENDED", "Notice", "RawTensor", "Run", "Sampler",
-           "TideError", "attach", "device", "load", "rng"]
+           "Shard", "ShardedOptimizer", "TideError", "attach", "device", "load", "rng"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from ._errors import TideError
 
@@ -31,6 +31,8 @@ FIELDS = {
     "total_steps": (128, "q"), "loss": (136, "d"), "step_ns": (144, "q"),
 }
 _SIZE = {"I": 4, "q": 8, "d": 8}
+_STEP, _HEARTBEAT, _STEP_NS, _ORDER = (FIELDS[name][0] // _SIZE[FIELDS[name][1]]
+                                       for name in ("step", "heartbeat", "step_ns", "order"))
 
 
 class Order(NamedTuple):
@@ -46,13 +48,34 @@ class Order(NamedTuple):
 class Page:
     """Typed access to a page. `page.step = 7` stores, `page.at_step` loads; names are those of FIELDS."""
 
-    __slots__ = ("_buffer", "_views", "_lock")
+    if TYPE_CHECKING:  # properties made of FIELDS, below
+        magic: int
+        version: int
+        seq: int
+        order: int
+        at_step: int
+        deadline: int
+        state: int
+        step: int
+        heartbeat: int
+        phase: int
+        pid: int
+        staged_step: int
+        saved_step: int
+        ack_seq: int
+        refused_seq: int
+        total_steps: int
+        loss: float
+        step_ns: int
+    else:
+        __slots__ = ("_buffer", "_views", "_longs", "_words", "_lock")
 
-    def __init__(self, buffer) -> None:
+    def __init__(self, buffer: "Union[mmap.mmap, bytearray]") -> None:
         """buffer: writable, at least 4096 bytes (a mmap or a bytearray)."""
         raw = memoryview(buffer)
         self._buffer = buffer
-        self._views = {code: raw.cast(code) for code in _SIZE}
+        self._views: Any = {code: raw.cast(code) for code in _SIZE}  # type: ignore[call-overload]
+        self._longs, self._words = self._views["q"], self._views["I"]
         self._lock = threading.Lock()
 
     @classmethod
@@ -96,6 +119,22 @@ class Page:
         with lock:
             pass
 
+    def beat(self, step: int, now: int, step_ns: int) -> bool:
+        """Publishes a finished step. True: there is an order.
+
+          now: time.monotonic_ns(); step_ns: nanoseconds since the step before.
+          Cost: what a program pays at each step, so nothing here goes through a property.
+        """
+        longs = self._longs
+        longs[_STEP_NS] = step_ns
+        longs[_HEARTBEAT] = now
+        longs[_STEP] = step
+        with self._lock:  # fence()
+            pass
+        with self._lock:
+            pass
+        return self._words[_ORDER] != ORDER_NONE
+
     def read_order(self) -> Order:
         """A consistent order.
 
@@ -114,10 +153,10 @@ class Page:
 def _field(offset: int, code: str) -> property:
     index = offset // _SIZE[code]
 
-    def load(page: Page):
+    def load(page: Page) -> Any:
         return page._views[code][index]
 
-    def store(page: Page, value) -> None:
+    def store(page: Page, value: Any) -> None:
         page._views[code][index] = value
 
     return property(load, store)

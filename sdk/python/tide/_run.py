@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import sys
-import time
+from time import monotonic_ns
 from typing import Any, Iterator, NamedTuple, Optional
 
 from . import _page
@@ -52,7 +52,6 @@ class Run:
             if env.get("TIDE_REHEARSE_SUSPEND"):
                 self._rehearse_at = _number(env, "TIDE_REHEARSE_SUSPEND", 0)
         self.reporter = Reporter(env.get("TIDE_SOCKET"), self.rank)
-        self._step = -1
         self._last_tick_ns = 0
         self._loss_read_ns = 0
         self._attach_page()
@@ -76,8 +75,8 @@ class Run:
 
     def suspended(self, checkpoint_id: str, step: Optional[int] = None) -> None:
         """Acknowledges a suspension: `checkpoint_id` is committed, at `step` (default: that of the last tick)."""
-        step = self._step if step is None else step
         page = self.page
+        step = page.step if step is None else step
         page.saved_step = step
         page.ack_seq = page.seq
         page.phase = _page.PHASE_SAVED
@@ -97,7 +96,7 @@ class Run:
     def done(self) -> None:
         """Says that training is complete. The process then ends normally, with exit code 0."""
         self.page.phase = _page.PHASE_DONE
-        self.reporter.send("done", await_reply=True, step=self._step)
+        self.reporter.send("done", await_reply=True, step=self.page.step)
         self.reporter.close()
         self._flush()
 
@@ -115,30 +114,35 @@ class Run:
         """Publishes `step` finished steps and says what to do now. Checkpoint.tick is what most programs call.
 
           safe: False where state cannot be saved (inside gradient accumulation): publishes only.
-          Cost: about a microsecond while no order is there.
+          Cost: half a microsecond while no order is there.
         """
-        page = self.page
-        now = time.monotonic_ns()
-        if self._last_tick_ns:
-            page.step_ns = now - self._last_tick_ns
-        page.heartbeat = now
-        self._step = step
-        if total is not None:
-            page.total_steps = total
-        if loss is not None:
-            self._publish_loss(loss, now)
-        if safe:
-            answer = settle(page, step)
-        else:
-            page.step = step
-            page.fence()
-            answer = Verdict.GO, None
-        self._last_tick_ns = time.monotonic_ns()
+        if loss is not None or total is not None:
+            self.show(loss, total)
+        return self.decide(step) if self.beat(step) and safe else (Verdict.GO, None)
+
+    def beat(self, step: int) -> bool:
+        """Publishes `step` finished steps. True: there is an order, which decide() is for."""
+        now = monotonic_ns()
+        step_ns = now - self._last_tick_ns
+        self._last_tick_ns = now
+        return self.page.beat(step, now, step_ns)
+
+    def decide(self, step: int) -> "tuple[Verdict, Optional[Order]]":
+        """Agrees with the other ranks on what to do after `step`, which may take the wait for them."""
+        answer = settle(self.page, step)
+        self.restart_step_clock()
         return answer
+
+    def show(self, loss: Any = None, total: Optional[int] = None) -> None:
+        """Publishes what people look at."""
+        if total is not None:
+            self.page.total_steps = total
+        if loss is not None:
+            self._publish_loss(loss, monotonic_ns())
 
     def restart_step_clock(self) -> None:
         """Leaves the time since the last tick (a save) out of the next step's duration."""
-        self._last_tick_ns = time.monotonic_ns()
+        self._last_tick_ns = monotonic_ns()
 
     def resumed(self, step: int) -> None:
         """Notes the step a checkpoint was loaded at. A rehearsed suspension at or below it is over."""
@@ -151,7 +155,7 @@ class Run:
         page.pid = os.getpid()
         page.step = page.staged_step = page.saved_step = page.total_steps = -1
         page.loss = math.nan
-        page.heartbeat = time.monotonic_ns()
+        page.heartbeat = monotonic_ns()
         page.fence()
         page.phase = _page.PHASE_TRAINING
 

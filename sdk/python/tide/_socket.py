@@ -61,13 +61,12 @@ class Reporter:
     def _send_locked(self, line: bytes, deadline: float, await_reply: bool) -> bool:
         try:
             if self._socket is not None:
-                self._drain()  # finds out that the agent has gone since the last report
-            if self._socket is None:
-                self._connect(deadline)
-            self._write(line, deadline)
+                self._drain(self._socket)  # finds out that the agent has gone since the last report
+            connection = self._socket if self._socket is not None else self._connect(deadline)
+            _write(connection, line, deadline)
             if await_reply:
-                self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-                return bool(self._socket.recv(4096))
+                connection.settimeout(max(0.001, deadline - time.monotonic()))
+                return bool(connection.recv(4096))
             return True
         except OSError:
             # Part of a line may be out; only a new connection starts at a line boundary again.
@@ -75,33 +74,35 @@ class Reporter:
             self.close()
             return False
 
-    def _connect(self, deadline: float) -> None:
+    def _connect(self, deadline: float) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         connection.settimeout(max(0.001, deadline - time.monotonic()))
         try:
-            connection.connect(self._path)
+            connection.connect(self._path or "")
         except OSError:
             connection.close()
             raise
         self._socket = connection
-        self._write(_line({"t": "hello", "rank": self._rank, "pid": os.getpid(), "version": 1}), deadline)
+        _write(connection, _line({"t": "hello", "rank": self._rank, "pid": os.getpid(), "version": 1}), deadline)
+        return connection
 
-    def _write(self, data: bytes, deadline: float) -> None:
-        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-        self._socket.sendall(data)
-
-    def _drain(self) -> None:
+    def _drain(self, connection: socket.socket) -> None:
         """Reads the answers that have come. An orderly end from the agent drops the connection."""
-        self._socket.setblocking(False)
+        connection.setblocking(False)
         try:
             while True:
-                if not self._socket.recv(4096):
+                if not connection.recv(4096):
                     self.close()
                     return
         except BlockingIOError:
             return
         except OSError:
             self.close()
+
+
+def _write(connection: socket.socket, data: bytes, deadline: float) -> None:
+    connection.settimeout(max(0.001, deadline - time.monotonic()))
+    connection.sendall(data)
 
 
 def _line(message: Dict[str, Any]) -> bytes:

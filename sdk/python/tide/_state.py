@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 from typing import Any, Dict, Iterator, MutableMapping
 
 from ._errors import TideError
+from ._files import write_durably
 
 FILE = "whole_life_state.json"
 FORMAT = "tide-state/1"
@@ -90,24 +90,12 @@ class State(MutableMapping[str, Any]):
             self._write(_encode(record))
 
     def _write(self, data: bytes) -> None:
-        temporary = None
         try:
             os.makedirs(self._folder, exist_ok=True)
-            # A name of its own: ranks on other nodes have the same process ids.
-            fd, temporary = tempfile.mkstemp(prefix=FILE + ".tmp-", dir=self._folder)
-            with open(fd, "wb") as out:
-                out.write(data)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(temporary, self._path)
-            temporary = None
-            _sync_folder(self._folder)
+            write_durably(self._path, data)
         except OSError as error:
             raise TideError(f"cannot write the job's state {self._path}: {error.strerror or error}; free space or "
                             "repair the file system, what was stored before is still there") from error
-        finally:
-            if temporary is not None:
-                _remove_quietly(temporary)
 
 
 def _encode(record: Dict[str, Any]) -> bytes:
@@ -122,18 +110,3 @@ def _encode(record: Dict[str, Any]) -> bytes:
         raise TideError(f"the job's state would have {len(data)} bytes, {LIMIT_BYTES} is the most; large data belongs "
                         "in a checkpoint")
     return data
-
-
-def _sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _remove_quietly(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

@@ -1,12 +1,13 @@
 """A script for the HAI Platform that leaves saving to hfai.checkpoint, with whatever state such scripts have.
 
-    try_save.py OUT STEPS STEP_MS PROCS
+    try_save.py OUT STEPS HOLD_AT PROCS
+
+Step HOLD_AT, none if -1, waits for a line in the FIFO OUT/held: meanwhile the test asks for the nodes.
 """
 
 import hashlib
 import os
 import sys
-import time
 
 import hfai
 import torch
@@ -17,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 EPOCH_STEPS = 10
 
 
-def main(local_rank, out, steps, step_ms, procs):
+def main(local_rank, out, steps, hold_at, procs):
     torch.set_num_threads(1)
     torch.manual_seed(3)
     rank = int(os.environ["RANK"]) * procs + local_rank
@@ -43,9 +44,10 @@ def main(local_rank, out, steps, step_ms, procs):
         optimizer.step()
         scheduler.step()
         best = (best[0] + 1.0, loss.detach())
-        time.sleep(step_ms / 1000)  # tidy: poll
-        if rank == 0:
+        if rank == 0 and number == hold_at:
             print(f"step {number}", flush=True)
+            with open(os.path.join(out, "held"), encoding="ascii") as held:
+                held.readline()
         model.try_save((number + 1) // EPOCH_STEPS, (number + 1) % EPOCH_STEPS, others=best)
     if rank == 0:
         total = hashlib.sha256(repr(best).encode())
@@ -56,8 +58,8 @@ def main(local_rank, out, steps, step_ms, procs):
 
 
 if __name__ == "__main__":
-    folder, count, pause, workers = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
+    folder, count, hold, workers = sys.argv[1], *map(int, sys.argv[2:])
     if workers:
-        torch.multiprocessing.spawn(main, args=(folder, count, pause, workers), nprocs=workers)
+        torch.multiprocessing.spawn(main, args=(folder, count, hold, workers), nprocs=workers)
     else:
-        main(0, folder, count, pause, 1)
+        main(0, folder, count, hold, 1)

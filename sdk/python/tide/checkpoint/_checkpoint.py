@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from typing import Any, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Mapping, Optional, Set, Tuple
 
 from .. import _page
 from .._agreement import Verdict
@@ -16,7 +17,7 @@ from . import store, writer
 from .background import Background, Handed, Sink
 from .reader import Reader
 from .saver import Answer, Order
-from .state import restore
+from .state import boxes_wanted, restore
 from .writer import Groups, Identity
 
 SAVE_TIMEOUT_S = 120.0
@@ -35,6 +36,8 @@ class Checkpoint:
       dir: folder shared by all ranks; made if absent.
       replicated: objects equal on all ranks; stored once, each rank writes its share.
       local: objects of each rank.   global_: small objects equal on all ranks; rank 0 stores them.
+      sharded: objects with the same names on all ranks, in which tide.Shard stands for the box of a global tensor that
+        this rank holds; each rank stores its own. The rest of them is as in replicated. They load at any world size.
       every: steps between periodic saves, 0 = none.   keep: committed checkpoints that stay, at least 1.
       timeout_s: seconds a rank waits for the others in one save.
     With the native core a save stops training for one copy in memory; a process beside this rank, the saver, writes
@@ -44,10 +47,15 @@ class Checkpoint:
 
     def __init__(self, dir: str, replicated: Optional[Mapping[str, Any]] = None,
                  local: Optional[Mapping[str, Any]] = None, global_: Optional[Mapping[str, Any]] = None,
-                 every: int = 0, keep: int = 3, timeout_s: float = SAVE_TIMEOUT_S, run: Optional[Run] = None) -> None:
+                 every: int = 0, keep: int = 3, timeout_s: float = SAVE_TIMEOUT_S, run: Optional[Run] = None,
+                 sharded: Optional[Mapping[str, Any]] = None) -> None:
         self._run = attach() if run is None else run
         self.dir = os.path.abspath(dir)
-        self._groups = Groups(dict(replicated or {}), dict(local or {}), dict(global_ or {}))
+        self._groups = Groups(dict(replicated or {}), dict(local or {}), dict(global_ or {}), dict(sharded or {}))
+        twice = sorted(self._groups.replicated.keys() & self._groups.sharded.keys())
+        if twice:
+            raise CheckpointError(f"{', '.join(twice)} is given under replicated= and under sharded=; use another name in one")
+        self._samplers = [item for item in self._groups.global_.values() if isinstance(item, Sampler)]
         self._every, self._keep, self._timeout_s = every, keep, timeout_s
         self.saves = 0          # checkpoints this rank staged, or wrote its part of
         self.failed_saves = 0   # of tick(); training went on
@@ -62,7 +70,10 @@ class Checkpoint:
         self._given_up: Optional[Identity] = None          # a suspension's checkpoint that this rank did not see in time
         self._ticked_step: Optional[int] = None
         self._ticks = 0
-        self._background = Background([self._lock_path()], Sink(self._on_committed, self._on_failed, self._on_lost))
+        self._attentive = True                             # the next tick has more to do than to publish its step
+        # An agent asks for the lock once the rank is gone; a start without one asks whose lock it is, too.
+        self._background = Background([self._lock_path()], Sink(self._on_committed, self._on_failed, self._on_lost),
+                                      for_life=self._run.in_platform)
         self._attempt = store.next_attempt(self.dir) if self._run.attempt is None else self._run.attempt
 
     def resume(self) -> int:
@@ -91,16 +102,30 @@ class Checkpoint:
           step: finished steps.   loss, total: shown to people.   safe: False where state cannot be saved.
         Saves where it is time; a failed save is named on stderr, counted, and training goes on.
         """
-        self._advance_samplers(step)
+        last, self._ticked_step = self._ticked_step, step
+        if self._samplers:
+            self._advance_samplers(1 if last is None else step - last)
+        if loss is not None or total is not None:
+            self._run.show(loss, total)
+        is_ordered = self._run.beat(step)
+        if not (is_ordered or self._attentive or self._every and step % self._every == 0):
+            return False
+        leave = self._act(step, safe, is_ordered)
+        self._attentive = bool(self._background.busy or self._due or self._uncommitted or self._given_up or
+                               self._ticks < _PREPARE_AT_TICK)
+        return leave
+
+    def _act(self, step: int, safe: bool, is_ordered: bool) -> bool:
+        """A tick at which there is something to do."""
         if self._background.busy:
             self._background.look()
-        verdict, order = self._run.tick(step, loss, total, safe)
+        verdict, order = self._run.decide(step) if is_ordered and safe else (Verdict.GO, None)
         if verdict is Verdict.STOP:
             return True
-        if self._given_up is not None and self._others_left():
+        if self._given_up is not None and self._others_left(self._given_up):
             return True
         self._due = self._due or bool(self._every and step > 0 and step % self._every == 0)
-        if verdict is Verdict.FIRE and order.seq != self._given_up_seq:
+        if order is not None and verdict is Verdict.FIRE and order.seq != self._given_up_seq:
             if order.order == _page.ORDER_SUSPEND:
                 return self._suspend(step, order)
             self._save_in_passing(step)
@@ -108,7 +133,7 @@ class Checkpoint:
         elif safe and self._due:
             self._save_in_passing(step)
         if self._uncommitted is not None:
-            self._look_for_commit()
+            self._look_for_commit(self._uncommitted)
         self._ticks += 1
         if self._ticks == _PREPARE_AT_TICK and (self._every or self._run.in_platform):
             self._prepare()
@@ -132,9 +157,10 @@ class Checkpoint:
         longest_s = self._timeout_s * _PATIENCE_IN_PASSING + 2 * writer.DECIDED_GRACE_S
         return self._background.flush(longest_s if timeout_s is None else timeout_s)
 
-    def _save(self, step: int, wait: bool, deadline: float) -> str:
-        """deadline: time.monotonic() seconds."""
+    def _save(self, step: int, wait: bool, deadline: float, hurry: Callable[[], float] = lambda: math.inf) -> str:
+        """deadline, hurry: time.monotonic() seconds; hurry is asked while rank 0 waits for the others."""
         started = time.monotonic()
+        self._attentive = True
         identity = self._identity(step)
         page, before = self._run.page, self._run.page.phase
         page.phase = _page.PHASE_SAVING
@@ -155,11 +181,12 @@ class Checkpoint:
             elif handed is Handed.SKIPPED:
                 self._note_skipped(step)
             else:
-                self._save_here(identity, wait, deadline, started)
+                self._save_here(identity, wait, order, hurry)
             return self._id(step)
         except OSError as error:
             self._fail(identity)
-            raise CheckpointError(f"cannot save step {step} in {identity.directory}: {error.strerror or error}; free "
+            file = f" ({os.path.basename(error.filename)})" if isinstance(error.filename, str) else ""
+            raise CheckpointError(f"cannot save step {step} in {identity.directory}: {error.strerror or error}{file}; free "
                                   "space or repair the file system, earlier checkpoints are intact") from error
         except CheckpointError:
             self._fail(identity)
@@ -168,23 +195,23 @@ class Checkpoint:
             page.phase = before
             self._run.restart_step_clock()
 
-    def _save_here(self, identity: Identity, wait: bool, deadline: float, started: float) -> None:
+    def _save_here(self, identity: Identity, wait: bool, order: Order, hurry: Callable[[], float]) -> None:
         """Writes in this thread: there is no saver."""
         if self._uncommitted != identity:
             writer.write_part(identity, self._groups)
             self._note_staged(identity.step)
             self._uncommitted = identity
         if identity.rank == 0:
-            size = writer.commit(identity, deadline)
-            self._note_committed(identity, size, started)
-            self._collect_garbage(identity)
+            size = writer.commit(identity, order.deadline, hurry)
+            self._note_committed(identity, size, order.started)
+            if not self._background.busy:  # what the saver is still at is no leftover
+                self._collect_garbage(identity)
         elif wait:
-            writer.await_commit(identity, deadline)
-            self._note_committed(identity, 0, started)
+            writer.await_commit(identity, order.deadline)
+            self._note_committed(identity, 0, order.started)
 
     def _suspend(self, step: int, order: _page.Order) -> bool:
-        remaining_s = order.deadline / 1e9 - time.time() if order.deadline else self._timeout_s
-        deadline = time.monotonic() + max(LEAST_PATIENCE_S, min(remaining_s, self._timeout_s))
+        deadline = time.monotonic() + max(LEAST_PATIENCE_S, self._notice_s(order))
         try:
             checkpoint_id = self._save(step, True, deadline)
         except CheckpointError as error:
@@ -199,12 +226,11 @@ class Checkpoint:
         self._run.suspended(checkpoint_id, step)
         return True
 
-    def _others_left(self) -> bool:
+    def _others_left(self, given_up: Identity) -> bool:
         """True where a suspension that this rank gave up has been committed after all: the other ranks are gone.
 
         It takes a rank 0 that took this rank's part and then stood still for longer than the grace.
         """
-        given_up = self._given_up
         if not _is_committed(given_up):
             return False
         self._run.suspended(self._id(given_up.step), given_up.step)
@@ -212,10 +238,30 @@ class Checkpoint:
 
     def _save_in_passing(self, step: int) -> None:
         try:
-            self.save(step, wait=False)
+            deadline = time.monotonic() + self._timeout_s * _PATIENCE_IN_PASSING
+            self._save(step, False, deadline, self._until_suspended())
         except CheckpointError as error:
             self.failed_saves += 1
             warn(f"save {self.failed_saves} failed, training goes on: {error}")
+
+    def _until_suspended(self) -> Callable[[], float]:
+        """Ends a save in passing a quarter into the notice of a suspension that comes up.
+
+        Ranks that were below the save's step when it came up leave that save out, and their parts never come.
+        """
+        until = math.inf
+
+        def hurry() -> float:
+            nonlocal until
+            if until == math.inf and self._run.page.order == _page.ORDER_SUSPEND:
+                until = time.monotonic() + max(LEAST_PATIENCE_S, self._notice_s(self._run.page.read_order()) / 4)
+            return until
+
+        return hurry
+
+    def _notice_s(self, order: _page.Order) -> float:
+        remaining_s = order.deadline / 1e9 - time.time() if order.deadline else self._timeout_s
+        return min(remaining_s, self._timeout_s)
 
     def _restore_newest(self) -> int:
         for item in reversed(store.scan(self.dir)):
@@ -223,7 +269,7 @@ class Checkpoint:
                 continue
             try:
                 with Reader(item.path) as reader:
-                    reader.load(*self._wanted(reader))
+                    self._load(reader)
                     self._put_back(reader)
                 self._committed = item.step, os.path.basename(item.path)
                 return item.step
@@ -232,30 +278,33 @@ class Checkpoint:
                 warn(f"checkpoint {item.path} is damaged ({error}); using the one before it")
         return 0
 
-    def _wanted(self, reader: Reader) -> "list[Any]":
-        """The stored trees that this rank restores."""
-        manifest, rank = reader.manifest, self._run.rank
-        mine = manifest["ranks"][rank] if rank < len(manifest["ranks"]) else {}
-        groups = ((self._groups.replicated, manifest["objects"]["replicated"]),
-                  (self._groups.global_, manifest["objects"]["global"]), (self._groups.local, mine))
-        return [trees[name] for objects, trees in groups for name in objects if name in trees]
+    def _trees(self, reader: Reader) -> "list[tuple[Mapping[str, Any], Mapping[str, Any]]]":
+        """(objects of this rank, the stored trees they may be found in), group by group.
+
+        What was sharded loads into whole tensors and the other way round, so those two groups look in both.
+        """
+        stored, own = reader.manifest["objects"], reader.manifest["ranks"][self._run.rank:][:1]
+        groups = [(self._groups.replicated, {**stored["sharded"], **stored["replicated"]}),
+                  (self._groups.sharded, {**stored["replicated"], **stored["sharded"]}),
+                  (self._groups.global_, stored["global"])]
+        return groups + [(self._groups.local, trees) for trees in own]
+
+    def _load(self, reader: Reader) -> None:
+        groups = self._trees(reader)
+        wanted = boxes_wanted(*groups[1], reader.stored, reader.directory)
+        reader.load(*(trees[name] for objects, trees in groups for name in objects if name in trees), wanted=wanted)
 
     def _put_back(self, reader: Reader) -> None:
-        manifest, rank = reader.manifest, self._run.rank
-        restore(self._groups.replicated, manifest["objects"]["replicated"], reader.stored, reader.directory)
-        restore(self._groups.global_, manifest["objects"]["global"], reader.stored, reader.directory)
-        if rank < len(manifest["ranks"]):
-            restore(self._groups.local, manifest["ranks"][rank], reader.stored, reader.directory)
-        elif self._groups.local:
-            warn(f"{reader.directory} was saved by {manifest['world']} ranks and has no local state for rank {rank}; "
-                 f"{', '.join(self._groups.local)} start anew")
+        for objects, trees in self._trees(reader):
+            restore(objects, trees, reader.stored, reader.directory)
+        if self._run.rank >= len(reader.manifest["ranks"]) and self._groups.local:
+            warn(f"{reader.directory} was saved by {reader.manifest['world']} ranks and has no local state for rank "
+                 f"{self._run.rank}; {', '.join(self._groups.local)} start anew")
 
-    def _advance_samplers(self, step: int) -> None:
-        passed = step - (step - 1 if self._ticked_step is None else self._ticked_step)
-        self._ticked_step = step
-        for item in self._groups.global_.values():
-            if isinstance(item, Sampler) and passed > 0:
-                item.advance(passed)
+    def _advance_samplers(self, passed: int) -> None:
+        if passed > 0:
+            for sampler in self._samplers:
+                sampler.advance(passed)
 
     def _prepare(self) -> None:
         """Fresh pages cost ten times what the copy into used ones does, so they are made ready before the first save."""
@@ -302,13 +351,13 @@ class Checkpoint:
         self._run.reporter.send("saved", step=identity.step, checkpoint=self._id(identity.step), bytes=size,
                                 seconds=round(time.monotonic() - started, 6))
 
-    def _look_for_commit(self) -> None:
+    def _look_for_commit(self, written: Identity) -> None:
         """Finds out, at most once a second, that rank 0 committed what this rank did not wait for."""
         now = time.monotonic()
         if now - self._looked_at >= _LOOK_FOR_COMMIT_S:
             self._looked_at = now
-            step = self._uncommitted.step
-            if _is_committed(self._uncommitted):
+            step = written.step
+            if _is_committed(written):
                 self._run.page.saved_step = step
                 self._committed, self._uncommitted = (step, self._id(step)), None
 

@@ -13,9 +13,10 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from .._errors import warn
 
-_ABI_VERSION = 1
+_ABI_VERSION = 3
 _HERE = os.path.dirname(os.path.abspath(__file__))
 LOADED, DAMAGED, UNREADABLE = range(3)
+_DIM_BYTES = 24
 
 
 class _File(ctypes.Structure):
@@ -26,12 +27,51 @@ class _Message(ctypes.Structure):
     _fields_ = [("text", ctypes.c_char_p), ("bytes", ctypes.c_uint64)]
 
 
+class _DeviceSpan(ctypes.Structure):
+    _fields_ = [("to", ctypes.c_void_p), ("from_", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
+                ("stream", ctypes.c_uint64), ("device", ctypes.c_int32)]
+
+
 class FileRecord(NamedTuple):
     """A data file as its manifest describes it. crc32: of each chunk."""
 
     path: str
     bytes: int
     crc32: Sequence[int]
+
+
+class Piece(NamedTuple):
+    """Runs of bytes in a data file, and where they go. file: index; offset, to: of the first run, to is an address;
+    bytes: of each run; dims: as those of boxes.Strided."""
+
+    file: int
+    offset: int
+    bytes: int
+    to: int
+    dims: Tuple[Tuple[int, int, int], ...] = ()
+
+
+class Cuda:
+    """NVIDIA's driver by way of the native core (sdk/native/cuda.h)."""
+
+    def __init__(self, library: ctypes.CDLL, handle: int) -> None:
+        self._library, self._handle = library, handle
+
+    def register(self, device: int, address: int, nbytes: int) -> bool:
+        """Page-locks memory for copies from devices; any thread. False where the driver refuses."""
+        return self._library.tide_cuda_register(self._handle, device, address, nbytes) == 0
+
+    def unregister(self, device: int, address: int) -> None:
+        self._library.tide_cuda_unregister(self._handle, device, address)
+
+    def copy(self, spans: "Sequence[Tuple[int, int, int, int, int]]") -> bool:
+        """Copies (to, from, bytes, stream, device) of each span and waits. False, after a warning: one failed."""
+        error, message = _message()
+        table = (_DeviceSpan * len(spans))(*(_DeviceSpan(*span) for span in spans))
+        if self._library.tide_cuda_copy(self._handle, table, len(spans), ctypes.byref(message)) == 0:
+            return True
+        warn(f"cannot copy out of device memory by the driver: {_text(error)}; PyTorch does it, more slowly")
+        return False
 
 
 class Native:
@@ -53,6 +93,29 @@ class Native:
         library.tide_load.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64,
                                       ctypes.c_uint32, ctypes.POINTER(_Message)]
 
+        library.tide_cuda_open.restype = ctypes.c_void_p
+        library.tide_cuda_open.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Message)]
+        for function in (library.tide_cuda_register, library.tide_cuda_unregister, library.tide_cuda_copy):
+            function.restype = ctypes.c_int32
+        library.tide_cuda_register.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64]
+        library.tide_cuda_unregister.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p]
+        library.tide_cuda_copy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(_Message)]
+        self._cuda: Optional[Cuda] = None
+        self._cuda_tried = False
+
+    def cuda(self) -> Optional[Cuda]:
+        """The driver, looked for once; None where there is none. TIDE_CUDA_LIBRARY: another than libcuda.so.1."""
+        if not self._cuda_tried:
+            self._cuda_tried = True
+            error, message = _message()
+            name = os.environ.get("TIDE_CUDA_LIBRARY") or "libcuda.so.1"
+            handle = self._library.tide_cuda_open(os.fsencode(name), ctypes.byref(message))
+            if handle:
+                self._cuda = Cuda(self._library, handle)
+            else:
+                warn(f"{_text(error)}; tensors on devices are copied by PyTorch, more slowly")
+        return self._cuda
+
     def crc32(self, crc: int, address: int, nbytes: int) -> int:
         """Goes on from `crc`, 0 at the start; as zlib.crc32."""
         return self._library.tide_crc32(crc, address, nbytes)
@@ -70,21 +133,31 @@ class Native:
         """Moves the verdict of the staging slot at this address away from "open". False: it was settled before."""
         return self._library.tide_settle(slot, verdict) == 1
 
-    def load(self, files: Sequence[FileRecord], pieces: Sequence[Tuple[int, int, int, int]],
-             threads: int) -> Tuple[int, str]:
-        """Reads and checks whole files. Returns (LOADED, DAMAGED or UNREADABLE, what is wrong).
-
-          pieces: (file index, offset, bytes, address to put them), sorted.
-        """
+    def load(self, files: Sequence[FileRecord], pieces: Sequence[Piece], threads: int) -> Tuple[int, str]:
+        """Reads and checks whole files. Returns (LOADED, DAMAGED or UNREADABLE, what is wrong). pieces: sorted."""
         crcs = [array.array("I", file.crc32) for file in files]
         table = (_File * max(1, len(files)))(*(
             _File(os.fsencode(file.path), file.bytes, crc.buffer_info()[0]) for file, crc in zip(files, crcs)))
-        flat = array.array("Q", [number for piece in pieces for number in piece])
-        error = ctypes.create_string_buffer(4096)
-        message = _Message(ctypes.cast(error, ctypes.c_char_p), len(error))
+        dims = array.array("Q", [number for piece in pieces for dim in piece.dims for number in dim])
+        next_dim = dims.buffer_info()[0]
+        flat = array.array("Q")
+        for piece in pieces:
+            flat.extend((*piece[:4], next_dim, len(piece.dims)))
+            next_dim += len(piece.dims) * _DIM_BYTES
+        error, message = _message()
         result = self._library.tide_load(table, len(files), flat.buffer_info()[0], len(pieces), threads,
                                          ctypes.byref(message))
-        return result, error.value.decode(errors="replace")
+        return result, _text(error)
+
+
+def _message() -> "Tuple[ctypes.Array[ctypes.c_char], _Message]":
+    """Room for what the library has to say."""
+    text = ctypes.create_string_buffer(4096)
+    return text, _Message(ctypes.cast(text, ctypes.c_char_p), len(text))
+
+
+def _text(message: "ctypes.Array[ctypes.c_char]") -> str:
+    return message.value.decode(errors="replace")
 
 
 def threads() -> int:

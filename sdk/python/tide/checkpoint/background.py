@@ -9,7 +9,7 @@ from typing import Callable, List, NamedTuple, Optional, Sequence
 from .._errors import CheckpointError, warn
 from . import _native, saver, writer
 from .saver import Answer, Order, Saver, SaverGone, Staged
-from .writer import Groups, Identity
+from .writer import Gathered, Groups, Identity
 
 # The saver knows how a save ended this long after rank 0's grace.
 _ANSWER_S = 5.0
@@ -32,9 +32,9 @@ class Sink(NamedTuple):
 class Background:
     """The saves of one rank that are under way. Used by the training thread."""
 
-    def __init__(self, locks: Sequence[str], sink: Sink) -> None:
-        """locks: files that the saver locks while a save is under way."""
-        self._locks, self._sink = locks, sink
+    def __init__(self, locks: Sequence[str], sink: Sink, for_life: bool = False) -> None:
+        """locks, for_life: files that the saver locks, as Saver has them."""
+        self._locks, self._for_life, self._sink = locks, for_life, sink
         self._saver: Optional[Saver] = None
         self._tried = False
 
@@ -49,8 +49,9 @@ class Background:
 
     def prepare(self, identity: Identity, groups: Groups) -> None:
         """Makes memory ready for saves of this size while training goes on. Errors: CheckpointError."""
-        if self._started() is not None:
-            self._saver.prepare(writer.gather(identity, groups))
+        ours = self._started()
+        if ours is not None:
+            ours.prepare(writer.gather(identity, groups))
 
     def hand_over(self, identity: Identity, groups: Groups, order: Order, wait: bool) -> Handed:
         """Stages the state, which may change once this returns.
@@ -58,30 +59,34 @@ class Background:
           wait: for a free slot, and then until the save is over.
           Errors: CheckpointError, where it is waited for and fails or is not over in time; OSError.
         """
-        if self._started() is None:
+        ours = self._started()
+        if ours is None:
             return Handed.NOT
         try:
-            staged = self._saver.find(identity)
+            staged = ours.find(identity)
             if staged is None:
-                staged, is_free = self._stage(identity, groups, order, wait)
+                staged, is_free = self._stage(ours, identity, writer.gather(identity, groups), order, wait)
                 if staged is None and not is_free:
-                    self._saver.skip(identity)
+                    ours.skip(identity)
                     return Handed.SKIPPED
             if staged is None:
                 return Handed.NOT
             if wait:
-                self._await(staged, order.deadline)
+                self._await(ours, staged, order.deadline)
             return Handed.OVER
         except SaverGone as error:
-            self._lose(error, identity)
+            self._lose(ours, error, identity)
             return Handed.NOT
 
     def look(self, timeout_s: float = 0.0) -> None:
         """Tells the sink what has ended. timeout_s: waits so long for something."""
+        ours = self._saver
+        if ours is None:
+            return
         try:
-            self._tell(self._saver.poll(timeout_s))
+            self._tell(ours.poll(timeout_s))
         except SaverGone as error:
-            self._lose(error, None)
+            self._lose(ours, error, None)
 
     def flush(self, timeout_s: float) -> bool:
         """Waits until no save is under way. False: one is, timeout_s seconds later."""
@@ -93,33 +98,37 @@ class Background:
     def _started(self) -> Optional[Saver]:
         if self._saver is None and not self._tried:
             self._tried = True
-            self._saver = saver.start(_native.find(), self._locks)
+            self._saver = saver.start(_native.find(), self._locks, self._for_life)
         return self._saver
 
-    def _stage(self, identity: Identity, groups: Groups, order: Order, wait: bool) -> "tuple[Optional[Staged], bool]":
-        gathered = writer.gather(identity, groups)
-        staged, is_free = self._saver.stage(identity, gathered, order)
+    def _stage(self, ours: Saver, identity: Identity, gathered: Gathered, order: Order,
+               wait: bool) -> "tuple[Optional[Staged], bool]":
+        staged, is_free = ours.stage(identity, gathered, order)
+        if staged is None and not is_free and wait:
+            # Ranks that were told of a suspension before an earlier save's step leave that save out: its parts never come.
+            now = time.monotonic()
+            ours.hurry(now + max(0.0, order.deadline - now) / 4)
         while staged is None and not is_free and wait:
             if time.monotonic() >= order.deadline:
                 raise CheckpointError(f"{identity.directory}: earlier saves are still being written; the file system is "
                                       "slow or hangs")
-            self._tell(self._saver.poll(max(0.0, order.deadline - time.monotonic())))
-            staged, is_free = self._saver.stage(identity, gathered, order)
+            self._tell(ours.poll(max(0.0, order.deadline - time.monotonic())))
+            staged, is_free = ours.stage(identity, gathered, order)
         return staged, is_free
 
-    def _await(self, staged: Staged, deadline: float) -> None:
-        answer = self._answer(staged, deadline)
+    def _await(self, ours: Saver, staged: Staged, deadline: float) -> None:
+        answer = self._answer(ours, staged, deadline)
         # At its end the saver settles it with the other ranks; only one that hangs at its own disk does not.
-        if answer is None and not self._saver.call_off(staged):
-            answer = self._answer(staged, time.monotonic() + writer.DECIDED_GRACE_S + _ANSWER_S)
+        if answer is None and not ours.call_off(staged):
+            answer = self._answer(ours, staged, time.monotonic() + writer.DECIDED_GRACE_S + _ANSWER_S)
         if answer is None:
             raise CheckpointError(f"{staged.identity.directory}: not written in time; the file system is slow or hangs")
         if answer.error is not None:
             raise CheckpointError(answer.error)
         self._sink.committed(answer)
 
-    def _answer(self, staged: Staged, deadline: float) -> Optional[Answer]:
-        answer, others = self._saver.wait(staged, deadline)
+    def _answer(self, ours: Saver, staged: Staged, deadline: float) -> Optional[Answer]:
+        answer, others = ours.wait(staged, deadline)
         self._tell(others)
         return answer
 
@@ -130,9 +139,9 @@ class Background:
             else:
                 self._sink.failed(answer.staged.identity, answer.error)
 
-    def _lose(self, error: SaverGone, again: Optional[Identity]) -> None:
+    def _lose(self, ours: Saver, error: SaverGone, again: Optional[Identity]) -> None:
         """Gives up what the saver had, except `again`, which the caller writes. The next save starts another saver."""
-        lost, self._saver, self._tried = self._saver.abandoned(), None, False
+        lost, self._saver, self._tried = ours.abandoned(), None, False
         warn(str(error))
         for staged in lost:
             if staged.identity != again:

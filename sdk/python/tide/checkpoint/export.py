@@ -13,8 +13,8 @@ from .tensors import RawTensor
 
 
 def to_torch(path: str, out: str, name: Optional[str] = None, force: bool = False) -> str:
-    """Writes what torch.load(out) gives back: {object: state} of all replicated and global objects, and under "tide"
-    {"step", "attempt", "world", "ranks": [{object: state}]}.
+    """Writes what torch.load(out) gives back: {object: state} of all replicated, sharded and global objects, with whole
+    tensors, and under "tide" {"step", "attempt", "world", "ranks": [{object: state}]}.
 
       path: a checkpoint's folder, or a folder of checkpoints (the newest committed one is taken).
       name: this object's state alone, as load_state_dict takes it.
@@ -31,7 +31,7 @@ def to_torch(path: str, out: str, name: Optional[str] = None, force: bool = Fals
     if os.path.exists(out) and not force:
         raise CheckpointError(f"{out} is there already; name another file, or add --force")
     with Reader(store.newest_committed(path)) as reader:
-        reader.verify()
+        reader.load(reader.manifest["objects"], reader.manifest["ranks"])
         content = _content(reader, name)
         directory = reader.directory
     unknown = _unknown_tensor(content, name or "")
@@ -44,13 +44,14 @@ def to_torch(path: str, out: str, name: Optional[str] = None, force: bool = Fals
 
 def _content(reader: Reader, name: Optional[str]) -> Any:
     groups = reader.objects()
-    objects: Dict[str, Any] = {**groups["global"], **groups["replicated"]}
+    shared = [groups[group] for group in ("global", "replicated", "sharded")]
+    objects: Dict[str, Any] = {name: state for group in shared for name, state in group.items()}
     if name is not None:
         if name not in objects:
             raise CheckpointError(f"{reader.directory} holds no object {name!r} that all ranks share "
                                   f"(it holds {', '.join(sorted(objects)) or 'none'})")
         return objects[name]
-    if "tide" in objects or len(objects) < len(groups["global"]) + len(groups["replicated"]):
+    if "tide" in objects or len(objects) < sum(map(len, shared)):
         raise CheckpointError(f"{reader.directory}: names of objects are used twice; export them one by one, with --object")
     manifest = reader.manifest
     about = {"step": manifest["step"], "attempt": manifest["attempt"], "world": manifest["world"],

@@ -10,23 +10,32 @@ to commit, or when the rank gives up) and `failed-00000` (a rank could not).
 
 MANIFEST.json: format, job, attempt, step, world, bytes, chunk_bytes,
   files    {file: {bytes, crc32: [hex per chunk of chunk_bytes, of the whole file from its first byte]}}
-  tensors  {name: {dtype, shape, parts: [{file, offset, length, range}]}}; offset, length: bytes in the file;
-           range: [first, last+1] element of the row-major flat tensor
-  objects  {"replicated": {object: typed JSON}, "global": {…}}
+  tensors  {name: {dtype, shape, parts: [{file, offset, length, range or box}]}}; offset, length: bytes in the file;
+           range: [first, last+1] element of the row-major flat tensor;
+           box: [[first, last+1] in each dimension]; its bytes are row-major over the box alone.
+           A tensor's parts are all ranges or all boxes, hold each element once, and are sorted by range or box.
+           Tensors of boxes without elements have no parts.
+  objects  {"replicated": {object: typed JSON}, "global": {…}, "sharded": {…}}; "sharded" may be absent
   ranks    [{object: typed JSON} for each rank]
   crc32    last member; CRC-32 of every byte before `,"crc32"`
-Tensor names are `replicated/OBJECT.PATH`, `global/OBJECT.PATH`, `local/RANK/OBJECT.PATH`.
+Tensor names are `replicated/OBJECT.PATH`, `global/OBJECT.PATH`, `sharded/OBJECT.PATH`, `local/RANK/OBJECT.PATH`.
+A data file may hold bytes that no part names: copies of a box that a lower rank stored.
+Boxes came later than ranges, within version 1: a reader that knows ranges only refuses a tensor that is stored as
+boxes, and reads everything else.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import zlib
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple, Union
 
 from .._errors import CheckpointError, DamagedError
+from .._files import remove_quietly
+from .device import DeviceBytes, in_memory
 from .tensors import ITEM_BYTES
 
 FORMAT = "tide-checkpoint/1"
@@ -44,7 +53,7 @@ class Entry(NamedTuple):
     name: str
     dtype: str
     shape: Tuple[int, ...]
-    data: memoryview
+    data: "Union[memoryview, DeviceBytes]"
     address: int = 0
 
 
@@ -66,30 +75,6 @@ def parse_directory(name: str) -> "Tuple[int, int] | None":
     """(step, attempt) of a checkpoint folder's name, None for any other name."""
     match = _DIRECTORY.fullmatch(name)
     return (int(match[1]), int(match[2], 16)) if match else None
-
-
-def sync_directory(path: str) -> None:
-    """Makes renames and new names inside `path` survive a power loss."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def write_durably(path: str, data: bytes) -> None:
-    """Puts a small file in place in one step: readers see the old one or the whole new one."""
-    temporary = f"{path}.tmp-{os.getpid()}"
-    try:
-        with open(temporary, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        _remove_quietly(temporary)
-        raise
-    sync_directory(os.path.dirname(path))
 
 
 def to_json(record: Dict[str, Any]) -> str:
@@ -136,13 +121,13 @@ def write_data_file(directory: str, rank: int, layout: Layout) -> "Tuple[str, Di
             writer = _ChunkedWriter(out)
             writer.write(memoryview(layout.header))
             for entry in layout.entries:
-                writer.write(entry.data)
+                writer.write(in_memory(entry.data))
             record = writer.finish()
             os.fsync(out.fileno())
         name = free_name(directory, rank)
         os.rename(temporary, os.path.join(directory, name))
     except OSError:
-        _remove_quietly(temporary)
+        remove_quietly(temporary)
         raise
     return name, record
 
@@ -197,7 +182,7 @@ def _header(rank: int, entries: Sequence[Entry]) -> "Tuple[bytes, Dict[str, int]
 class _ChunkedWriter:
     """Writes a stream and takes the CRC-32 of each CHUNK_BYTES of it."""
 
-    def __init__(self, out) -> None:
+    def __init__(self, out: "io.FileIO") -> None:
         self._out = out
         self._bytes = 0
         self._crc = 0
@@ -233,10 +218,3 @@ def free_name(directory: str, rank: int) -> str:
     while os.path.lexists(os.path.join(directory, name)):
         name, number = f"d{rank:05d}-{number}.safetensors", number + 1
     return name
-
-
-def _remove_quietly(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

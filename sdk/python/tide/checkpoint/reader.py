@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from .._errors import CheckpointError, DamagedError
-from . import _native, tensors, typed
+from . import _native, boxes, tensors, typed
 from . import format as fmt
-from .state import Stored, tensors_of
-from .tensors import ITEM_BYTES, count
+from .boxes import Box
+from .shard import Shard
+from .state import SHARDED, Stored, tensors_of
+from .tensors import ITEM_BYTES
 
 # So that one chunk is checked while the next is read.
-_LEAST_THREADS = 2
+_LEAST_THREADS = 4
+
+
+class _Part(NamedTuple):
+    """A box of a tensor in a data file. offset: of its first byte; it lies there without a gap."""
+
+    file: str
+    offset: int
+    box: Box
 
 
 class Reader:
@@ -23,19 +33,29 @@ class Reader:
         self.directory = directory
         with open(os.path.join(directory, fmt.MANIFEST), "rb") as source:
             self.manifest: Dict[str, Any] = fmt.unseal(source.read(), source.name)
-        self.stored = Stored(self.info, self.make)
+        self.manifest["objects"].setdefault(SHARDED, {})  # checkpoints of an earlier SDK have none
+        self.stored = Stored(self.info, self.make, self.is_sharded)
         self._files: Dict[str, int] = {}
+        self._wanted: Mapping[str, Box] = {}
         self._loaded: Dict[Tuple[str, str], Any] = {}  # (name, library) -> a tensor nobody has yet
 
     def verify(self) -> None:
-        """Reads every byte and compares it with the manifest. Errors: DamagedError naming what differs; OSError."""
+        """Reads every byte and compares it with the manifest, and sees that every element of every tensor is there
+        once. Errors: DamagedError naming what differs; OSError."""
+        for name in self.manifest["tensors"]:
+            flaw = boxes.flaw([part.box for part in self._parts(name) if boxes.volume(part.box)], self.info(name)[1])
+            if flaw is not None:
+                raise DamagedError(f"{boxes.text(flaw.where)} of {name} is stored {'nowhere' if flaw.is_hole else 'twice'}")
         self.load()
 
-    def load(self, *trees: Any) -> None:
-        """verify(), and with the native core the tensors of these typed trees are made on the way.
+    def load(self, *trees: Any, wanted: Optional[Mapping[str, Box]] = None) -> None:
+        """Reads every byte, compares it with the manifest, and with the native core the tensors of these typed trees
+        are made on the way.
 
+          wanted: {tensor: box} of which make() shall give no more than that, as a Shard.
           Errors: DamagedError naming what differs; OSError or CheckpointError where the file system fails.
         """
+        self._wanted = wanted or {}
         native = _native.find()
         if native is None or self.manifest["chunk_bytes"] != fmt.CHUNK_BYTES:
             for file, record in self.manifest["files"].items():
@@ -45,7 +65,7 @@ class Reader:
         numbers = {name: number for number, name in enumerate(names)}
         loaded, pieces = {}, []
         for name, lib in {key: None for tree in trees for key in tensors_of(tree)}:
-            made = tensors.allocate(lib, *self.info(name)) if self._is_plain(name) else None
+            made = tensors.allocate(lib, self.info(name)[0], boxes.extents(self._box(name)))
             if made is not None:
                 loaded[name, lib] = made[0]
                 pieces += self._pieces(name, made[1], numbers)
@@ -62,33 +82,39 @@ class Reader:
         self._loaded = loaded
 
     def make(self, name: str, lib: str) -> Any:
-        """A new tensor of `lib`. Errors: KeyError if there is none of this name."""
-        loaded = self._loaded.pop((name, lib), None)
-        return tensors.build(lib, *self.info(name), self.read(name)) if loaded is None else loaded
+        """A new tensor of `lib`, or a Shard of what load() was asked for. Errors: KeyError if there is none of this name."""
+        made = self._loaded.pop((name, lib), None)
+        dtype, shape = self.info(name)
+        box = self._box(name)
+        if made is None:
+            made = tensors.build(lib, dtype, boxes.extents(box), self.read(name, box))
+        return Shard(made, [start for start, _ in box], shape) if name in self._wanted else made
+
+    def is_sharded(self, name: str) -> bool:
+        """True if it was saved as boxes. Errors: KeyError."""
+        return any("box" in part for part in self.manifest["tensors"][name]["parts"])
 
     def info(self, name: str) -> Tuple[str, Tuple[int, ...]]:
         """(dtype, shape) of a tensor. Errors: KeyError."""
         item = self.manifest["tensors"][name]
         return item["dtype"], tuple(item["shape"])
 
-    def read(self, name: str) -> bytearray:
-        """A whole tensor's bytes, row-major, put together from the ranks' parts."""
-        item = self.manifest["tensors"][name]
-        size = ITEM_BYTES[item["dtype"]]
-        if len(item["parts"]) == 1 and "range" in item["parts"][0]:
-            part = item["parts"][0]
-            return fmt.read_at(self._open(part["file"]), part["offset"], part["length"])
-        out = bytearray(count(item["shape"]) * size)
-        for part in item["parts"]:
-            if "range" not in part:
-                raise CheckpointError(f"{self.directory}: {name} is stored as boxes, which this reader does not know; "
-                                      "use the native SDK")
-            start = part["range"][0] * size
-            out[start:start + part["length"]] = fmt.read_at(self._open(part["file"]), part["offset"], part["length"])
+    def read(self, name: str, box: Optional[Box] = None) -> bytearray:
+        """A tensor's bytes, or those of a box of it, row-major, put together from the ranks' parts."""
+        target = boxes.whole(self.info(name)[1]) if box is None else box
+        size = ITEM_BYTES[self.info(name)[0]]
+        out = bytearray(boxes.volume(target) * size)
+        for part, runs in self._sources(name, target):
+            fd, begin = self._open(part.file), part.offset + runs.from_
+            if runs.nbytes == len(out):
+                return fmt.read_at(fd, begin, runs.nbytes)
+            data = fmt.read_at(fd, begin, boxes.end(runs) - runs.from_)
+            boxes.copy(runs._replace(from_=0), memoryview(data), memoryview(out))
         return out
 
     def objects(self) -> Dict[str, Any]:
-        """{"replicated": {name: state}, "global": {…}, "ranks": [{name: state}]} with tensors as in tide.load."""
+        """{"replicated": {name: state}, "global": {…}, "sharded": {…}, "ranks": [{name: state}]} with tensors as in
+        tide.load."""
         def grow(tree: Any) -> Any:
             return typed.decode(tree, self.make)
 
@@ -108,21 +134,43 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _is_plain(self, name: str) -> bool:
-        return all("range" in part for part in self.manifest["tensors"][name]["parts"])
+    def _box(self, name: str) -> Box:
+        """What make() gives of a tensor."""
+        return self._wanted[name] if name in self._wanted else boxes.whole(self.info(name)[1])
 
-    def _pieces(self, name: str, address: int, numbers: Mapping[str, int]) -> "List[Tuple[int, int, int, int]]":
-        """Where a tensor's parts are, and where they go: (file, offset, bytes, address). Errors: DamagedError."""
-        item = self.manifest["tensors"][name]
-        size, nbytes = ITEM_BYTES[item["dtype"]], count(item["shape"]) * ITEM_BYTES[item["dtype"]]
-        pieces = []
-        for part in item["parts"]:
-            begin = part["range"][0] * size
-            if part["file"] not in numbers or begin < 0 or begin + part["length"] > nbytes:
+    def _parts(self, name: str) -> Iterator[_Part]:
+        """Errors: DamagedError."""
+        dtype, shape = self.info(name)
+        size = ITEM_BYTES[dtype]
+        for part in self.manifest["tensors"][name]["parts"]:
+            if "box" in part:
+                found = [(tuple((start, stop) for start, stop in part["box"]), 0)]
+            else:
+                found = list(boxes.of_range(part["range"][0], part["range"][1], shape))
+            file = self.manifest["files"].get(part["file"])
+            nbytes = sum(boxes.volume(box) for box, _ in found) * size
+            if (file is None or part["length"] != nbytes or not 0 <= part["offset"] <= file["bytes"] - nbytes
+                    or not all(boxes.is_within(box, shape) for box, _ in found)):
                 raise DamagedError(f"{self.directory}: the manifest's parts of {name} do not fit")
-            if part["length"]:
-                pieces.append((numbers[part["file"]], part["offset"], part["length"], address + begin))
-        return pieces
+            for box, before in found:
+                yield _Part(part["file"], part["offset"] + before * size, box)
+
+    def _sources(self, name: str, target: Box) -> "Iterator[Tuple[_Part, boxes.Strided]]":
+        """The parts that hold something of `target`, and how it gets there. Errors: DamagedError."""
+        size = ITEM_BYTES[self.info(name)[0]]
+        missing = boxes.volume(target)
+        for part in self._parts(name):
+            both, runs = boxes.intersect(part.box, target), boxes.runs(part.box, target, size)
+            if both is not None and runs is not None and missing:
+                missing -= boxes.volume(both)
+                yield part, runs
+        if missing:
+            raise DamagedError(f"{self.directory}: not every element of {name} is stored once")
+
+    def _pieces(self, name: str, address: int, numbers: Mapping[str, int]) -> "List[_native.Piece]":
+        """Where what make() gives of a tensor is, and where it goes. Errors: DamagedError."""
+        return [_native.Piece(numbers[part.file], part.offset + runs.from_, runs.nbytes, address + runs.to, runs.dims)
+                for part, runs in self._sources(name, self._box(name))]
 
     def _path(self, file: str) -> str:
         if os.path.basename(file) != file:

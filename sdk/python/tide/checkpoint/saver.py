@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -14,6 +15,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set
 from .._errors import CheckpointError, warn
 from . import format as fmt
 from ._native import Native
+from .device import DeviceBytes
 from .staging import CALLED_OFF, Slot, Slots, slot_bytes
 from .writer import Gathered, Identity, part_of
 
@@ -49,8 +51,12 @@ class SaverGone(CheckpointError):
 class Saver:
     """Starts the process and talks to it. Used by the training thread."""
 
-    def __init__(self, native: Native, locks: Sequence[str]) -> None:
-        """locks: files that the saver locks while a save is under way.   Errors: OSError."""
+    def __init__(self, native: Native, locks: Sequence[str], for_life: bool = False) -> None:
+        """locks: files that the saver locks while a save is under way.
+
+          for_life: they are locked until it ends, from before it is there: what it has not heard of yet counts, too.
+          Errors: OSError.
+        """
         self.slots = Slots(native)
         self._native = native
         self._known: Dict[int, Slot] = {}   # slots that the process has mapped
@@ -58,15 +64,18 @@ class Saver:
         self._tidying: Set[int] = set()       # answered; old checkpoints may still be removed
         self._next = 1
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        given = [theirs.fileno(), *(_locked(locks) if for_life else [])]
         try:
             self._process = subprocess.Popen(
-                [native.saver, str(theirs.fileno()), *locks], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                [native.saver or "", str(theirs.fileno()), *locks], pass_fds=given, stdin=subprocess.DEVNULL,
                 start_new_session=True, close_fds=True)
         except OSError:
             self._socket.close()
             raise
         finally:
             theirs.close()
+            for lock in given[1:]:
+                os.close(lock)
         weakref.finalize(self, _let_go, self._socket, self._process)
 
     @property
@@ -84,7 +93,8 @@ class Saver:
 
     def prepare(self, gathered: Gathered) -> None:
         """Makes the slots ready for saves of this size, in the background."""
-        self.slots.prepare(slot_bytes(gathered.layout.bytes, len(gathered.layout.header)))
+        devices = [entry.data.device for entry in gathered.layout.entries if isinstance(entry.data, DeviceBytes)]
+        self.slots.prepare(slot_bytes(gathered.layout.bytes, len(gathered.layout.header)), devices[0] if devices else None)
 
     def stage(self, identity: Identity, gathered: Gathered, order: "Order") -> "tuple[Optional[Staged], bool]":
         """Copies the state and hands it over: (the save, whether a slot was free or memory is missing).
@@ -112,6 +122,10 @@ class Saver:
     def skip(self, identity: Identity) -> None:
         """Has the other ranks told that this one does not save this step. Errors: SaverGone."""
         self._send("skip 0\n" + _fields(_identity_fields(identity, "none")).decode())
+
+    def hurry(self, deadline: float) -> None:
+        """Saves under way wait for other ranks no longer than this, time.monotonic() seconds. Errors: SaverGone."""
+        self._send(f"hurry {int(deadline * 1e9)}")
 
     def poll(self, timeout_s: float = 0.0) -> List[Answer]:
         """Saves that have ended since the last look. timeout_s: waits so long for one. Errors: SaverGone."""
@@ -212,12 +226,24 @@ def _let_go(connection: socket.socket, process: "subprocess.Popen[bytes]") -> No
         pass
 
 
-def start(native: Optional[Native], locks: Sequence[str]) -> Optional[Saver]:
+def _locked(paths: Sequence[str]) -> List[int]:
+    """Descriptors that hold the locks. One that cannot be had is done without: the data is safe all the same."""
+    held = []
+    for path in paths:
+        try:
+            held.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+            fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass
+    return held
+
+
+def start(native: Optional[Native], locks: Sequence[str], for_life: bool = False) -> Optional[Saver]:
     """A saver, or None where there is none to start: then saves are written by this process."""
     if native is None or native.saver is None or not hasattr(os, "memfd_create"):
         return None
     try:
-        return Saver(native, locks)
+        return Saver(native, locks, for_life)
     except OSError as error:
         warn(f"cannot start {native.saver}: {error.strerror}; checkpoints are written while training waits")
         return None

@@ -10,10 +10,11 @@ import ctypes
 import mmap
 import os
 import threading
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from .._errors import warn
-from ._native import Native, threads
+from ._native import Cuda, Native, threads
+from .device import DeviceBytes
 from .format import Layout
 
 PAGE_BYTES = 4096
@@ -32,20 +33,32 @@ class Slot:
     def __init__(self, index: int, nbytes: int) -> None:
         """Errors: OSError where there is no memory."""
         self.index, self.nbytes = index, nbytes
+        self._registered: Optional[Tuple[Cuda, int]] = None
+        self.fd = -1
         self.fd = os.memfd_create(f"tide-slot-{index}", os.MFD_CLOEXEC)
-        try:
-            os.ftruncate(self.fd, nbytes)
-            self._map = mmap.mmap(self.fd, nbytes)
-        except BaseException:
-            os.close(self.fd)
-            raise
+        os.ftruncate(self.fd, nbytes)
+        self._map = mmap.mmap(self.fd, nbytes)
         self.memory = memoryview(self._map)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.busy = False
 
+    def register(self, cuda: Cuda, device: int) -> None:
+        """Lets devices write into it by themselves. Where the driver refuses, copies are slower and no worse."""
+        if self._registered is None and cuda.register(device, self.address, self.nbytes):
+            self._registered = cuda, device
+
     def close(self) -> None:
         """Gives the file back; the mapping goes with the last user of its memory."""
-        os.close(self.fd)
+        if self._registered is not None:
+            cuda, device = self._registered
+            self._registered = None
+            cuda.unregister(device, self.address)
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self) -> None:
+        self.close()
 
     def fill(self, layout: Layout, ticket: bytes, native: Native) -> None:
         """Copies everything in. The slot is at least slot_bytes(layout, ticket) long."""
@@ -54,16 +67,30 @@ class Slot:
         self.memory[position:position + len(layout.header)] = layout.header
         position += len(layout.header)
         spans = []
+        on_device = []
         for entry in layout.entries:
-            if entry.address:
+            if isinstance(entry.data, DeviceBytes):
+                on_device.append((position, entry.data))
+            elif entry.address:
                 spans.append((self.address + position, entry.address, entry.data.nbytes))
             else:
                 self.memory[position:position + entry.data.nbytes] = entry.data
             position += entry.data.nbytes
+        self._fill_from_devices(on_device, native)
         native.copy(spans, threads())
         end = _rounded(position, PAGE_BYTES)
         self.memory[position:end] = bytes(end - position)
         self.memory[end:end + len(ticket)] = ticket
+
+
+    def _fill_from_devices(self, places: "List[Tuple[int, DeviceBytes]]", native: Native) -> None:
+        if not places:
+            return
+        cuda = native.cuda()
+        if cuda is None or not cuda.copy([(self.address + position, data.address, data.nbytes, data.stream, data.device)
+                                          for position, data in places]):
+            for position, data in places:
+                self.memory[position:position + data.nbytes] = bytes(data)
 
 
 def slot_bytes(layout_bytes: int, ticket_bytes: int) -> int:
@@ -88,23 +115,29 @@ class Slots:
         if not free:
             return None, False
         # One that is large enough first: its pages are there already.
-        fitting = [index for index in free if self._slots[index] is not None and self._slots[index].nbytes >= nbytes]
-        index = fitting[0] if fitting else free[0]
-        slot = self._slots[index] if fitting else self._make(index, nbytes)
+        fitting = (slot for slot in (self._slots[index] for index in free) if slot is not None and slot.nbytes >= nbytes)
+        slot = next(fitting, None) or self._make(free[0], nbytes)
         if slot is not None:
             slot.busy = True
         return slot, True
 
-    def prepare(self, nbytes: int) -> None:
-        """Makes the pages of all slots ready in a thread of its own, so that no save has to wait for fresh memory."""
+    def prepare(self, nbytes: int, device: Optional[int] = None) -> None:
+        """Makes the pages of all slots ready in a thread of its own, so that no save has to wait for fresh memory.
+
+          device: a GPU that they will be filled from.
+        """
         if self._preparing is not None:
             return
         made = [slot for slot in (self._slots[index] or self._make(index, nbytes) for index in range(SLOTS)) if slot]
+
+        cuda = None if device is None else self._native.cuda()
 
         def populate() -> None:
             for slot in made:
                 if not self._native.populate(slot.address, slot.nbytes):
                     return
+                if cuda is not None:
+                    slot.register(cuda, device or 0)
 
         self._preparing = threading.Thread(target=populate, name="tide-populate", daemon=True)
         self._preparing.start()

@@ -1,7 +1,9 @@
 """Between the program's objects and what is stored: typed JSON trees and named tensors.
 
 An object is anything with state_dict()/load_state_dict(), a tensor, or a plain dict or list; tensors, dicts and lists
-are filled in place when they are restored.
+are filled in place when they are restored. Under sharded= its leaves may be Shards: boxes of tensors that no rank holds
+whole. There an object may have shard_at(path, global shape) -> box or None: what this rank will hold of a tensor that
+its state has no Shard of yet; path: below the object, such as "state.0.exp_avg".
 """
 
 from __future__ import annotations
@@ -9,30 +11,42 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Tuple
 
 from .._errors import CheckpointError, first_line
-from . import tensors, typed
+from . import boxes, tensors, typed
+from .shard import Shard
+
+SHARDED = "sharded"
 
 
 class Captured(NamedTuple):
-    """trees: {object: typed JSON}; found: {tensor name: View}, names starting with the group."""
+    """trees: {object: typed JSON}; found: {tensor name: View}, names starting with the group; shards: {tensor name:
+    Shard} of those of them that are a box of a larger one."""
 
     trees: Dict[str, Any]
     found: Dict[str, tensors.View]
+    shards: Dict[str, Shard]
 
 
 def capture(group: str, objects: Mapping[str, Any]) -> Captured:
     """Everything that must be stored of `objects`. Errors: CheckpointError naming what cannot be stored."""
     found: Dict[str, tensors.View] = {}
+    shards: Dict[str, Shard] = {}
 
     def take(value: Any, path: str) -> "dict | None":
-        if tensors.library(value) is None:
+        if not _is_leaf(value):
             return None
         name, number = f"{group}/{path}", 1
         while name in found:  # {1: a, "1": b} give the same path
             name, number = f"{group}/{path}~{number}", number + 1
+        if isinstance(value, Shard):
+            if group != SHARDED:
+                raise CheckpointError(f"{path} is a tide.Shard; give the object {path.split('.')[0]!r} under sharded=")
+            value.check(path)  # its tensor may have grown since
+            shards[name], value = value, value.tensor
         found[name] = tensors.view(value, path)
         return {"$tensor": name, "lib": found[name].lib}
 
-    return Captured({name: typed.encode(_state_of(name, item), name, take) for name, item in objects.items()}, found)
+    trees = {name: typed.encode(_state_of(name, item), name, take) for name, item in objects.items()}
+    return Captured(trees, found, shards)
 
 
 def restore(objects: Mapping[str, Any], trees: Mapping[str, Any], stored: "Stored", where: str) -> None:
@@ -60,10 +74,56 @@ def restore(objects: Mapping[str, Any], trees: Mapping[str, Any], stored: "Store
 
 
 class Stored(NamedTuple):
-    """The reader's side. info(name) -> (dtype, shape), KeyError if absent; make(name, lib) -> a new tensor."""
+    """The reader's side. info(name) -> (dtype, shape), KeyError if absent; make(name, lib) -> a new tensor, or a Shard
+    where a box of it was asked for; is_sharded(name): it was saved as boxes."""
 
     info: Callable[[str], "Tuple[str, Tuple[int, ...]]"]
     make: Callable[[str, str], Any]
+    is_sharded: Callable[[str], bool]
+
+
+def boxes_wanted(objects: Mapping[str, Any], trees: Mapping[str, Any], stored: Stored, where: str) -> Dict[str, boxes.Box]:
+    """{stored tensor: the box of it that this rank's `objects` hold}, for those given under sharded=.
+
+      where: the checkpoint's folder, for messages.
+      Errors: CheckpointError where a global shape or dtype differs, a Shard has nothing stored, or nobody says which box
+        of a stored tensor this rank holds.
+    """
+    wanted: Dict[str, boxes.Box] = {}
+    for name, item in objects.items():
+        if name in trees:
+            try:
+                _add_boxes(name, item, trees[name], stored, wanted)
+            except CheckpointError as error:
+                raise CheckpointError(f"{where}: {error}") from None
+    return wanted
+
+
+def _add_boxes(name: str, item: Any, tree: Any, stored: Stored, wanted: Dict[str, boxes.Box]) -> None:
+    nodes: Dict[str, str] = {}
+    _tensor_nodes(tree, name, nodes)
+
+    def look(value: Any, path: str) -> "dict | None":
+        if not _is_leaf(value):
+            return None
+        if path in nodes:
+            known = nodes.pop(path)
+            if isinstance(value, Shard):
+                tensors.require_same(value.tensor, *stored.info(known), path, shape_now=value.shape)
+                wanted[known] = value.box
+        elif isinstance(value, Shard) and not hasattr(item, "load_state_dict"):
+            raise CheckpointError(f"{path} is not in the checkpoint; the program's {name!r} differs from the one that was saved")
+        return {}
+
+    typed.encode(_state_of(name, item), name, look)
+    shard_at = getattr(item, "shard_at", None)
+    for path, known in nodes.items():
+        box = shard_at(path[len(name) + 1:], stored.info(known)[1]) if shard_at is not None else None
+        if box is not None:
+            wanted[known] = box
+        elif stored.is_sharded(known):
+            raise CheckpointError(f"{path} was saved as shards, and the program has no tide.Shard there that says which box "
+                                  "this rank holds; give one, or for an optimizer a tide.ShardedOptimizer")
 
 
 def tensors_of(tree: Any) -> Iterator["Tuple[str, str]"]:
@@ -82,7 +142,7 @@ def tensors_of(tree: Any) -> Iterator["Tuple[str, str]"]:
 def _state_of(name: str, item: Any) -> Any:
     if hasattr(item, "state_dict"):
         return item.state_dict()
-    if tensors.library(item) is not None or isinstance(item, (dict, list)):
+    if _is_leaf(item) or isinstance(item, (dict, list)):
         return item
     raise CheckpointError(f"object {name!r} is a {type(item).__qualname__}: give a tensor, dict or list, or an object "
                           "with state_dict() and load_state_dict()")
@@ -96,11 +156,13 @@ def _require_match(name: str, item: Any, tree: Any, stored: Stored) -> None:
     """
     nodes: Dict[str, str] = {}
     _tensor_nodes(tree, name, nodes)
-    complete = hasattr(item, "named_parameters") or tensors.library(item) is not None
+    complete = hasattr(item, "named_parameters") or _is_leaf(item)
 
     def compare(value: Any, path: str) -> "dict | None":
-        if tensors.library(value) is None:
+        if not _is_leaf(value):
             return None
+        if isinstance(value, Shard):
+            return {}  # boxes_wanted() has compared it
         if path in nodes:
             tensors.require_same(value, *stored.info(nodes[path]), path)
         elif complete:
@@ -131,10 +193,11 @@ def _put_back(name: str, item: Any, tree: Any, stored: Stored) -> None:
     if hasattr(item, "load_state_dict"):
         item.load_state_dict(typed.decode(tree, stored.make))
         return
-    if tensors.library(item) is not None:
+    if _is_leaf(item):
         if not isinstance(tree, dict) or "$tensor" not in tree:
             raise CheckpointError(f"object {name!r} is a tensor, the stored one is not; use the program it was saved by")
-        tensors.fill(item, stored.make(tree["$tensor"], tensors.library(item)), name)
+        target = _bare(item)
+        tensors.fill(target, _bare(stored.make(tree["$tensor"], tensors.library(target) or "raw")), name)
         return
     value = typed.decode(tree, stored.make)
     if type(value) is not type(item) and not (isinstance(value, dict) and isinstance(item, dict)):
@@ -156,7 +219,16 @@ def _settled(old: Any, new: Any) -> Any:
     if isinstance(old, (dict, list)) and type(old) is type(new):
         _merge(old, new)
         return old
-    if tensors.library(old) not in (None, "raw") and tensors.library(new) is not None:
-        tensors.fill(old, new, "stored")
+    if tensors.library(_bare(old)) not in (None, "raw") and _is_leaf(new):
+        tensors.fill(_bare(old), _bare(new), "stored")
         return old
     return new
+
+
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, Shard) or tensors.library(value) is not None
+
+
+def _bare(value: Any) -> Any:
+    """The tensor of a Shard; anything else as it is."""
+    return value.tensor if isinstance(value, Shard) else value

@@ -9,6 +9,7 @@ import socket
 import time
 from typing import Collection, List, NamedTuple
 
+from .. import _files
 from .._errors import CheckpointError, warn
 from . import format as fmt
 from .writer import failed_path, is_committed, part_path
@@ -164,5 +165,5 @@ def _remove(item: Found) -> None:
     """The manifest goes first and durably: a crash half way must leave no folder that looks committed."""
     if item.has_manifest:
         os.unlink(os.path.join(item.path, fmt.MANIFEST))
-        fmt.sync_directory(item.path)
+        _files.sync_directory(item.path)
     shutil.rmtree(item.path, ignore_errors=True)

@@ -10,9 +10,10 @@ import array
 import ctypes
 import math
 import sys
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._errors import CheckpointError
+from . import device
 
 # Library's dtype name -> safetensors dtype.
 CODES = {
@@ -35,7 +36,7 @@ class View(NamedTuple):
     lib: str
     dtype: str
     shape: Tuple[int, ...]
-    data: memoryview
+    data: "Union[memoryview, device.DeviceBytes]"
     owner: Any
     address: int = 0
 
@@ -89,8 +90,8 @@ def allocate(lib: str, dtype: str, shape: Sequence[int]) -> "Tuple[Any, int] | N
     module = sys.modules.get(lib)
     elements = count(shape)
     if lib == "array" and dtype in _TYPECODES:
-        made = array.array(_TYPECODES[dtype], bytes(ITEM_BYTES[dtype])) * elements
-        return made, made.buffer_info()[0]
+        flat = array.array(_TYPECODES[dtype], bytes(ITEM_BYTES[dtype])) * elements
+        return flat, flat.buffer_info()[0]
     native = getattr(module, NAMES[dtype], None) if lib == "torch" else NAMES[dtype]
     if lib not in ("torch", "numpy") or module is None or native is None:
         return None
@@ -98,9 +99,9 @@ def allocate(lib: str, dtype: str, shape: Sequence[int]) -> "Tuple[Any, int] | N
     return made, made.data_ptr() if lib == "torch" else made.ctypes.data
 
 
-def build(lib: str, dtype: str, shape: Sequence[int], data: "bytes | bytearray") -> Any:
+def build(lib: Optional[str], dtype: str, shape: Sequence[int], data: "bytes | bytearray") -> Any:
     """A new tensor of `lib` in main memory, or a RawTensor where that library is not imported."""
-    module = sys.modules.get(lib)
+    module = sys.modules.get(lib or "")
     if lib == "array":
         return array.array(_TYPECODES[dtype], bytes(data))
     native = getattr(module, NAMES[dtype], None) if lib == "torch" else NAMES[dtype]
@@ -134,9 +135,14 @@ def fill(target: Any, value: Any, path: str) -> None:
         target[:] = value
 
 
-def require_same(target: Any, dtype: str, shape: Sequence[int], path: str) -> None:
-    """Errors: CheckpointError where the program's tensor and the stored one differ in dtype or shape."""
+def require_same(target: Any, dtype: str, shape: Sequence[int], path: str,
+                 shape_now: Optional[Tuple[int, ...]] = None) -> None:
+    """shape_now: of the whole that `target` is a part of; default: its own.
+
+      Errors: CheckpointError where the program's tensor and the stored one differ in dtype or shape.
+    """
     now_shape, now_dtype = signature(target, path)
+    now_shape = now_shape if shape_now is None else shape_now
     if now_shape != tuple(shape) or now_dtype != dtype:
         raise CheckpointError(f"{path}: the checkpoint holds {dtype}{list(shape)}, the program has "
                               f"{now_dtype}{list(now_shape)}; use the settings it was saved with, or another folder")
@@ -158,17 +164,21 @@ def count(shape: Sequence[int]) -> int:
 
 
 def _view_torch(value: Any, path: str) -> View:
-    if hasattr(value, "device_mesh"):
-        raise CheckpointError(f"{path}: sharded tensors cannot be stored by this writer; give each rank's own part "
-                              "under local=")
+    if hasattr(value, "device_mesh") or hasattr(value, "local_shards"):
+        raise CheckpointError(f"{path}: torch's own sharded tensors cannot be stored as they are; give this rank's part as "
+                              "tide.Shard(local tensor, offsets, global shape) under sharded=")
     if str(value.layout) != "torch.strided" or getattr(value, "is_quantized", False):
         raise CheckpointError(f"{path}: sparse and quantized tensors cannot be stored; store their dense parts")
     plain = value.detach()
     for resolve in ("resolve_conj", "resolve_neg"):
         if hasattr(plain, resolve):
             plain = getattr(plain, resolve)()
-    plain = plain.cpu().contiguous()
     code = _code(str(plain.dtype).replace("torch.", ""), path)
+    place = device.place_of(plain)
+    if place is not None:
+        plain = plain.contiguous()
+        return View("torch", code, tuple(plain.shape), device.DeviceBytes(plain, *place), plain)
+    plain = plain.cpu().contiguous()
     nbytes = plain.numel() * plain.element_size()
     return View("torch", code, tuple(plain.shape), _memory(plain.data_ptr(), nbytes), plain, plain.data_ptr())
 

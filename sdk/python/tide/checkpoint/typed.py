@@ -22,7 +22,7 @@ import collections
 import math
 import struct
 import sys
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, Optional
 
 from .._errors import CheckpointError
 
@@ -98,7 +98,8 @@ def decode(node: Any, tensor: Callable[[str, str], Any]) -> Any:
         if "$meta" in node:
             ordered._metadata = decode(node["$meta"], tensor)  # type: ignore[attr-defined]
         return ordered
-    kinds = {"$tuple": tuple, "$set": set, "$frozenset": frozenset, "$complex": lambda parts: complex(*parts)}
+    kinds: Dict[str, Callable[[Any], Any]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset,
+                                              "$complex": lambda parts: complex(*parts)}
     if tag not in kinds:
         raise CheckpointError(f"unknown typed value {tag!r}: the checkpoint was written by a newer SDK; update tide")
     return kinds[tag]([decode(item, tensor) for item in body])

@@ -1,7 +1,7 @@
 """Writing a checkpoint: every rank its data file and part, rank 0 the commit.
 
 Replicated tensors are equal on all ranks and stored once: rank r writes the r-th 1/N of the bytes of their
-concatenation in name order, cut at element borders.
+concatenation in name order, cut at element borders. Of a Shard each rank writes its own box.
 
 Whoever removes a rank's part decides about it, for a name can be removed only once: rank 0, which then writes the
 manifest, or the rank itself, which gives up. So no manifest appears after a rank has given up, and no rank gives up
@@ -10,14 +10,16 @@ what is about to be committed.
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import time
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from .. import _files
 from .._errors import CheckpointError, DamagedError, first_line, warn
 from . import format as fmt
-from .state import Captured, capture
+from .merge import merge
+from .state import SHARDED, Captured, capture
 from .tensors import ITEM_BYTES, View, count
 
 # Rank 0 has one small file left to write once it has taken the parts.
@@ -44,6 +46,7 @@ class Groups(NamedTuple):
     replicated: Mapping[str, Any]
     local: Mapping[str, Any]
     global_: Mapping[str, Any]
+    sharded: Mapping[str, Any]
 
 
 def is_committed(directory: str) -> bool:
@@ -56,29 +59,53 @@ def is_committed(directory: str) -> bool:
         return False
 
 
+class Held(NamedTuple):
+    """A tensor that one rank knows of. view: its memory, which must stay; shape: of the whole; place: what of it this
+    rank stores, as the manifest has it: {"range": …} or {"box": …}, None: nothing."""
+
+    view: View
+    shape: Tuple[int, ...]
+    place: Optional[Dict[str, Any]]
+
+
 class Gathered(NamedTuple):
-    """What one rank stores. items: {entry name: (the whole tensor, first and last+1 element of it)}."""
+    """What one rank stores. tensors: {entry name: Held}; shared: {group: {object: tree}} that all ranks know."""
 
     layout: fmt.Layout
-    items: Dict[str, "Tuple[View, Tuple[int, int]]"]
-    replicated: Dict[str, Any]
+    tensors: Dict[str, Held]
     local: Dict[str, Any]
-    global_: Dict[str, Any]
+    shared: Dict[str, Dict[str, Any]]
 
 
 def gather(identity: Identity, groups: Groups) -> Gathered:
     """Looks at the program's objects; copies no tensor that is in main memory. Errors: CheckpointError."""
     replicated = capture("replicated", groups.replicated)
+    sharded = capture(SHARDED, groups.sharded)
     mine = capture(f"local/{identity.rank:05d}", groups.local)
     leader = identity.rank == 0
-    shared = capture("global", groups.global_) if leader else Captured({}, {})
+    shared = capture("global", groups.global_) if leader else Captured({}, {}, {})
 
-    items = {name: (replicated.found[name], bounds)
-             for name, bounds in share(replicated.found, identity.rank, identity.world).items()}
-    for found in (mine.found, shared.found):
-        items.update((name, (item, (0, count(item.shape)))) for name, item in found.items())
-    layout = fmt.lay_out(identity.rank, [_entry(name, item, *bounds) for name, (item, bounds) in items.items()])
-    return Gathered(layout, items, replicated.trees, mine.trees, shared.trees)
+    held: Dict[str, Held] = {}
+    entries: List[fmt.Entry] = []
+
+    def hold(name: str, item: View, first: int, last: int) -> None:
+        held[name] = Held(item, item.shape, {"range": [first, last]})
+        entries.append(_entry(name, item, first, last))
+
+    whole = {name: item for found in (replicated.found, sharded.found) for name, item in found.items()
+             if name not in sharded.shards}
+    for name, bounds in share(whole, identity.rank, identity.world).items():
+        hold(name, whole[name], *bounds)
+    for name, item in {**mine.found, **shared.found}.items():
+        hold(name, item, 0, count(item.shape))
+    for name, shard in sharded.shards.items():
+        item = sharded.found[name]
+        stores = shard.replica == 0 and item.data.nbytes > 0
+        held[name] = Held(item, shard.shape, {"box": [list(side) for side in shard.box]} if stores else None)
+        if stores:
+            entries.append(_entry(name, item, 0, count(item.shape)))
+    return Gathered(fmt.lay_out(identity.rank, entries), held, mine.trees,
+                    {"replicated": replicated.trees, "global": shared.trees, SHARDED: sharded.trees})
 
 
 def part_of(identity: Identity, gathered: Gathered, file: str, record: Dict[str, Any]) -> Dict[str, Any]:
@@ -86,13 +113,13 @@ def part_of(identity: Identity, gathered: Gathered, file: str, record: Dict[str,
     offsets = gathered.layout.offsets
     lengths = {entry.name: entry.data.nbytes for entry in gathered.layout.entries}
     described = {
-        name: {"dtype": item.dtype, "shape": list(item.shape), "parts": [
-            {"file": file, "offset": offsets[name], "length": lengths[name], "range": list(bounds)}]}
-        for name, (item, bounds) in gathered.items.items()}
+        name: {"dtype": item.view.dtype, "shape": list(item.shape), "parts": [] if item.place is None else [
+            {"file": file, "offset": offsets[name], "length": lengths[name], **item.place}]}
+        for name, item in gathered.tensors.items()}
+    # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
     return {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "world": identity.world,
             "rank": identity.rank, "files": {file: record}, "tensors": described, "local": gathered.local,
-            # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
-            "replicated": gathered.replicated, "global": gathered.global_}
+            **gathered.shared}
 
 
 def write_part(identity: Identity, groups: Groups) -> int:
@@ -104,7 +131,7 @@ def write_part(identity: Identity, groups: Groups) -> int:
             os.unlink(stale)
     file, record = fmt.write_data_file(identity.directory, identity.rank, gathered.layout)
     part = part_of(identity, gathered, file, record)
-    fmt.write_durably(part_path(identity.directory, identity.rank), fmt.seal(part))
+    _files.write_durably(part_path(identity.directory, identity.rank), fmt.seal(part))
     return record["bytes"]
 
 
@@ -126,19 +153,19 @@ def share(found: Mapping[str, View], rank: int, world: int) -> Dict[str, Tuple[i
     return mine
 
 
-def commit(identity: Identity, deadline: float) -> int:
+def commit(identity: Identity, deadline: float, hurry: Callable[[], float] = lambda: math.inf) -> int:
     """Rank 0: waits for all parts, writes the manifest. Returns the checkpoint's bytes.
 
-      deadline: time.monotonic() seconds.
+      deadline: time.monotonic() seconds.   hurry: the same, asked while it waits: something may come up.
       Errors: CheckpointError naming the ranks that did not write in time, that failed, or that disagree.
     """
-    parts = _collect(identity, deadline)
-    manifest = _merge(identity, parts)
-    fmt.sync_directory(identity.directory)
+    parts = _collect(identity, deadline, hurry)
+    manifest = merge(identity, parts)
+    _files.sync_directory(identity.directory)
     _take_parts(identity)
     try:
-        fmt.write_durably(os.path.join(identity.directory, fmt.MANIFEST), fmt.seal(manifest))
-        fmt.sync_directory(os.path.dirname(identity.directory))
+        _files.write_durably(os.path.join(identity.directory, fmt.MANIFEST), fmt.seal(manifest))
+        _files.sync_directory(os.path.dirname(identity.directory))
     except OSError as error:
         # A manifest in its place counts: other ranks may have seen it, and left.
         if not is_committed(identity.directory):
@@ -158,6 +185,9 @@ def await_commit(identity: Identity, deadline: float) -> None:
     while not is_committed(identity.directory):
         if has_failed(identity, 0):
             raise CheckpointError(f"{identity.directory}: rank 0 could not commit; its log says why")
+        # Rank 0 has gone on: with a later commit it removes what it gave up, and its mark with it.
+        if not os.path.lexists(identity.directory):
+            raise CheckpointError(f"{identity.directory} was removed while it was written")
         if time.monotonic() >= deadline:
             if not mine or withdraw(identity):
                 raise CheckpointError(f"{identity.directory}: not committed in time; waited for rank 0 to write "
@@ -212,7 +242,7 @@ def _entry(name: str, item: View, first: int, last: int) -> fmt.Entry:
     return fmt.Entry(name, item.dtype, shape, item.data[first * size:last * size], address)
 
 
-def _collect(identity: Identity, deadline: float) -> List[Dict[str, Any]]:
+def _collect(identity: Identity, deadline: float, hurry: Callable[[], float]) -> List[Dict[str, Any]]:
     parts: Dict[int, Dict[str, Any]] = {}
     nap_s = _FIRST_NAP_S
     while True:
@@ -224,13 +254,20 @@ def _collect(identity: Identity, deadline: float) -> List[Dict[str, Any]]:
         missing = [rank for rank in range(identity.world) if rank not in parts]
         if not missing:
             return [parts[rank] for rank in range(identity.world)]
+        # Nobody but this rank takes its part away while it collects.
+        if not os.path.lexists(part_path(identity.directory, identity.rank)):
+            raise _part_gone(identity)
         failed = [rank for rank in missing if has_failed(identity, rank)]
         if failed:
             raise CheckpointError(f"{identity.directory}: {_ranks(failed)} could not write; their logs say why")
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= min(deadline, hurry()):
             raise CheckpointError(f"{identity.directory}: {_ranks(missing)} of {identity.world} did not write in time")
         time.sleep(nap_s)
         nap_s = min(nap_s * 2, _LONGEST_NAP_S)
+
+
+def _part_gone(identity: Identity) -> CheckpointError:
+    return CheckpointError(f"{part_path(identity.directory, identity.rank)} is gone; see what else removes files in this folder")
 
 
 def _take_parts(identity: Identity) -> None:
@@ -239,7 +276,8 @@ def _take_parts(identity: Identity) -> None:
         try:
             os.unlink(part_path(identity.directory, rank))
         except FileNotFoundError:
-            raise CheckpointError(f"{identity.directory}: rank {rank} gave up waiting; its log says why") from None
+            raise _part_gone(identity) if rank == identity.rank else CheckpointError(
+                f"{identity.directory}: rank {rank} gave up waiting; its log says why") from None
 
 
 def _read_part(identity: Identity, rank: int) -> "Dict[str, Any] | None":
@@ -250,37 +288,6 @@ def _read_part(identity: Identity, rank: int) -> "Dict[str, Any] | None":
         return None
     # A part of another world size is left from an earlier start of this attempt; its rank will replace it.
     return part if part["world"] == identity.world else None
-
-
-def _merge(identity: Identity, parts: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
-    tensors: Dict[str, Any] = {}
-    files: Dict[str, Any] = {}
-    for rank, part in enumerate(parts):
-        # Compared as text: nan is not equal to itself, its stored form is.
-        if json.dumps(part["replicated"], sort_keys=True) != json.dumps(parts[0]["replicated"], sort_keys=True):
-            raise CheckpointError(f"{identity.directory}: ranks 0 and {rank} have different replicated state; give "
-                                  "what differs between ranks under local=")
-        files.update(part["files"])
-        for name, item in part["tensors"].items():
-            known = tensors.setdefault(name, {**item, "parts": []})
-            if (known["dtype"], known["shape"]) != (item["dtype"], item["shape"]):
-                raise CheckpointError(f"{identity.directory}: ranks disagree about the shape of {name}")
-            known["parts"].extend(item["parts"])
-    for name, item in tensors.items():
-        item["parts"].sort(key=lambda piece: piece["range"])
-        position = 0
-        for piece in item["parts"]:
-            if piece["range"][0] != position:
-                break
-            position = piece["range"][1]
-        if position != count(item["shape"]):
-            raise CheckpointError(f"{identity.directory}: no rank wrote elements from {position} of {name}; the ranks' "
-                                  "replicated objects differ")
-    return {"format": fmt.FORMAT, "job": identity.job, "attempt": identity.attempt, "step": identity.step,
-            "world": identity.world, "bytes": sum(record["bytes"] for record in files.values()),
-            "chunk_bytes": fmt.CHUNK_BYTES, "files": files, "tensors": tensors,
-            "objects": {"replicated": parts[0]["replicated"], "global": parts[0]["global"]},
-            "ranks": [part["local"] for part in parts]}
 
 
 def _ranks(ranks: Sequence[int]) -> str:
