@@ -1,0 +1,237 @@
+#include "sdk/cpp/checkpoint_core.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "common/base/file.h"
+#include "common/base/time.h"
+#include "sdk/cpp/restore.h"
+#include "sdk/cpp/store.h"
+#include "sdk/cpp/text.h"
+#include "sdk/native/folder.h"
+#include "sdk/native/json_text.h"
+
+namespace tide::cpp {
+namespace {
+
+// By then a program has what it trains with.
+constexpr int kPrepareAtTick = 2;
+// A saver whose rank has gone ends within 30 s.
+constexpr int64_t kOrphansEndNs = 35'000'000'000;
+
+std::string AbsoluteFolder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(folder, error);
+  return (error ? std::filesystem::path(folder) : path).lexically_normal().string();
+}
+
+// What a person can do about a file system that fails.
+template <typename T>
+Result<T> WithAdvice(Result<T> result) {
+  if (!result && result.error().code == ErrorCode::kSystem) {
+    return Fail(ErrorCode::kSystem,
+                result.error().message + "; repair the file system or give another dir");
+  }
+  return result;
+}
+
+// Outside the platform no agent fences one start from the next, so the lock lies where all see it.
+std::string SaverLock(const RunCore& run, const std::string& folder) {
+  const std::string name = "saver-" + std::to_string(run.local_rank) + ".lock";
+  return run.in_platform() ? (std::filesystem::path(run.page_path).parent_path() / name).string()
+                           : LockPath(folder, run.rank);
+}
+
+}  // namespace
+
+CheckpointCore::CheckpointCore(RunCore& run, const CheckpointOptions& options)
+    : run_(run),
+      folder_(AbsoluteFolder(options.dir.empty() ? run.checkpoint_dir : options.dir)),
+      every_(options.every),
+      keep_(std::max<int64_t>(1, options.keep)),
+      timeout_ns_(NanosOf(options.timeout)),
+      attempt_(run.attempt ? *run.attempt : OrThrow(WithAdvice(NextAttempt(folder_)))),
+      background_(
+          FindSaver(run.native_folder, run.program_path),
+          SaverLock(run, folder_),
+          {.committed =
+               [this](const SaveAnswer& answer) {
+                 const uint64_t bytes = run_.rank == 0 ? answer.bytes : 0;
+                 NoteCommitted(answer.save.ticket.step, bytes, answer.save.begun_ns);
+               },
+           .failed = [this](const auto& ticket, const auto& why) { NoteFailed(ticket, why); },
+           .lost =
+               [this](const auto& ticket, const auto& why) {
+                 TakeBack(ticket);
+                 NoteFailed(ticket, why);
+               }}) {}
+
+int64_t CheckpointCore::Resume() {
+  OrThrow(WithAdvice(MakeDirs(folder_, 0777)));
+  if (!run_.in_platform()) {
+    AwaitOrphans(folder_, MonotonicNanos() + kOrphansEndNs);
+  }
+  OrThrow(WithAdvice(DropOwnLeftovers(folder_, attempt_, run_.rank)));
+  const int64_t step = OrThrow(WithAdvice(RestoreNewest()));
+  if (step > 0) {
+    run_.Resumed(step);
+  }
+  run_.RestartStepClock();
+  return step;
+}
+
+Result<int64_t> CheckpointCore::RestoreNewest() {
+  TIDE_ASSIGN(const std::vector<sdk::CheckpointFolder> found, sdk::ScanFolder(folder_));
+  for (auto item = found.rbegin(); item != found.rend(); ++item) {
+    if (!item->has_manifest) {
+      continue;
+    }
+    const Result<StoredCheckpoint> stored = ReadStored(item->path, run_.rank);
+    const Status restored =
+        stored ? Restore(*stored, objects_) : Status(std::unexpected(stored.error()));
+    if (!restored && restored.error().code == ErrorCode::kCorrupt) {
+      damaged_.push_back(item->path);
+      Warn("checkpoint " + item->path + " is damaged (" + restored.error().message +
+           "); using the one before it");
+      continue;
+    }
+    TIDE_TRY(restored);
+    if (!stored->local && !objects_.local.empty()) {
+      Warn(item->path + " was saved by " + std::to_string(stored->world) +
+           " ranks and has no local state for rank " + std::to_string(run_.rank) +
+           ", which starts anew");
+    }
+    committed_ = {.step = item->step, .id = std::filesystem::path(item->path).filename().string()};
+    return item->step;
+  }
+  return 0;
+}
+
+// A tick at which there is something to do.
+bool CheckpointCore::Act(int64_t step, bool safe, bool is_ordered) {
+  if (background_.busy()) {
+    background_.Look(0);
+  }
+  const Settled settled = is_ordered && safe ? run_.Decide(step) : Settled{};
+  if (settled.verdict == Verdict::kStop || (given_up_step_ && OthersLeft(*given_up_step_))) {
+    return true;
+  }
+  due_ = due_ || IsPeriodic(step);
+  if (settled.verdict == Verdict::kFire && settled.orders.seq != given_up_seq_) {
+    if (settled.orders.order == kOrderSuspend) {
+      return Suspend(step, settled.orders);
+    }
+    SaveInPassing(step);
+    run_.page().ack_seq = settled.orders.seq;
+  } else if (safe && due_) {
+    SaveInPassing(step);
+  }
+  ticks_ += 1;
+  if (ticks_ == kPrepareAtTick && (every_ > 0 || run_.in_platform())) {
+    background_.Prepare(TicketFor(step), objects_);
+  }
+  return false;
+}
+
+void CheckpointCore::FindCalm(int64_t step) {
+  const bool is_busy = background_.busy() || due_ || given_up_step_ || ticks_ < kPrepareAtTick;
+  calm_from_ = step;
+  if (is_busy) {
+    calm_steps_ = 0;
+  } else if (every_ > 0) {
+    calm_steps_ = static_cast<uint64_t>(every_ - std::max<int64_t>(step, 0) % every_);
+  } else {
+    calm_steps_ = std::numeric_limits<uint64_t>::max() / 2;
+  }
+}
+
+std::string CheckpointCore::Save(int64_t step, bool wait) {
+  const int64_t now = MonotonicNanos();
+  const int64_t patience_ns = timeout_ns_ * (wait ? 1 : kPatienceInPassing);
+  return OrThrow(SaveNow(
+      step,
+      {.wait = wait, .in_passing = false, .begun_ns = now, .deadline_ns = now + patience_ns}));
+}
+
+void CheckpointCore::SaveInPassing(int64_t step) {
+  const int64_t now = MonotonicNanos();
+  const Result<std::string> saved =
+      SaveNow(step,
+              {.wait = false,
+               .in_passing = true,
+               .begun_ns = now,
+               .deadline_ns = now + timeout_ns_ * kPatienceInPassing});
+  if (!saved) {
+    failed_saves += 1;
+    Warn("save " + std::to_string(failed_saves) +
+         " failed, training goes on: " + saved.error().message);
+  }
+}
+
+bool CheckpointCore::Suspend(int64_t step, const PageOrders& orders) {
+  const int64_t now = MonotonicNanos();
+  const Result<std::string> saved =
+      SaveNow(step,
+              {.wait = true,
+               .in_passing = false,
+               .begun_ns = now,
+               .deadline_ns = now + std::max(kLeastPatienceNs, NoticeNs(orders))});
+  if (saved) {
+    run_.Acknowledge(*saved, step);
+    return true;
+  }
+  // Every rank reaches this verdict: a part that is gone lets no manifest appear. Trying again at a
+  // later step could let one rank leave while another trains, so the order is left to its deadline.
+  failed_saves += 1;
+  given_up_seq_ = orders.seq;
+  given_up_step_ = step;
+  Warn("not suspended at step " + std::to_string(step) + ": " + saved.error().message +
+       "; training goes on until the deadline, then the run returns to its last committed "
+       "checkpoint");
+  return false;
+}
+
+// True where a suspension that this rank gave up has been committed after all: the other ranks are
+// gone. It takes a rank 0 that took this rank's part and then stood still for longer than the
+// grace.
+bool CheckpointCore::OthersLeft(int64_t given_up_step) {
+  if (!sdk::IsCommitted(TicketFor(given_up_step).directory).value_or(false)) {
+    return false;
+  }
+  run_.Acknowledge(IdOf(given_up_step), given_up_step);
+  return true;
+}
+
+int64_t CheckpointCore::NoticeNs(const PageOrders& orders) const {
+  const int64_t left_ns =
+      orders.deadline != 0 ? orders.deadline - SystemNow().unix_nanos() : timeout_ns_;
+  return std::min(left_ns, timeout_ns_);
+}
+
+sdk::Ticket CheckpointCore::TicketFor(int64_t step) const {
+  sdk::Ticket ticket;
+  ticket.folder = folder_;
+  ticket.directory = folder_ + "/" + IdOf(step);
+  ticket.step = step;
+  ticket.attempt = attempt_;
+  ticket.rank = run_.rank;
+  ticket.world = run_.world;
+  ticket.round = failed_step_ == step ? failures_ : 0;
+  ticket.keep = keep_;
+  ticket.job = sdk::JsonQuote(run_.job);
+  ticket.damaged = damaged_;
+  return ticket;
+}
+
+std::string CheckpointCore::IdOf(int64_t step) const {
+  return sdk::DirectoryName(step, attempt_);
+}
+
+bool CheckpointCore::Flush(std::optional<int64_t> timeout_ns) {
+  const int64_t longest_ns = timeout_ns_ * kPatienceInPassing + 2 * kDecidedGraceNs;
+  return background_.Flush(MonotonicNanos() + timeout_ns.value_or(longest_ns));
+}
+
+}  // namespace tide::cpp

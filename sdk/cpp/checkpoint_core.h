@@ -1,0 +1,125 @@
+#pragma once
+// What is behind a Checkpoint: when to save, and what becomes of saves and orders.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sdk/cpp/api.h"
+#include "sdk/cpp/background.h"
+#include "sdk/cpp/objects.h"
+#include "sdk/cpp/run_core.h"
+#include "sdk/native/ticket.h"
+
+namespace tide::cpp {
+
+// A suspension whose deadline is near or past is still tried for this long.
+inline constexpr int64_t kLeastPatienceNs = 1'000'000'000;
+// Saves that nobody waits for may take so many times the timeout: a slow disk alone is no reason to
+// give one up.
+inline constexpr int64_t kPatienceInPassing = 5;
+
+[[nodiscard]] inline int64_t NanosOf(std::chrono::duration<double> span) {
+  constexpr double kMost = 1e8;  // seconds: several of them still fit into 64 bits
+  return static_cast<int64_t>(std::clamp(span.count(), 0.0, kMost) * 1e9);
+}
+
+class CheckpointCore {
+ public:
+  CheckpointCore(RunCore& run, const CheckpointOptions& options);
+
+  // As Checkpoint's functions of these names; they throw.
+  Objects& objects() { return objects_; }
+  [[nodiscard]] int64_t Resume();
+  [[nodiscard]] bool Tick(int64_t step, double loss, bool safe);
+  std::string Save(int64_t step, bool wait);
+  bool Flush(std::optional<int64_t> timeout_ns);
+
+  int64_t saves = 0;
+  int64_t failed_saves = 0;
+  int64_t skipped_saves = 0;
+
+ private:
+  // One save. deadline_ns: CLOCK_MONOTONIC.
+  struct Order {
+    bool wait = true;
+    bool in_passing = false;  // a suspension that comes up ends the wait for other ranks early
+    int64_t begun_ns = 0;
+    int64_t deadline_ns = 0;
+  };
+
+  [[nodiscard]] bool Act(int64_t step, bool safe, bool is_ordered);
+  void FindCalm(int64_t step);
+  [[nodiscard]] bool IsPeriodic(int64_t step) const {
+    return every_ > 0 && step > 0 && step % every_ == 0;
+  }
+
+  Result<std::string> SaveNow(int64_t step, const Order& order);
+  Status Write(const sdk::Ticket& ticket, const Order& order);
+  Status WriteHere(sdk::Ticket ticket, const Order& order);
+  void SaveInPassing(int64_t step);
+  [[nodiscard]] bool Suspend(int64_t step, const PageOrders& orders);
+  [[nodiscard]] bool OthersLeft(int64_t given_up_step);
+  [[nodiscard]] int64_t NoticeNs(const PageOrders& orders) const;
+  [[nodiscard]] Result<int64_t> RestoreNewest();
+
+  // Which checkpoint, by whom: a ticket without its data.
+  [[nodiscard]] sdk::Ticket TicketFor(int64_t step) const;
+  [[nodiscard]] std::string IdOf(int64_t step) const;
+  void NoteStaged(int64_t step);
+  void NoteCommitted(int64_t step, uint64_t bytes, int64_t begun_ns);
+  void NoteSkipped(int64_t step);
+  // The saver is done with a save that nobody waits for.
+  void NoteFailed(const sdk::Ticket& ticket, const std::string& why);
+  // After this the next save of the same step starts over.
+  void TakeBack(const sdk::Ticket& ticket);
+  void NoteFailure(const sdk::Ticket& ticket);
+
+  RunCore& run_;
+  const std::string folder_;
+  const int64_t every_;
+  const int64_t keep_;
+  const int64_t timeout_ns_;
+  const int64_t attempt_;
+  Objects objects_;
+
+  // Ticks at steps of [calm_from_, calm_from_ + calm_steps_) only publish, unless there is an
+  // order.
+  int64_t calm_from_ = 0;
+  uint64_t calm_steps_ = 0;
+  bool due_ = false;  // a periodic save waits for a safe step
+  std::vector<std::string> damaged_;
+  struct Committed {
+    int64_t step = 0;
+    std::string id;  // maybe of an earlier attempt
+  };
+  std::optional<Committed> committed_;  // the newest that is known
+  int64_t failed_step_ = -1;            // of the last failed save, and how often it failed
+  int64_t failures_ = 0;
+  uint32_t given_up_seq_ = 0;
+  std::optional<int64_t> given_up_step_;  // a suspension that this rank did not see in time
+  int64_t ticks_ = 0;                     // at which there was something to do
+  Background background_;
+};
+
+inline bool CheckpointCore::Tick(int64_t step, double loss, bool safe) {
+  if (!std::isnan(loss)) {
+    run_.page().loss.store(loss, std::memory_order_relaxed);
+  }
+  const bool is_ordered = run_.Beat(step);
+  // Steps before calm_from_ become large numbers.
+  const bool is_calm =
+      static_cast<uint64_t>(step) - static_cast<uint64_t>(calm_from_) < calm_steps_;
+  if (is_calm && !is_ordered) {
+    return false;
+  }
+  const bool leave = Act(step, safe, is_ordered);
+  FindCalm(step);
+  return leave;
+}
+
+}  // namespace tide::cpp

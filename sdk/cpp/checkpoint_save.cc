@@ -1,0 +1,164 @@
+// One save of a Checkpoint: handed to the saver or written here, and what becomes of it.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "common/base/time.h"
+#include "sdk/cpp/checkpoint_core.h"
+#include "sdk/cpp/memory_room.h"
+#include "sdk/cpp/store.h"
+#include "sdk/cpp/text.h"
+#include "sdk/native/data_file.h"
+#include "sdk/native/folder.h"
+#include "sdk/native/save.h"
+
+namespace tide::cpp {
+namespace {
+
+struct FreeMemory {
+  void operator()(char* memory) const { std::free(memory); }
+};
+using FileMemory = std::unique_ptr<char, FreeMemory>;
+
+}  // namespace
+
+Result<std::string> CheckpointCore::SaveNow(int64_t step, const Order& order) {
+  calm_steps_ = 0;
+  due_ = false;
+  if (committed_ && committed_->step == step) {
+    return committed_->id;
+  }
+  sdk::Ticket ticket = TicketFor(step);
+  ticket.deadline_ns = order.deadline_ns;
+  if (std::find(damaged_.begin(), damaged_.end(), ticket.directory) != damaged_.end()) {
+    return Fail(ErrorCode::kConflict,
+                ticket.directory + " is damaged and was committed by this attempt; remove it");
+  }
+  TIDE_ASSIGN(const bool is_committed, sdk::IsCommitted(ticket.directory));
+  if (is_committed) {
+    NoteCommitted(step, 0, order.begun_ns);
+    return IdOf(step);
+  }
+  TIDE_TRY(CheckTexts(objects_));
+  const uint32_t phase = run_.page().phase.exchange(kPhaseSaving);
+  const Status written = Write(ticket, order);
+  run_.page().phase = phase;
+  run_.RestartStepClock();
+  if (!written) {
+    TakeBack(ticket);
+    const bool is_system = written.error().code == ErrorCode::kSystem;
+    return Fail(written.error().code,
+                "cannot save step " + std::to_string(step) + ": " + written.error().message +
+                    (is_system ? "; free space or repair the file system," : ";") +
+                    " earlier checkpoints are intact");
+  }
+  return IdOf(step);
+}
+
+Status CheckpointCore::Write(const sdk::Ticket& ticket, const Order& order) {
+  TIDE_ASSIGN(const Handed handed,
+              background_.HandOver(ticket, objects_, order.wait, order.begun_ns));
+  if (handed == Handed::kNot) {
+    return WriteHere(ticket, order);
+  }
+  if (handed == Handed::kSkipped) {
+    NoteSkipped(ticket.step);
+  } else {
+    NoteStaged(ticket.step);
+  }
+  return {};
+}
+
+// In this thread, until it is committed: there is no saver.
+Status CheckpointCore::WriteHere(sdk::Ticket ticket, const Order& order) {
+  const Layout layout = LayOut(objects_, ticket.rank, ticket.world);
+  const uint64_t bytes = PaddedBytes(layout);
+  const FileMemory memory(
+      HasRoom(bytes) ? static_cast<char*>(std::aligned_alloc(sdk::kBlockBytes, bytes)) : nullptr);
+  if (memory == nullptr) {
+    return Fail(ErrorCode::kSystem,
+                "no memory for a copy of this rank's share of the state, " +
+                    std::to_string(bytes >> 20U) + " MiB");
+  }
+  FillFile(layout, memory.get());
+  ticket.file = FreeName(ticket.directory, ticket.rank);
+  DescribePart(objects_, layout, ticket);
+  NoteStaged(ticket.step);
+  int64_t until_ns = order.deadline_ns;
+  bool hurries = false;
+  const sdk::SaveControl control{
+      .deadline_ns =
+          [&] {
+            // Ranks that were below this step when a suspension came up leave this save out, and
+            // their parts never come.
+            if (order.in_passing && !hurries && run_.page().order == kOrderSuspend) {
+              hurries = true;
+              const int64_t notice_ns = NoticeNs(ReadOrders(run_.page()));
+              until_ns =
+                  std::min(until_ns, MonotonicNanos() + std::max(kLeastPatienceNs, notice_ns / 4));
+            }
+            return until_ns;
+          },
+      .publish = [] { return true; }};
+  std::mutex writing;
+  TIDE_ASSIGN(const sdk::SaveOutcome outcome,
+              sdk::CarryOut(ticket, {memory.get(), layout.bytes}, writing, control));
+  NoteCommitted(ticket.step, ticket.rank == 0 ? outcome.bytes : 0, order.begun_ns);
+  if (ticket.rank == 0) {
+    sdk::CollectGarbage(ticket, {});
+  }
+  return {};
+}
+
+void CheckpointCore::NoteStaged(int64_t step) {
+  if (run_.page().staged_step != step) {
+    saves += 1;
+    run_.page().staged_step = step;
+  }
+}
+
+void CheckpointCore::NoteCommitted(int64_t step, uint64_t bytes, int64_t begun_ns) {
+  Page& page = run_.page();
+  page.saved_step = std::max(step, page.saved_step.load());
+  committed_ = {.step = step, .id = IdOf(step)};
+  given_up_step_.reset();
+  const double seconds = static_cast<double>(MonotonicNanos() - begun_ns) / 1e9;
+  run_.reporter().Send("saved",
+                       ",\"step\":" + std::to_string(step) + ",\"checkpoint\":\"" + IdOf(step) +
+                           "\",\"bytes\":" + std::to_string(bytes) +
+                           ",\"seconds\":" + NumberText(seconds));
+}
+
+void CheckpointCore::NoteSkipped(int64_t step) {
+  skipped_saves += 1;
+  if ((skipped_saves & (skipped_saves - 1)) == 0) {  // the 1st, 2nd, 4th, 8th …
+    Warn("save of step " + std::to_string(step) + " skipped, " + std::to_string(skipped_saves) +
+         " so far: earlier ones are still being written; save less often, or to a faster disk");
+  }
+}
+
+void CheckpointCore::NoteFailed(const sdk::Ticket& ticket, const std::string& why) {
+  NoteFailure(ticket);
+  failed_saves += 1;
+  Warn("save " + std::to_string(failed_saves) + " failed, training goes on: cannot save step " +
+       std::to_string(ticket.step) + ": " + why + "; earlier checkpoints are intact");
+}
+
+void CheckpointCore::TakeBack(const sdk::Ticket& ticket) {
+  if (!sdk::IsCommitted(ticket.directory).value_or(false)) {
+    ::unlink(sdk::PartPath(ticket.directory, ticket.rank).c_str());
+    sdk::MarkFailed(ticket);
+  }
+  NoteFailure(ticket);
+}
+
+void CheckpointCore::NoteFailure(const sdk::Ticket& ticket) {
+  failed_step_ = ticket.step;
+  failures_ = ticket.round + 1;
+}
+
+}  // namespace tide::cpp
