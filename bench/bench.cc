@@ -30,6 +30,22 @@ constexpr Bench kBenches[] = {
     {"log-search", "1 GiB of a rank's output is searched", RunLogSearch},
     {"agent-idle", "an agent while its tasks run: CPU as a part of a core, memory", RunAgentIdle},
     {"log-writer", "a rank prints 50 MB/s: its step, the agent's heartbeats", RunLogWriter},
+    {.name = "tick",
+     .what = "what the SDK costs a training at each step",
+     .run = RunTick,
+     .loads_sdk = true},
+    {.name = "checkpoint",
+     .what = "a save of the SDK: its stall, its disk, its CPU, steps meanwhile",
+     .run = RunCheckpoint,
+     .loads_sdk = true},
+    {.name = "load",
+     .what = "a checkpoint that no cache holds is read",
+     .run = RunLoad,
+     .loads_sdk = true},
+    {.name = "suspend",
+     .what = "`tide suspend` until all ranks stand, until the nodes are free",
+     .run = RunSuspend,
+     .loads_sdk = true},
     {"scaling", "cost against nodes and waiting jobs", RunScaling, ScalingTables},
 };
 
@@ -48,6 +64,7 @@ constexpr MetricText kMetrics[kMetricCount] = {
     {"count", ""},
     {"bytes", "B"},
     {"cpu_s", "s"},
+    {"p50_ns", "ns"},
 };
 
 std::optional<Target> AtMostMs(const std::optional<double>& ms) {

@@ -14,7 +14,7 @@
 
 namespace tide::bench {
 
-// The closed list of metrics. Times are in milliseconds.
+// The closed list of metrics. Times are in milliseconds, but for what takes less than one by far.
 enum class Metric {
   kP50Ms,
   kP99Ms,
@@ -24,8 +24,9 @@ enum class Metric {
   kCount,
   kBytes,
   kCpuS,
+  kP50Ns,
 };
-inline constexpr int kMetricCount = 8;
+inline constexpr int kMetricCount = 9;
 
 [[nodiscard]] std::string_view MetricName(Metric metric);  // "p50_ms"
 [[nodiscard]] std::string_view MetricUnit(Metric metric);  // "ms"
@@ -78,6 +79,7 @@ class Run {
   // Tiny sizes, a few repetitions: checks that the benchmark works, measures nothing.
   [[nodiscard]] bool quick() const { return options_.quick; }
   [[nodiscard]] const std::vector<StoreKind>& stores() const { return options_.stores; }
+  [[nodiscard]] const std::string& filter() const { return options_.filter; }
   // Is this case asked for? A case that is not need not build its state.
   [[nodiscard]] bool Wants(std::string_view what) const;
   // The number of repetitions for this run.
@@ -109,6 +111,7 @@ struct Bench {
   // Figures as Markdown, where one row for each case would not do.
   std::string (*markdown)(const std::vector<Figure>&) = nullptr;
   bool only_by_name = false;  // takes a quarter of an hour: not run among all
+  bool loads_sdk = false;     // Python loads libtide.so, which a sanitizer's build does not allow
 };
 
 // All of them, in the order of the README.

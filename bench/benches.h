@@ -30,6 +30,12 @@ void RunLogFollow(Run& run);
 void RunLogSearch(Run& run);
 void RunLogWriter(Run& run);
 
+// The SDK (sdk/).
+void RunTick(Run& run);
+void RunCheckpoint(Run& run);
+void RunLoad(Run& run);
+void RunSuspend(Run& run);
+
 // p50 by size: one table against nodes, one against waiting jobs.
 [[nodiscard]] std::string ScalingTables(const std::vector<Figure>& figures);
 

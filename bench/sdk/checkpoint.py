@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import shutil
 import statistics
-import tempfile
 import threading
 import time
-from typing import Callable, List
+from typing import Callable, Dict, List
 
 import torch
 
@@ -18,51 +15,57 @@ import tide
 from tide._run import Run
 
 _STEP_S = 0.03
-_GIB = 1 << 30
+_BUFFER_BYTES = common.GIB
+_SAVE_CASES = ("first stall", "stall", "stall over memcpy", "durable write", "durable over O_DIRECT",
+               "speed over torch.save", "writer CPU, 2 GiB")
+_STEP_CASES = ("30 ms step, quiet", "30 ms step, saving", "p99 saving over quiet",
+               "p99 torch.save over quiet")
 
 
 def make_checkpoint(folder: str, state: dict) -> tide.Checkpoint:
     return tide.Checkpoint(dir=folder, replicated={"model": state}, keep=1, run=Run({"TIDE_ATTEMPT": "1"}), timeout_s=600)
 
 
-def measure_saves(folder: str, state: dict, rounds: int) -> None:
+def measure_saves(folder: str, size: str, nbytes: int, rounds: int, two_slots: bool) -> None:
+    """two_slots: with both staging slots, as after the second step of a training; else with the one that the first
+    save makes, for sizes of which the machine does not hold three."""
+    state = common.make_state(nbytes)
     nbytes = common.bytes_of(state)
-    size = f"{nbytes / _GIB:.1f} GiB"
-    source, target = common.Buffer(nbytes // 4096 * 4096), common.Buffer(nbytes // 4096 * 4096)
+    buffer_bytes = min(nbytes, _BUFFER_BYTES) // 4096 * 4096
+    source, target = common.Buffer(buffer_bytes), common.Buffer(buffer_bytes)
     ck = make_checkpoint(os.path.join(folder, "ck"), state)
     raw, torch_file = os.path.join(folder, "raw"), os.path.join(folder, "torch.pt")
-    stalls: List[float] = []
-    copies: List[float] = []
-    writes: List[float] = []
-    limits: List[float] = []
-    saved: List[float] = []
-    torch_saves: List[float] = []
+    times: Dict[str, List[float]] = {name: [] for name in ("copy", "stall", "write", "save", "limit", "torch")}
     first = common.seconds(lambda: ck.save(1, wait=False))
     assert ck.flush()
-    ck._prepare()
-    ck._background._saver.slots._preparing.join()
+    if two_slots:
+        ck._prepare()
+        ck._background._saver.slots._preparing.join()
     for step in range(2, rounds + 2):
-        copies.append(common.seconds(lambda: target.copy_from(source)))
+        times["copy"].append(common.seconds(lambda: target.copy_from(source, nbytes)))
         begin = time.perf_counter()
         ck.save(step, wait=False)
-        stalls.append(time.perf_counter() - begin)
-        assert ck.flush() and ck.failed_saves == 0
-        saved.append(time.perf_counter() - begin)
-        writes.append(saved[-1] - stalls[-1])
-        limits.append(common.seconds(lambda: common.write_direct(raw, source)))
+        times["stall"].append(time.perf_counter() - begin)
+        while ck._background._saver._staged:
+            ck._background.look(1.0)
+        times["save"].append(time.perf_counter() - begin)
+        times["write"].append(times["save"][-1] - times["stall"][-1])
+        assert ck.flush() and ck.failed_saves == 0  # old checkpoints are removed, too
+        times["limit"].append(common.seconds(lambda: common.write_direct(raw, source, nbytes)))
         os.unlink(raw)
-        torch_saves.append(common.seconds(lambda: torch_save(state, torch_file)))
+        times["torch"].append(common.seconds(lambda: torch_save(state, torch_file)))
         os.unlink(torch_file)
     cpu = common.cpu_seconds(ck._background.saver_pid) / (rounds + 1)
-    per_gib = nbytes / _GIB
     common.figure(f"{size}, first stall", "p50_ms", first * 1e3)
-    common.figure(f"{size}, stall", "p50_ms", statistics.median(stalls) * 1e3, rounds)
-    common.figure(f"{size}, stall over memcpy", "ratio", common.median_ratio(stalls, copies), rounds, at_most=1.2)
-    common.figure(f"{size}, durable", "per_s", nbytes / statistics.median(writes), rounds)
-    common.figure(f"{size}, O_DIRECT over durable write", "ratio", common.median_ratio(limits, writes), rounds, at_least=0.9)
-    common.figure(f"{size}, torch.save and fsync over save", "ratio", common.median_ratio(torch_saves, saved), rounds,
-                  at_least=2)
-    common.figure("writer, 2 GiB", "cpu_s", cpu / per_gib * 2, rounds + 1, at_most=0.3)
+    common.figure(f"{size}, stall", "p50_ms", statistics.median(times["stall"]) * 1e3, rounds)
+    common.figure(f"{size}, stall over memcpy", "ratio", common.median_ratio(times["stall"], times["copy"]), rounds,
+                  at_most=1.2)
+    common.figure(f"{size}, durable write", "per_s", nbytes / statistics.median(times["write"]), rounds)
+    common.figure(f"{size}, durable over O_DIRECT", "ratio", common.median_ratio(times["limit"], times["write"]),
+                  rounds, at_least=0.9)
+    common.figure(f"{size}, speed over torch.save", "ratio", common.median_ratio(times["torch"], times["save"]),
+                  rounds, at_least=2)
+    common.figure(f"{size}, writer CPU, 2 GiB", "cpu_s", cpu * 2 * common.GIB / nbytes, rounds + 1, at_most=0.3)
 
 
 def torch_save(state: dict, path: str) -> None:
@@ -92,21 +95,23 @@ def steps_during(step: Callable[[], None], is_over: Callable[[], bool], least: i
     return times
 
 
-def measure_steps(folder: str, state: dict, rounds: int) -> None:
+def measure_steps(folder: str, nbytes: int, rounds: int) -> None:
     """One rank trains on one CPU while its checkpoint is written; the other CPU is free, as the saver's is."""
     step = make_step()
+    state = common.make_state(nbytes)
     ck = make_checkpoint(os.path.join(folder, "steps"), state)
     ck.save(1)
     quiet: List[float] = []
     saving: List[float] = []
     threaded: List[float] = []
+
+    def is_saved() -> bool:
+        ck._background.look()
+        return not ck._background.busy
+
     for number in range(2, rounds + 2):
         quiet += steps_during(step, lambda: True, 20)
         ck.save(number, wait=False)
-
-        def is_saved() -> bool:
-            ck._background.look()
-            return not ck._background.busy
         saving += steps_during(step, is_saved, 1)
         thread = threading.Thread(target=torch_save, args=(state, os.path.join(folder, "threaded.pt")))
         thread.start()
@@ -114,31 +119,31 @@ def measure_steps(folder: str, state: dict, rounds: int) -> None:
         thread.join()
     base = common.percentile(quiet, 99)
     common.figure("30 ms step, quiet", "p99_ms", base * 1e3, len(quiet))
-    common.figure("30 ms step, during a save", "p99_ms", common.percentile(saving, 99) * 1e3, len(saving))
-    common.figure("30 ms step, during a save over quiet, p99", "ratio", common.percentile(saving, 99) / base, len(saving),
+    common.figure("30 ms step, saving", "p99_ms", common.percentile(saving, 99) * 1e3, len(saving))
+    common.figure("p99 saving over quiet", "ratio", common.percentile(saving, 99) / base, len(saving),
                   at_most=1.1)
-    common.figure("30 ms step, during torch.save in a thread over quiet, p99", "ratio",
-                  common.percentile(threaded, 99) / base, len(threaded))
+    common.figure("p99 torch.save over quiet", "ratio", common.percentile(threaded, 99) / base,
+                  len(threaded))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=2048)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dir", default="/var/tmp")
-    options = parser.parse_args()
+    options = common.parse_arguments(__doc__)
     try:
         import torch.distributed.checkpoint  # noqa: F401
-        common.note("DCP imports here, but is not measured")
-    except Exception as error:
-        common.note(f"skipped: DCP does not import here ({type(error).__name__})")
-    folder = tempfile.mkdtemp(prefix="tide-bench-", dir=options.dir)
-    try:
-        state = common.make_state(options.mib << 20)
-        measure_saves(folder, state, options.rounds)
-        measure_steps(folder, state, options.rounds)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        common.note("torch.distributed.checkpoint imports here, but is not measured")
+    except Exception as error:  # Debian's build fails in several ways
+        common.note(f"skipped: torch.distributed.checkpoint does not import here ({type(error).__name__})")
+    sizes = [("quick", 8 << 20, 1, True)] if options.quick else [
+        ("1 GiB", common.GIB, 7, True), ("4 GiB", 4 * common.GIB, 5, True), ("8 GB", 8 * 10 ** 9, 3, False)]
+    for size, nbytes, rounds, two_slots in sizes:
+        needed = nbytes * (3 if two_slots else 2) + 2 * _BUFFER_BYTES + common.GIB
+        wanted = common.wants(options, [f"{size}, {case}" for case in _SAVE_CASES])
+        if wanted and common.fits_memory(needed, f"checkpoint of {size}"):
+            with common.working_folder(options) as folder:
+                measure_saves(folder, size, nbytes, rounds, two_slots)
+    if common.wants(options, _STEP_CASES):
+        with common.working_folder(options) as folder:
+            measure_steps(folder, 8 << 20 if options.quick else common.GIB, 1 if options.quick else 10)
 
 
 if __name__ == "__main__":

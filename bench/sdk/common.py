@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import ctypes
 import json
 import mmap
 import os
+import shutil
 import statistics
 import sys
+import tempfile
 import threading
 import time
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Callable, Dict, Iterator, List, Optional, Sequence
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "sdk", "python"))
 CHUNK_BYTES = 16 << 20
+GIB = 1 << 30
+
+
+def parse_arguments(what: "str | None") -> argparse.Namespace:
+    """The options that tide-bench gives to each of its scripts."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: checks the benchmark, measures nothing")
+    parser.add_argument("--filter", default="", help="only cases whose names contain it")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build", "release", "bin"), help="folder of Tide's programs")
+    parser.add_argument("--dir", default="/var/tmp", help="on the disk to be measured")
+    options = parser.parse_args()
+    os.environ.setdefault("TIDE_NATIVE", options.bin)
+    return options
+
+
+def wants(options: argparse.Namespace, cases: Sequence[str]) -> bool:
+    """Is one of these asked for?"""
+    return any(options.filter in case for case in cases)
+
+
+@contextlib.contextmanager
+def working_folder(options: argparse.Namespace) -> Iterator[str]:
+    folder = tempfile.mkdtemp(prefix="tide-bench-", dir=options.dir)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fits_memory(nbytes: int, what: str) -> bool:
+    """Says so where it does not."""
+    with open("/proc/meminfo", encoding="ascii") as source:
+        available = next(int(line.split()[1]) << 10 for line in source if line.startswith("MemAvailable"))
+    if nbytes > available:
+        note(f"skipped: {what} needs {nbytes / GIB:.0f} GiB of memory, {available / GIB:.0f} GiB are free")
+    return nbytes <= available
 
 
 def figure(what: str, metric: str, value: float, n: int = 1, at_most: Optional[float] = None,
@@ -80,28 +120,38 @@ class Buffer:
         self.nbytes = nbytes
         ctypes.memset(self.address, 1, nbytes)
 
-    def copy_from(self, other: "Buffer") -> None:
-        """One memcpy of everything: the limit of a stall."""
-        ctypes.memmove(self.address, other.address, self.nbytes)
+    def copy_from(self, other: "Buffer", nbytes: int) -> None:
+        """One memcpy of so much, again and again the same where it is more than there is: the limit of a stall."""
+        for at in range(0, nbytes, self.nbytes):
+            ctypes.memmove(self.address, other.address, min(self.nbytes, nbytes - at))
 
 
-def write_direct(path: str, source: Buffer) -> None:
+def write_direct(path: str, source: Buffer, nbytes: int) -> None:
     """The limit of a durable write: chunks past the page cache, two at a time, then fdatasync."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o600)
     view = memoryview(source.memory)
-    _in_chunks(source.nbytes, lambda at, end: os.pwrite(fd, view[at:end], at))
+
+    def write(at: int, end: int) -> None:
+        begin = at % (source.nbytes // CHUNK_BYTES * CHUNK_BYTES or CHUNK_BYTES)
+        os.pwrite(fd, view[begin:begin + end - at], at)
+
+    _in_chunks(nbytes // 4096 * 4096, write)
     os.fdatasync(fd)
     os.close(fd)
 
 
-def read_direct(paths: Sequence[str], target: Buffer) -> None:
+def read_direct(path: str, target: Buffer) -> None:
     """The limit of a cold load: the same the other way."""
     view = memoryview(target.memory)
-    for path in paths:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
-        size = os.fstat(fd).st_size
-        _in_chunks(size, lambda at, end, fd=fd: os.preadv(fd, [view[:-(-(end - at) // 4096) * 4096]], at))
-        os.close(fd)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    nbytes = os.fstat(fd).st_size
+
+    def read(at: int, end: int) -> None:
+        begin = at % (target.nbytes // CHUNK_BYTES * CHUNK_BYTES or CHUNK_BYTES)
+        os.preadv(fd, [view[begin:begin + end - at]], at)
+
+    _in_chunks(nbytes // 4096 * 4096, read)
+    os.close(fd)
 
 
 def _in_chunks(nbytes: int, action: Callable[[int, int], object], workers: int = 2) -> None:
@@ -130,5 +180,11 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def names_of(folder: str) -> List[str]:
-    return sorted(os.path.join(folder, name) for name in os.listdir(folder))
+def forget(path: str) -> None:
+    """Has the next read of a file come from the disk."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
