@@ -1,11 +1,15 @@
 #include "sdk/native/data_file.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "common/base/file.h"
@@ -15,6 +19,11 @@ namespace tide::sdk {
 namespace {
 
 constexpr unsigned kWriters = 3;
+// A file of fewer chunks is written before training notices.
+constexpr size_t kManyChunks = 4;
+// What a file takes where one CPU is idle half of the time.
+constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kPatienceForChunk{16};
 
 size_t RoundUp(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -30,14 +39,19 @@ class ChunkWriters {
 
   // Returns errno of the first failure, 0 if there was none.
   int Run() {
-    std::vector<std::thread> others;
-    for (unsigned i = 1; i < kWriters && i < crc32_.size(); ++i) {
-      others.emplace_back([this] { TakeChunks(); });
+    std::vector<std::jthread> idle;
+    if (crc32_.size() >= kManyChunks) {
+      idle_ = kWriters;
+      for (unsigned i = 0; i < kWriters; ++i) {
+        idle.emplace_back([this] { TakeChunksWhenIdle(); });
+      }
+      // Where training leaves no CPU idle, this thread takes its share of them in the end.
+      std::unique_lock lock(mutex_);
+      idle_changed_.wait_for(
+          lock, kPatience + kPatienceForChunk * crc32_.size(), [this] { return idle_ == 0; });
     }
     TakeChunks();
-    for (std::thread& other : others) {
-      other.join();
-    }
+    idle.clear();  // waits for them
     return error_;
   }
 
@@ -45,6 +59,16 @@ class ChunkWriters {
   [[nodiscard]] std::vector<uint32_t> TakeCrcs() { return std::move(crc32_); }
 
  private:
+  // On CPUs that training leaves idle: it makes its steps longer to share one of them.
+  void TakeChunksWhenIdle() {
+    const sched_param none{};
+    static_cast<void>(::sched_setscheduler(0, SCHED_IDLE, &none));  // this thread alone
+    TakeChunks();
+    const std::lock_guard lock(mutex_);
+    --idle_;
+    idle_changed_.notify_one();
+  }
+
   void TakeChunks() {
     for (size_t i = next_++; i < crc32_.size() && error_ == 0; i = next_++) {
       const size_t begin = i * kChunkBytes;
@@ -83,6 +107,9 @@ class ChunkWriters {
   std::atomic<bool> direct_;
   std::atomic<size_t> next_ = 0;
   std::atomic<int> error_ = 0;
+  std::mutex mutex_;
+  std::condition_variable idle_changed_;
+  unsigned idle_ = 0;  // writers that wait for idle CPUs and have not ended
 };
 
 }  // namespace

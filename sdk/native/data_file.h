@@ -24,7 +24,8 @@ struct WrittenFile {
 // where the file system refuses it.
 //   content: starts on a page; up to the next multiple of kBlockBytes it is readable.
 //   Errors: kSystem naming what failed; the file is removed then.
-//   Cost: two threads by turns take the CRC of one chunk while the other's is being written.
+//   Cost: threads that run where a CPU is idle take the CRC of one chunk while another is being
+//     written; where none is, the caller's own joins them after half a second and 16 ms a chunk.
 [[nodiscard]] Result<WrittenFile> WriteDataFile(const std::string& path,
                                                 std::span<const char> content);
 
