@@ -16,9 +16,11 @@
 #include <csignal>
 #include <map>
 
+#include "agent/runtime/control_client.h"
 #include "agent/runtime/exec_config.h"
 #include "agent/runtime/oci_bundle.h"
 #include "agent/runtime/processes.h"
+#include "agent/runtime/runtime.h"
 #include "agent/runtime/task_config.h"
 #include "agent/runtime/task_folder.h"
 #include "agent/runtime/task_status.h"
@@ -79,8 +81,9 @@ Result<Task> FindTask(const std::string& folder) {
   if (::access((folder + "/" + kExitFile).c_str(), F_OK) == 0 || !IsAlive(task.supervisor)) {
     return std::unexpected(NotRunning(task.config, "it has ended"));
   }
-  TIDE_ASSIGN(const std::string text, ReadFile(folder + "/" + kStatusFile));
-  TIDE_ASSIGN(const TaskStatus status, TaskStatusFromJson(text));
+  TIDE_ASSIGN(ControlClient supervisor, ControlClient::Connect(folder));
+  TIDE_TRY(supervisor.Send(kStatusRequest));
+  TIDE_ASSIGN(const TaskStatus status, supervisor.Receive(kControlTimeout));
   if (!status.started) {
     return std::unexpected(NotRunning(task.config, "its ranks are not started yet"));
   }
@@ -304,6 +307,12 @@ Result<pid_t> Spawn(const TaskConfig& config, const Channels& channels) {
 
 Result<Entered> EnterTask(const std::string& folder, const EntryRequest& request) {
   TIDE_ASSIGN(const Task task, FindTask(folder));
+  if (task.config.runtime == RuntimeKind::kProcess) {
+    TIDE_TRY(ReplaceFile(folder + "/" + kVisitedFile, ""));
+    if (::access((folder + "/" + kExitFile).c_str(), F_OK) == 0) {
+      return std::unexpected(NotRunning(task.config, "it has ended"));
+    }
+  }
   TIDE_ASSIGN(Channels channels, MakeChannels(task, request));
   TIDE_ASSIGN(channels.ours.pid, Spawn(task.config, channels));
   return std::move(channels.ours);

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "agent/init/messages.h"
@@ -325,7 +326,11 @@ int RunInit() {
     std::fprintf(stderr, "tide-init: %s\n", config.error().message.c_str());
     return 2;
   }
-  return Init(*std::move(config)).Run();
+  return RunInit(*std::move(config));
+}
+
+int RunInit(TaskConfig config) {
+  return Init(std::move(config)).Run();
 }
 
 }  // namespace tide::agent

@@ -6,9 +6,14 @@
 // 2. Losing the supervisor (socket closed, or its death) kills everything at once.
 // 3. After a first failed rank the others end within failure_grace + term_grace.
 
+#include "agent/runtime/task_config.h"
+
 namespace tide::agent {
 
-// Returns the exit code of the process.
+// Returns the exit code of the process. Its descriptors are those of messages.h, its configuration
+// is the file kConfigFd.
 int RunInit();
+// The same in a process that knows its task: a child of the supervisor, where nothing is isolated.
+int RunInit(TaskConfig config);
 
 }  // namespace tide::agent

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "agent/init/init.h"
 #include "agent/init/messages.h"
 #include "agent/runtime/oci_bundle.h"
 #include "agent/runtime/task_folder.h"
@@ -31,6 +32,7 @@ constexpr const char* kOverlay = "bundle/overlay";
 constexpr const char* kRootfs = "bundle/overlay/root";
 constexpr const char* kPins = "bundle/overlay/pins";
 constexpr int kPipeBytes = 1 << 20;
+constexpr const char* kInitName = "tide-init";
 
 // Everything tide-init inherits, in the order of its descriptors from kConfigFd on.
 struct Inherited {
@@ -57,8 +59,12 @@ Result<Fd> ConfigFile(const TaskConfig& config) {
 }
 
 Status MakeChannels(const TaskConfig& config, Launch& launch, Inherited& inherited) {
-  TIDE_ASSIGN(Fd text, ConfigFile(config));
-  inherited.fds.push_back(std::move(text));
+  if (config.runtime == RuntimeKind::kOci) {
+    TIDE_ASSIGN(Fd text, ConfigFile(config));
+    inherited.fds.push_back(std::move(text));
+  } else {
+    inherited.fds.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // it knows its task
+  }
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return FailErrno("cannot create a socket", errno);
@@ -173,9 +179,6 @@ Status PrepareContainer(const TaskConfig& config) {
 }
 
 std::vector<std::string> Command(const TaskConfig& config) {
-  if (config.runtime == RuntimeKind::kProcess) {
-    return {config.init_path, "run"};
-  }
   const size_t preserved = 2 + 2 * config.ranks.size();
   return {config.runtime_path,
           "--root",
@@ -217,9 +220,9 @@ void RaiseLimits() {
   }
 }
 
-[[noreturn]] void Exec(const std::vector<std::string>& command,
-                       const std::vector<std::string>& environment,
-                       Inherited& inherited) {
+// Gives this process the descriptors of messages.h, and no limits or blocked signals.
+//   Returns the lowest descriptor that is none of them.
+int BecomeChild(const Inherited& inherited) {
   // Above all target numbers first, so that no dup2 hits a descriptor still to be moved.
   const int first_free = kConfigFd + static_cast<int>(inherited.fds.size()) + 1;
   std::vector<int> sources;
@@ -239,12 +242,27 @@ void RaiseLimits() {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   RaiseLimits();
+  return first_free;
+}
+
+[[noreturn]] void Exec(const std::vector<std::string>& command,
+                       const std::vector<std::string>& environment,
+                       const Inherited& inherited) {
+  BecomeChild(inherited);
   const std::vector<char*> argv = Pointers(command);
   const std::vector<char*> envp = Pointers(environment);
   ::execve(argv[0], argv.data(), envp.data());
   const std::string text = FailErrno("cannot run " + command.front(), errno).error().message;
   static_cast<void>(WriteAll(2, text));
   ::_exit(127);
+}
+
+// Without a container tide-init is a fork of its supervisor: nothing is read or loaded again.
+[[noreturn]] void BecomeInit(const TaskConfig& config, const Inherited& inherited) {
+  const auto first_other = static_cast<unsigned>(BecomeChild(inherited));
+  ::close_range(first_other, ~0U, 0);
+  ::prctl(PR_SET_NAME, kInitName);
+  ::_exit(RunInit(config));
 }
 
 }  // namespace
@@ -256,14 +274,15 @@ Result<Launch> LaunchTask(const TaskConfig& config) {
   Launch launch;
   Inherited inherited;
   TIDE_TRY(MakeChannels(config, launch, inherited));
-  const std::vector<std::string> command = Command(config);
-  const std::vector<std::string> environment = Environment(config);
   launch.child = ::fork();
   if (launch.child < 0) {
     return FailErrno("cannot create a process", errno);
   }
+  if (launch.child == 0 && config.runtime == RuntimeKind::kProcess) {
+    BecomeInit(config, inherited);
+  }
   if (launch.child == 0) {
-    Exec(command, environment, inherited);
+    Exec(Command(config), Environment(config), inherited);
   }
   return launch;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// `tide-init supervise <task folder>`: the parent of one task, alone in its session, so that it
-// lives on when the agent dies. It is the only writer of supervisor.json, status.json, exit.json
-// and logs/ of its folder.
+// `tide-init supervise <task folder>`: the parent of one task. Its session and descriptors are its
+// own, so it lives on when the agent, whose child it is, dies. It is the only writer of
+// supervisor.json, status.json, exit.json and logs/ of its folder.
 //
 // Invariants:
 // 1. exit.json is written only when no process, cgroup or mount of the task is left.
@@ -12,8 +12,8 @@
 
 namespace tide::agent {
 
-// Returns when the daemon says it is ready: supervisor.json is written and control.sock listens.
-// The exit code of the process; on failure the reason is on stderr.
+// Says kSupervisorReady on stderr once supervisor.json is written and control.sock listens, or why
+// it cannot. Returns the exit code of the process, when the task has ended.
 int RunSupervisor(const std::string& folder);
 
 }  // namespace tide::agent

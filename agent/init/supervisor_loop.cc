@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "agent/init/millis.h"
@@ -48,6 +50,14 @@ std::string LastMessage(const std::string& text) {
     }
   }
   return message;
+}
+
+// This process was started with the tag of its task, which tide-init keeps: who looks for what is
+// left of the task must not find its supervisor, which is known by its file.
+void ForgetTag() {
+  if (char* const tag = ::getenv(kTagVariable); tag != nullptr) {
+    std::memset(tag, 0, std::strlen(tag));
+  }
 }
 
 }  // namespace
@@ -91,6 +101,7 @@ void SupervisorLoop::Run() {
       SetError(launched.error().message);
     }
   }
+  ForgetTag();
   while (!done_) {
     ReapChildren();
     ReadReports();
@@ -103,6 +114,7 @@ void SupervisorLoop::Run() {
     Enforce();
     Release();
     Publish();
+    NoteStatus();
     if (!done_) {
       Wait();
     }
@@ -132,7 +144,7 @@ void SupervisorLoop::Wait() {
   int timeout = logs_ ? logs_->AddTo(fds) : -1;
   // What is stuck is said at looks. While the OCI runtime deletes, its end is what comes next.
   const int64_t look = delete_pid_ != 0 ? kNever : look_at_;
-  const int64_t next = cleaning_ ? look : std::min(kill_at_, look);
+  const int64_t next = std::min(status_due_at_, cleaning_ ? look : std::min(kill_at_, look));
   int64_t left = next == kNever ? kNever : next - MonotonicNanos();
   if (contact_look_at_ != kNever) {
     left = std::min(left, contact_look_at_ - BootNanos());

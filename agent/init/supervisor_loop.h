@@ -61,10 +61,12 @@ class SupervisorLoop {
   void Release();
   void KillRemains();
   [[nodiscard]] std::vector<int32_t> Remains() const;
+  [[nodiscard]] bool IsReleased() const;
   void KillWithin(int64_t millis);
   void SayStuck();
 
   void Publish();
+  void NoteStatus();
   void Finish();
   void SetError(const std::string& text);
 
@@ -98,6 +100,7 @@ class SupervisorLoop {
 
   TaskStatus status_;
   TaskStatus published_;
+  int64_t status_due_at_ = kNever;  // when status.json is to be written, monotonic ns
 };
 
 }  // namespace tide::agent

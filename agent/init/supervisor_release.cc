@@ -17,12 +17,21 @@ namespace tide::agent {
 namespace {
 
 constexpr int64_t kSlowLookMillis = 500;
+constexpr int64_t kStatusMillis = 100;                 // from a change to status.json
 constexpr int64_t kContactLookNanos = 10'000'000'000;  // the timeout may have changed
 
 // task.json is the mark of a task: without it nobody will ever read a verdict. A disk that is full
 // or does not answer says something else.
 bool IsFolderGone() {
   return ::access(kTaskFile, F_OK) != 0 && errno == ENOENT;
+}
+
+// Its own files go with the task's folder, and this process removes cgroup and mounts; only the
+// runtime runs the vendor's hooks.
+bool NeedsRuntimeToClean(const TaskConfig& config) {
+  return config.runtime == RuntimeKind::kOci &&
+         std::ranges::any_of(config.hooks,
+                             [](const HookConfig& hook) { return hook.stage == "poststop"; });
 }
 
 }  // namespace
@@ -80,20 +89,31 @@ void SupervisorLoop::Release() {
     look_at_ = After(0);
     kill_at_ = kNever;
     stuck_at_ = std::min(stuck_at_, After(config_.stuck_ms));
-    if (config_.runtime == RuntimeKind::kOci && !CgroupFolders(cgroup_).empty()) {
+    if (NeedsRuntimeToClean(config_) && !CgroupFolders(cgroup_).empty()) {
       delete_pid_ = StartContainerDelete(config_);
       return;
     }
   }
-  if (!Remains().empty()) {
-    KillRemains();
-  } else if (config_.runtime != RuntimeKind::kOci || (RemoveCgroup(cgroup_) && UnmountRoot())) {
+  if (IsReleased()) {
     done_ = true;
     return;
   }
+  KillRemains();
   SayStuck();
   look_delay_ms_ = std::min(2 * look_delay_ms_, kSlowLookMillis);
   look_at_ = After(look_delay_ms_);
+}
+
+// This process is a subreaper: below one that has no child nothing lives. A cgroup can be removed
+// only when nothing is in it.
+bool SupervisorLoop::IsReleased() const {
+  if (HasChildren()) {
+    return false;
+  }
+  if (config_.runtime == RuntimeKind::kOci) {
+    return RemoveCgroup(cgroup_) && UnmountRoot();
+  }
+  return ::access(kVisitedFile, F_OK) != 0 || Remains().empty();
 }
 
 std::vector<int32_t> SupervisorLoop::Remains() const {
@@ -144,11 +164,20 @@ void SupervisorLoop::Publish() {
     return;
   }
   published_ = status_;
-  // Watchers first: the disk may be slow. For the agent after this one, on a machine that still
-  // runs; how the task ended is written durably.
-  const std::string text = TaskStatusToJson(status_);
-  control_.Broadcast(text);
-  static_cast<void>(ReplaceFile(kStatusFile, text));
+  control_.Broadcast(TaskStatusToJson(status_));
+  if (status_due_at_ == kNever) {
+    status_due_at_ = After(kStatusMillis);
+  }
+}
+
+// For the agent after this one, on a machine that still runs; how the task ended is written
+// durably. Most tasks that end at once never need it.
+void SupervisorLoop::NoteStatus() {
+  if (done_ || MonotonicNanos() < status_due_at_) {
+    return;
+  }
+  status_due_at_ = kNever;
+  static_cast<void>(ReplaceFile(kStatusFile, TaskStatusToJson(status_)));
 }
 
 void SupervisorLoop::Finish() {

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> HierarchyRoots() {
+std::vector<std::string> ReadHierarchyRoots() {
   std::vector<std::string> roots;
   std::istringstream mounts(ReadFile("/proc/self/mounts").value_or(""));
   for (std::string line; std::getline(mounts, line);) {
@@ -32,6 +32,12 @@ std::vector<std::string> HierarchyRoots() {
     }
   }
   return roots;
+}
+
+// As they were at the first call: nobody mounts them anew while tasks run.
+const std::vector<std::string>& HierarchyRoots() {
+  static const std::vector<std::string> kRoots = ReadHierarchyRoots();
+  return kRoots;
 }
 
 // `folder` and all below it, deepest last.

@@ -1,8 +1,10 @@
 #include "agent/runtime/processes.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <sstream>
@@ -11,6 +13,24 @@
 #include "common/base/file.h"
 
 namespace tide::agent {
+namespace {
+
+// Fields of /proc/PID/stat after the name, from 0: the state.
+constexpr int kParentField = 1;
+constexpr int kFlagsField = 6;
+constexpr int kStartField = 19;
+
+// The number in that field of " S 1 2 3 …".
+template <typename Number>
+bool ReadField(const char* begin, const char* end, int field, Number& number) {
+  const char* at = begin;
+  for (int blanks = 0; at < end && blanks <= field; ++at) {
+    blanks += *at == ' ' ? 1 : 0;
+  }
+  return std::from_chars(at, end, number).ec == std::errc();
+}
+
+}  // namespace
 
 std::string BootId() {
   const auto text = ReadFile("/proc/sys/kernel/random/boot_id", 256);
@@ -28,24 +48,18 @@ Result<ProcessInfo> ReadProcess(int32_t pid) {
   ProcessInfo info;
   info.pid = pid;
   info.name = text.substr(open + 1, close - open - 1);
-  std::istringstream rest(text.substr(close + 1));
-  rest >> info.state >> info.parent;
-  std::string skipped;
-  const auto skip = [&](int from, int to) {
-    for (int field = from; field < to; ++field) {
-      rest >> skipped;
-    }
-  };
   uint64_t flags = 0;
-  skip(5, 9);
-  rest >> flags;
-  skip(10, 22);
-  rest >> info.start_ticks;
-  constexpr uint64_t kExiting = 0x4;  // PF_EXITING of the kernel
-  info.exiting = (flags & kExiting) != 0;
-  if (!rest) {
+  const char* const begin = text.data() + close + 1;
+  const char* const end = text.data() + text.size();
+  const bool read = begin + 1 < end && ReadField(begin, end, kParentField, info.parent) &&
+                    ReadField(begin, end, kFlagsField, flags) &&
+                    ReadField(begin, end, kStartField, info.start_ticks);
+  if (!read) {
     return Fail(ErrorCode::kCorrupt, "cannot read the state of pid " + std::to_string(pid));
   }
+  info.state = begin[1];
+  constexpr uint64_t kExiting = 0x4;  // PF_EXITING of the kernel
+  info.exiting = (flags & kExiting) != 0;
   return info;
 }
 
@@ -112,6 +126,11 @@ std::vector<int32_t> ProcessesWithTag(std::string_view tag) {
     }
   }
   return found;
+}
+
+bool HasChildren() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
 std::string DescribeProcess(int32_t pid) {

@@ -32,6 +32,9 @@ struct ProcessInfo {
 [[nodiscard]] std::vector<int32_t> DescendantsOf(int32_t ancestor);
 // Living processes started with TIDE_TASK=`tag`. Those of other users are seen by root only.
 [[nodiscard]] std::vector<int32_t> ProcessesWithTag(std::string_view tag);
+// Whether this process has a child, dead ones that nobody waited for included. Of a subreaper that
+// has none nothing below it lives.
+[[nodiscard]] bool HasChildren();
 // "pid 12 (python3, state D)"
 [[nodiscard]] std::string DescribeProcess(int32_t pid);
 

@@ -71,8 +71,10 @@ class Runtime {
   [[nodiscard]] virtual int EventFd() const = 0;
 
   // The newest status of each watched task that changed. The last event of a task has `finished` or
-  // `lost` set. Cost: that of one Query where a task lost its supervisor or that is silent; what
-  // would take longer is left for the next call, for which EventFd is readable a second later.
+  // `lost` set; it comes at most a second after the end, whatever was missed, and again every
+  // second until the task is removed. Cost: that of one Query where a task lost its supervisor or
+  // that is silent; what would take longer is left for the next call, for which EventFd is
+  // readable.
   [[nodiscard]] virtual std::vector<TaskEvent> TakeEvents() = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "agent/runtime/task_folder.h"
 #include "common/base/file.h"
 #include "common/base/time.h"
 
@@ -19,11 +20,11 @@ namespace {
 // Less than the silence after which a node counts as lost: its agent waits here.
 constexpr Duration kStartTimeout = Duration::Seconds(6);
 
-// Everything written to `fd` until its end. False when that does not come in time.
+// What is written to `fd` until its end or kSupervisorReady. False when neither comes in time.
 bool ReadAnswer(int fd, std::string& text) {
   const int64_t deadline = MonotonicNanos() + kStartTimeout.nanos();
   std::array<char, 1024> part{};
-  while (true) {
+  while (text != kSupervisorReady) {
     const int64_t left = deadline - MonotonicNanos();
     pollfd wanted{fd, POLLIN, 0};
     if (left <= 0 || ::poll(&wanted, 1, static_cast<int>(left / 1'000'000 + 1)) == 0) {
@@ -35,10 +36,14 @@ bool ReadAnswer(int fd, std::string& text) {
     }
     text.append(part.data(), n > 0 ? static_cast<size_t>(n) : 0);
   }
+  return true;
 }
 
 // posix_spawn, as a fork would copy locks other threads hold.
-Result<pid_t> Spawn(const std::string& init_path, const std::string& folder, int answer) {
+Result<pid_t> Spawn(const std::string& init_path,
+                    const std::string& folder,
+                    const std::string& tag,
+                    int answer) {
   posix_spawn_file_actions_t actions{};
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -52,13 +57,15 @@ Result<pid_t> Spawn(const std::string& init_path, const std::string& folder, int
   ::sigfillset(&all);
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
   std::string program = init_path;
   std::string mode = "supervise";
   std::string where = folder;
   std::array<char*, 4> argv{program.data(), mode.data(), where.data(), nullptr};
   std::string path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-  std::array<char*, 2> envp{path.data(), nullptr};
+  std::string mark = std::string(kTagVariable) + "=" + tag;
+  std::array<char*, 3> envp{path.data(), mark.data(), nullptr};
   pid_t pid = 0;
   const int error =
       ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), envp.data());
@@ -72,31 +79,31 @@ Result<pid_t> Spawn(const std::string& init_path, const std::string& folder, int
 
 }  // namespace
 
-Status SpawnSupervisor(const std::string& init_path, const std::string& folder) {
+Result<pid_t> SpawnSupervisor(const std::string& init_path,
+                              const std::string& folder,
+                              const std::string& tag) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return FailErrno("cannot create a pipe", errno);
   }
   const Fd answer(ends[0]);
   Fd write_end(ends[1]);
-  TIDE_ASSIGN(const pid_t pid, Spawn(init_path, folder, write_end.get()));
+  TIDE_ASSIGN(const pid_t pid, Spawn(init_path, folder, tag, write_end.get()));
   write_end.Close();
   std::string text;
   const bool in_time = ReadAnswer(answer.get(), text);
-  if (!in_time) {
-    ::kill(pid, SIGKILL);
+  if (text == kSupervisorReady) {
+    return pid;
   }
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   if (!in_time) {
     return Fail(ErrorCode::kDeadlineExceeded, "its supervisor did not start within 6 s");
   }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    return Fail(ErrorCode::kSystem,
-                "its supervisor did not start: " + text.substr(0, text.find_last_not_of('\n') + 1));
-  }
-  return {};
+  return Fail(ErrorCode::kSystem,
+              "its supervisor did not start: " +
+                  (text.empty() ? "it ended" : text.substr(0, text.find_last_not_of('\n') + 1)));
 }
 
 }  // namespace tide::agent

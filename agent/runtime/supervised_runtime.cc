@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,8 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRetryMillis = 2;
-constexpr Duration kAskAgainPause = Duration::Seconds(1);
+constexpr Duration kLookPause = Duration::Seconds(1);
 constexpr Duration kAskTogether = Duration::Millis(200);  // then the caller has its turn
+constexpr int kReadyAtOnce = 64;
+constexpr uint64_t kTimerMark = 0;  // tasks' numbers begin at 1
 
 Status MakeFolder(const TaskConfig& config) {
   // Without task.json nothing is here but logs of a task that is forgotten; a new one of that name
@@ -69,7 +72,7 @@ Result<std::unique_ptr<SupervisedRuntime>> SupervisedRuntime::Open(const std::st
   Fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.fd = timer.get();
+  event.data.u64 = kTimerMark;
   if (!epoll.valid() || !timer.valid() ||
       ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, timer.get(), &event) != 0) {
     return FailErrno("cannot watch tasks", errno);
@@ -93,7 +96,9 @@ Status SupervisedRuntime::Start(const TaskConfig& config) {
     return Fail(ErrorCode::kAlreadyExists, "task " + config.key + " is already on this node");
   }
   TIDE_TRY(MakeFolder(complete));
-  if (const Status spawned = SpawnSupervisor(complete.init_path, complete.folder); !spawned) {
+  const auto spawned =
+      SpawnSupervisor(complete.init_path, complete.folder, TaskTag(config.key, complete.folder));
+  if (!spawned) {
     // Settles a supervisor that might still come, too.
     if (SupervisorLives(complete.folder)) {
       static_cast<void>(KillTask(config.key, complete.folder));
@@ -102,6 +107,9 @@ Status SupervisedRuntime::Start(const TaskConfig& config) {
     return Fail(spawned.error().code, "task " + config.key + ": " + spawned.error().message);
   }
   Watch(config.key);
+  const std::lock_guard lock(mutex_);
+  const auto task = watched_.find(config.key);
+  (task == watched_.end() ? ended_.emplace_back() : task->second.supervisor) = *spawned;
   return {};
 }
 
@@ -167,7 +175,7 @@ Result<TaskStatus> SupervisedRuntime::Query(const std::string& key) {
   }
   status.supervisor_alive = true;
   status.error = "the supervisor of task " + key + " does not answer";
-  AskAgain(key);
+  Watch(key);  // nobody will tell when it goes on, or dies: it is looked at now and then
   return status;
 }
 
@@ -214,72 +222,133 @@ Status SupervisedRuntime::Remove(const std::string& key, bool keep_logs) {
 
 void SupervisedRuntime::Watch(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  if (watched_.contains(key)) {
-    return;
+  const auto [it, fresh] = watched_.try_emplace(key);
+  if (fresh) {
+    it->second.number = next_number_++;
+    numbers_.emplace(it->second.number, key);
   }
-  Result<ControlClient> client = ControlClient::Connect(Folder(key));
-  if (!client) {
-    return;  // it has just ended
+  // Without a connection nobody tells of its end: it may be over already.
+  const bool told = it->second.client != nullptr || Connect(it->second, Folder(key));
+  LookWithin(told ? kLookPause : Duration::Nanos(1));
+}
+
+bool SupervisedRuntime::Connect(Watched& task, const std::string& folder) const {
+  Result<ControlClient> client = ControlClient::Connect(folder);
+  if (!client || !client->Send(kWatchRequest)) {
+    return false;
   }
-  static_cast<void>(client->Send(kWatchRequest));
-  auto kept = std::make_unique<ControlClient>(*std::move(client));
+  task.client = std::make_unique<ControlClient>(*std::move(client));
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.fd = kept->fd();
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, kept->fd(), &event) == 0) {
-    watched_.emplace(key, std::move(kept));
+  event.data.u64 = task.number;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, task.client->fd(), &event) != 0) {
+    task.client.reset();
   }
+  return task.client != nullptr;
 }
 
-// Nobody will tell when a supervisor that is stuck goes on, or dies: look again now and then.
-void SupervisedRuntime::AskAgain(const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  silent_.insert(key);
-  SetTimer(kAskAgainPause);
-}
-
-void SupervisedRuntime::SetTimer(Duration after) {
+void SupervisedRuntime::LookWithin(Duration pause) {
+  const int64_t at = MonotonicNanos() + pause.nanos();
+  if (look_at_ns_ != 0 && look_at_ns_ <= at) {
+    return;
+  }
+  look_at_ns_ = at;
   itimerspec spec{};
-  spec.it_value.tv_sec = after.nanos() / 1'000'000'000;
-  spec.it_value.tv_nsec = after.nanos() % 1'000'000'000;
+  spec.it_value.tv_sec = pause.nanos() / 1'000'000'000;
+  spec.it_value.tv_nsec = pause.nanos() % 1'000'000'000;
   ::timerfd_settime(timer_.get(), 0, &spec, nullptr);
 }
 
 void SupervisedRuntime::Unwatch(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  watched_.erase(key);
-  silent_.erase(key);
-  std::erase(to_ask_, key);
+  if (const auto it = watched_.find(key); it != watched_.end()) {
+    numbers_.erase(it->second.number);
+    if (it->second.supervisor != 0) {
+      ended_.push_back(it->second.supervisor);
+    }
+    watched_.erase(it);
+  }
+  ReapEnded();
+}
+
+// A supervisor writes its verdict just before it ends.
+void SupervisedRuntime::ReapEnded() {
+  std::erase_if(ended_, [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
 }
 
 std::vector<TaskEvent> SupervisedRuntime::TakeEvents() {
   std::vector<TaskEvent> events;
-  uint64_t expired = 0;
-  const bool ask_again = ::read(timer_.get(), &expired, sizeof(expired)) > 0;
   {
     const std::lock_guard lock(mutex_);
-    if (ask_again) {
-      to_ask_.insert(to_ask_.end(), silent_.begin(), silent_.end());
-      silent_.clear();
+    std::array<epoll_event, kReadyAtOnce> ready{};
+    const int count = ::epoll_wait(epoll_.get(), ready.data(), kReadyAtOnce, 0);
+    for (int i = 0; i < count; ++i) {
+      if (const auto key = numbers_.find(ready.at(static_cast<size_t>(i)).data.u64);
+          key != numbers_.end()) {
+        ReadNews(key->second, watched_.at(key->second), events);
+      }
     }
-    for (auto it = watched_.begin(); it != watched_.end();) {
-      std::optional<TaskStatus> status = it->second->TakeNewest();
-      if (it->second->closed()) {
-        to_ask_.push_back(it->first);
-        it = watched_.erase(it);
-        continue;
-      }
-      if (status) {
-        status->supervisor_alive = true;
-        events.push_back({it->first, *std::move(status)});
-      }
-      ++it;
+    uint64_t expired = 0;
+    if (::read(timer_.get(), &expired, sizeof(expired)) > 0) {
+      look_at_ns_ = 0;
+      LookAtAll(events);
+      ReapEnded();
     }
   }
+  AskDoubtful(events);
+  const std::lock_guard lock(mutex_);
+  if (!watched_.empty() || !ended_.empty()) {
+    LookWithin(kLookPause);
+  }
+  return events;
+}
+
+void SupervisedRuntime::ReadNews(const std::string& key,
+                                 Watched& task,
+                                 std::vector<TaskEvent>& events) {
+  if (task.client == nullptr) {
+    return;
+  }
+  std::optional<TaskStatus> status = task.client->TakeNewest();
+  if (task.client->closed()) {
+    // Not its last message but its verdict.
+    task.client.reset();
+    Doubt(key, task);
+  } else if (status) {
+    status->supervisor_alive = true;
+    events.push_back({key, *std::move(status)});
+  }
+}
+
+// What the folder says counts, whatever was missed: a connection that was refused or that broke, a
+// message that nobody took.
+void SupervisedRuntime::LookAtAll(std::vector<TaskEvent>& events) {
+  for (auto& [key, task] : watched_) {
+    if (task.over) {
+      events.push_back({key, *task.over});
+    } else if (task.client == nullptr ||
+               ::access((Folder(key) + "/" + kExitFile).c_str(), F_OK) == 0) {
+      Doubt(key, task);
+    }
+  }
+}
+
+void SupervisedRuntime::Doubt(const std::string& key, Watched& task) {
+  if (!std::exchange(task.doubtful, true)) {
+    doubtful_.push_back(key);
+  }
+}
+
+void SupervisedRuntime::AskDoubtful(std::vector<TaskEvent>& events) {
   const int64_t until = MonotonicNanos() + kAskTogether.nanos();
-  while (const auto key = NextToAsk()) {
-    // Not its last message but its verdict; also watches again, had only the connection broken.
+  while (const auto key = NextDoubtful()) {
+    // Also watches again, had only the connection broken.
     if (Result<TaskStatus> status = Query(*key); status) {
+      const std::lock_guard lock(mutex_);
+      const auto it = watched_.find(*key);
+      if (it != watched_.end() && (status->finished || status->lost)) {
+        it->second.over = *status;
+      }
       events.push_back({*key, *std::move(status)});
     }
     if (MonotonicNanos() >= until) {
@@ -287,20 +356,22 @@ std::vector<TaskEvent> SupervisedRuntime::TakeEvents() {
     }
   }
   const std::lock_guard lock(mutex_);
-  if (!to_ask_.empty() || !silent_.empty()) {
-    SetTimer(kAskAgainPause);
+  if (!doubtful_.empty()) {
+    LookWithin(Duration::Nanos(1));
   }
-  return events;
 }
 
-std::optional<std::string> SupervisedRuntime::NextToAsk() {
+std::optional<std::string> SupervisedRuntime::NextDoubtful() {
   const std::lock_guard lock(mutex_);
-  if (to_ask_.empty()) {
-    return std::nullopt;
+  while (!doubtful_.empty()) {
+    std::string key = std::move(doubtful_.front());
+    doubtful_.pop_front();
+    if (const auto it = watched_.find(key); it != watched_.end()) {
+      it->second.doubtful = false;
+      return key;
+    }
   }
-  std::string key = std::move(to_ask_.front());
-  to_ask_.pop_front();
-  return key;
+  return std::nullopt;
 }
 
 }  // namespace tide::agent

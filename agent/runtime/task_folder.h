@@ -20,8 +20,13 @@ inline constexpr const char* kRunLink = "run";
 // Left by an agent that gave the task up before its supervisor was there: a supervisor that comes
 // late sees it and ends. Each side writes its own file first and then looks for the other's.
 inline constexpr const char* kAbandonedFile = "abandoned";
+// Left by an agent before it starts a person's command beside the ranks: the task has processes
+// that are none of its supervisor's.
+inline constexpr const char* kVisitedFile = "visited";
 // What `ps -A` calls the supervisor of a task.
 inline constexpr const char* kSupervisorName = "tide-supervisor";
+// What a supervisor says to the agent that starts it, once it can be found by its folder.
+inline constexpr const char* kSupervisorReady = "ready";
 // In the environment of every process of a task; its value is TaskTag().
 inline constexpr const char* kTagVariable = "TIDE_TASK";
 

@@ -21,10 +21,9 @@ constexpr Duration kSavePatience = Duration::Seconds(30);
 
 void AgentLoop::TakeRuntimeEvents() {
   for (const TaskEvent& event : runtime_->TakeEvents()) {
-    for (auto& [id, task] : held_) {
-      if (task.key == event.key) {
-        UpdateStatus(task, event.status);
-      }
+    const auto id = ParseTaskKey(event.key);
+    if (HeldTask* const task = id ? FindHeld(*id) : nullptr; task != nullptr) {
+      UpdateStatus(*task, event.status);
     }
   }
   Act();

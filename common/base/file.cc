@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -37,10 +37,18 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
     }
     return FailErrno("cannot open " + path, errno);
   }
+  // Most files are small; parts that grow read large ones in few calls.
+  constexpr size_t kFirstPart = 4096;
+  constexpr size_t kLargestPart = 1U << 20U;
   std::string content;
-  std::array<char, 65536> buffer{};
+  size_t part = kFirstPart;
   while (true) {
-    const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+    const size_t before = content.size();
+    ssize_t n = 0;
+    content.resize_and_overwrite(before + part, [&](char* data, size_t /*size*/) {
+      n = ::read(fd.get(), data + before, part);
+      return before + static_cast<size_t>(std::max<ssize_t>(n, 0));
+    });
     if (n < 0 && errno == EINTR) {
       continue;
     }
@@ -50,7 +58,7 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
     if (n == 0) {
       return content;
     }
-    content.append(buffer.data(), static_cast<size_t>(n));
+    part = std::min(2 * part, kLargestPart);
     if (content.size() > max_bytes) {
       return Fail(ErrorCode::kExhausted,
                   path + " is larger than " + std::to_string(max_bytes) + " bytes");
