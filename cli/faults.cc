@@ -22,6 +22,27 @@ bool IsOpen(const json& incident) {
   return Text(incident, "cleared_at").empty();
 }
 
+bool IsHeld(const json& incident) {
+  return !Text(incident, "hold").empty();
+}
+
+std::string StateOf(const json& incident) {
+  if (!IsOpen(incident)) {
+    return "cleared";
+  }
+  return IsHeld(incident) ? "held" : "open";
+}
+
+// "drain_now", "drain_now (breaker, see 17)": what keeps it from being done.
+std::string ActionOf(const json& incident) {
+  const std::string action = Text(incident, "action");
+  if (!IsOpen(incident) || !IsHeld(incident)) {
+    return action;
+  }
+  return action + " (" + Text(incident, "hold") + ", see " +
+         std::to_string(Number(incident, "part_of", 0)) + ")";
+}
+
 std::string What(const json& incident) {
   const json& code = Member(incident, "code");
   return Text(incident, "kind") + (code.is_number() ? " " + code.dump() : "");
@@ -46,8 +67,8 @@ Table FaultTable(const json& list, const Style& style) {
                {Text(each, "node")},
                {What(each)},
                {Text(each, "device")},
-               StateCell(IsOpen(each) ? "open" : "cleared", style),
-               {Text(each, "action")},
+               StateCell(StateOf(each), style),
+               {ActionOf(each)},
                {Text(each, "job")},
                {std::to_string(Number(each, "count", 0))},
                {Since(last, now)},

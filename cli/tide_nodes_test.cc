@@ -167,3 +167,26 @@ TEST_CASE("faults are listed with what they mean") {
   CHECK(RunTide({"faults", "--open", "-o", "name"}, Using(server)).out == "7\n");
   CHECK(RunTide({"faults", "--node", "n2"}, Using(server)).err == "No faults.\n");
 }
+
+TEST_CASE("a fault that automation does not act on says why and where to look") {
+  FakeServer server;
+  json held = {{"id", 7},
+               {"node", "n1"},
+               {"kind", "xid"},
+               {"code", 79},
+               {"device", "0000:3b:00"},
+               {"action", "drain_now"},
+               {"count", 1},
+               {"first_seen_at", "2026-01-31T12:00:00Z"},
+               {"cleared_at", nullptr},
+               {"meaning", "GPU has fallen off the bus"},
+               {"hold", "breaker"},
+               {"part_of", 5}};
+  server.OnGet("/v1/faults", json({{"items", {held}}, {"next_cursor", nullptr}}).dump());
+  const auto now = RunTide({"faults"}, Using(server));
+  CHECK(now.out.find("⏸ held  drain_now (breaker, see 5)") != std::string::npos);
+  held["cleared_at"] = "2026-01-31T12:10:00Z";
+  server.OnGet("/v1/faults", json({{"items", {held}}, {"next_cursor", nullptr}}).dump());
+  const auto later = RunTide({"faults"}, Using(server));
+  CHECK(later.out.find("✔ cleared  drain_now  ") != std::string::npos);
+}

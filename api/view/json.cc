@@ -340,7 +340,11 @@ std::string IncidentJson(const v1::Incident& incident) {
                {"recorded_at", TimeOrNull(incident.recorded_at())},
                {"count", incident.count()},
                {"cleared_at", TimeOrNull(incident.cleared_at())},
-               {"meaning", TextOrNull(incident.meaning())}});
+               {"meaning", TextOrNull(incident.meaning())},
+               {"hold", TextOrNull(incident.hold())},
+               {"part_of", incident.part_of() == 0 ? json() : json(incident.part_of())},
+               {"withdrawn_at", TimeOrNull(incident.withdrawn_at())},
+               {"page", incident.page()}});
 }
 
 std::string WhyJson(const v1::Job& job, uint64_t rev) {

@@ -197,6 +197,10 @@ tide::v1::Incident ToProto(const ClusterState& state, const Incident& incident) 
   out.set_count(incident.count);
   out.set_cleared_at(Nanos(incident.cleared_at));
   out.set_meaning(incident.meaning);
+  out.set_hold(std::string(HoldReasonName(incident.hold)));
+  out.set_part_of(incident.part_of.value());
+  out.set_withdrawn_at(Nanos(incident.withdrawn_at));
+  out.set_page(Pages(incident));
   return out;
 }
 

@@ -30,6 +30,8 @@ ApplyResult On(ClusterState& state, Instant at, const JobsArchived& event);
 ApplyResult On(ClusterState& state, Instant at, const TaskReported& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event);
 ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event);
+ApplyResult On(ClusterState& state, Instant at, const FaultJudged& event);
+ApplyResult On(ClusterState& state, Instant at, const IncidentCleared& event);
 ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event);
@@ -80,6 +82,12 @@ void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string&
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
 // The jobs on `node` cannot go on there.
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+// --- incidents (apply_incident.cc) ---------------------------------------------------------
+// Opens an incident, or counts a repeat of an open one.
+void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault);
+// The node is whole again, whoever says so.
+void ClearIncidents(ClusterState& state, NodeId node, Instant at);
+
 // The node broke: jobs that have just failed on it did so for that reason.
 void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail);
 

@@ -12,6 +12,7 @@ namespace tide::testing {
 namespace {
 
 const JobId kJob(1);
+const IncidentId kSeen(1);
 
 void Must(ClusterState& state, Instant at, EventBody body) {
   REQUIRE(Apply(state, {at, std::move(body)}));
@@ -34,11 +35,13 @@ TaskReported Failure(uint32_t task) {
   return report;
 }
 
-// A gang of two on nodes 0 and 1 of four, brought to `wanted` by events alone.
+// A gang of two on nodes 0 and 1 of four, brought to `wanted` by events alone. On node 0 a fault
+// has been seen, which nobody has judged yet.
 ClusterState Prepared(JobState wanted) {
   World world(Cluster().Leaf(4));
   ClusterState state = world.state;
   const Instant at = world.now;
+  Must(state, at, FaultObserved{NodeId(0), FaultKind::kXid, 79, "g", "t", at});
   Must(state, at, JobSubmitted{kJob, AJob().Nodes(2).Spec(), "ada", ""});
   switch (wanted) {
     case JobState::kQueued:
@@ -112,10 +115,14 @@ std::vector<Column> Columns() {
       {"an exit without a reason", Report(0, TaskState::kExited), "NNEEEEN"},
       {"no such task", Report(5, TaskState::kRunning), "NNEEEEN"},
       {"its node is lost", NodeLost{NodeId(0)}, "QHPPPPF"},
-      {"its node breaks", FaultObserved{NodeId(0), FaultKind::kXid, 79, "g", "t", at}, "QHPPPPF"},
-      {"its node counts a fault",
-       FaultObserved{NodeId(0), FaultKind::kXid, 13, "g", "t", at},
+      {"a fault is seen", FaultObserved{NodeId(0), FaultKind::kXid, 48, "g", "t", at}, "QHSRVPF"},
+      {"it breaks the node", FaultJudged{kSeen, FaultAction::kDrainNow, "", {}, {}}, "QHPPPPF"},
+      {"it may leave", FaultJudged{kSeen, FaultAction::kDrainAfter, "", {}, {}}, "QHSRVPF"},
+      {"it counts", FaultJudged{kSeen, FaultAction::kCount, "", {}, {}}, "QHSRVPF"},
+      {"it is held",
+       FaultJudged{kSeen, FaultAction::kDrainNow, "", HoldReason::kBreaker, {}},
        "QHSRVPF"},
+      {"it is over", IncidentCleared{kSeen}, "QHSRVPF"},
       {"another node is lost", NodeLost{NodeId(3)}, "QHSRVPF"},
   };
 }
@@ -170,6 +177,8 @@ TEST_CASE("events about what does not exist are errors that change nothing") {
       UndrainRequested{nowhere, "op"},
       ValidationRequested{nowhere, "v", "op"},
       FaultObserved{nowhere, FaultKind::kXid, 79, "g", "", at},
+      FaultJudged{IncidentId(99), FaultAction::kCount, "", {}, {}},
+      IncidentCleared{IncidentId(99)},
       ValidationReported{nowhere, "v", {}},
       NodeSilent{nowhere},
       NodeHeard{nowhere},

@@ -1,4 +1,4 @@
-// Events about nodes: joining, silence, faults, drains, validations.
+// Events about nodes: joining, silence, drains, validations.
 
 #include <algorithm>
 #include <set>
@@ -7,7 +7,6 @@
 #include "common/base/check.h"
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/commands.h"
-#include "scheduler/core/policy/fault_policy.h"
 
 namespace tide::apply {
 namespace {
@@ -37,54 +36,6 @@ void LoseMissingTask(ClusterState& state,
     ExitTask(state, job, occupant.task, at, exit);
     Settle(state, job, at);
   }
-}
-
-void ClearIncidents(ClusterState& state, NodeId node, Instant at) {
-  for (auto& [id, incident] : state.incidents) {
-    if (incident.node == node && !incident.cleared_at.is_set()) {
-      incident.cleared_at = at;
-      state.changed.incidents.insert(id);
-    }
-  }
-}
-
-Incident* FindOpenIncident(ClusterState& state, const FaultObserved& event) {
-  for (auto& [id, incident] : state.incidents) {
-    if (incident.node == event.node && incident.kind == event.kind && incident.code == event.code &&
-        incident.device == event.device && !incident.cleared_at.is_set()) {
-      return &incident;
-    }
-  }
-  return nullptr;
-}
-
-std::string DescribeFault(const Incident& incident) {
-  const std::string what = incident.kind == FaultKind::kXid ? "Xid " + std::to_string(incident.code)
-                                                            : std::string("link down");
-  return what + " on " + incident.device + " (" + incident.meaning + ")";
-}
-
-void ActOnIncident(ClusterState& state, Node& node, const Incident& incident, Instant at) {
-  const std::string reason = DescribeFault(incident);
-  if (incident.action == FaultAction::kCount) {
-    return;
-  }
-  const bool now = incident.action == FaultAction::kDrainNow;
-  const NodeEvent event = now ? NodeEvent::kBroken : NodeEvent::kDrainRequested;
-  const auto next = NextNodeState(node.state, event);
-  if (!next || (!now && node.state == NodeState::kQuarantined)) {
-    return;  // out of service already
-  }
-  // An operator's hold outlives the fault: a validation will not end it.
-  const bool held = !node.actor.empty() && node.actor != kTideActor;
-  node.reason = held ? node.reason + "; " + reason : reason;
-  node.actor = held ? node.actor : kTideActor;
-  SetNodeState(state, node, *next, at);
-  if (event == NodeEvent::kBroken) {
-    FailOccupants(state, node, at, reason + " on " + node.identity.name);
-    ExplainFailures(state, node, at, reason + " on " + node.identity.name);
-  }
-  SettleNode(state, node, at);
 }
 
 // A silence is no pass: what is left of a probation follows it.
@@ -158,14 +109,11 @@ void SettleNode(ClusterState& state, Node& node, Instant at) {
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why) {
   ++node.failed_starts;
   MarkNode(state, node.id);
-  const auto next = NextNodeState(node.state, NodeEvent::kDrainRequested);
-  if (node.failed_starts < kFailedStartsMax || !TakesWork(node) || !next) {
-    return;
+  if (node.failed_starts >= kFailedStartsMax && TakesWork(node)) {
+    // By the step's decision, which takes it out, and not by one of many at a time.
+    const std::string text = std::to_string(node.failed_starts) + " starts in a row failed: " + why;
+    RecordFault(state, at, {node.id, FaultKind::kFailedStarts, 0, "", text, at});
   }
-  node.reason = std::to_string(node.failed_starts) + " starts in a row failed: " + why;
-  node.actor = kTideActor;
-  SetNodeState(state, node, *next, at);
-  SettleNode(state, node, at);
 }
 
 void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string& why) {
@@ -329,36 +277,6 @@ ApplyResult On(ClusterState& state, Instant at, const ProbationOver& event) {
     return Applied::kNoOp;
   }
   SetNodeState(state, *node, *next, at);
-  return Applied::kChanged;
-}
-
-ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
-  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
-  if (Incident* open = FindOpenIncident(state, event)) {
-    ++open->count;
-    open->last_seen_at = std::max(open->last_seen_at, event.seen_at);
-    state.changed.incidents.insert(open->id);
-    return Applied::kChanged;
-  }
-  const FaultJudgement judgement = JudgeFault(event.kind, event.code, event.text);
-  Incident incident;
-  incident.id = IncidentId(state.next_incident_id++);
-  incident.node = event.node;
-  incident.kind = event.kind;
-  incident.code = event.code;
-  incident.device = event.device;
-  incident.text = event.text;
-  incident.meaning = judgement.meaning;
-  incident.action = judgement.action;
-  incident.job = state.uses[event.node.value()].first().job;
-  incident.first_seen_at = event.seen_at;
-  incident.last_seen_at = event.seen_at;
-  incident.recorded_at = at;
-  ++node->faults;
-  MarkNode(state, node->id);
-  state.changed.incidents.insert(incident.id);
-  ActOnIncident(state, *node, incident, at);
-  state.incidents.emplace(incident.id, std::move(incident));
   return Applied::kChanged;
 }
 

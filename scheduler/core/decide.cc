@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "scheduler/core/doomed.h"
+#include "scheduler/core/incidents.h"
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/capacity.h"
 #include "scheduler/core/policy/evidence.h"
@@ -745,6 +746,7 @@ Decision Decide(const ClusterState& state, const Policy& policy, Instant now) {
   Decision due;
   CollectDue(state, policy, now, due);
   CollectDoomed(state, due);
+  JudgeIncidents(state, policy, now, due);
   if (!due.proposals.empty()) {
     return due;  // time changes the state first; Step decides again
   }

@@ -173,6 +173,17 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
   }
 }
 
+// The open fault that breaks the task's node, decided on yet or not, or held back.
+const Incident* BreakOf(const ClusterState& state, NodeId node) {
+  for (const IncidentId id : state.open_incidents.On(node)) {
+    const Incident& incident = state.incidents.at(id);
+    if (incident.stage != IncidentStage::kDecided && incident.action == FaultAction::kDrainNow) {
+      return &incident;
+    }
+  }
+  return nullptr;
+}
+
 // Tasks failed while the job was to go on, or to save. In a job that stops already, their own
 // failures say nothing new, but evidence against a node still raises the cause: ranks fail of a
 // peer that is gone, often before the report about that peer arrives.
@@ -181,6 +192,9 @@ void FailFromTasks(ClusterState& state, Job& job, Instant at) {
   for (const Task& task : job.attempts.back().tasks) {
     if (IsNodesFault(task.exit.reason)) {
       EnterStopping(state, job, at, StopCause::kFault, DescribeExit(state, task));
+    } else if (const Incident* fault = BreakOf(state, task.node);
+               fault != nullptr && IsFailure(task.exit.reason)) {
+      EnterStopping(state, job, at, StopCause::kFault, DescribeIncident(*fault));
     } else if (IsFailure(task.exit.reason) && !stopping) {
       EnterStopping(state, job, at, StopCause::kFailed, DescribeExit(state, task));
     }

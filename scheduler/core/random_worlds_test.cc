@@ -70,7 +70,7 @@ class RandomWorld : public World {
         Checked({ReleaseRequested{AnyJob(), "ada"}});
         break;
       case 7:
-        Break();
+        prng_.Below(4) == 0 ? Recover() : Break();
         break;
       case 8:
         Checked({DrainRequested{AnyNode(), "op", "fan"}});
@@ -342,6 +342,12 @@ class RandomWorld : public World {
     constexpr int32_t kXids[] = {13, 63, 79};
     const FaultKind kind = prng_.Below(4) == 0 ? FaultKind::kLinkDown : FaultKind::kXid;
     Checked({FaultObserved{AnyNode(), kind, kXids[prng_.Below(3)], "dev", "text", now}});
+  }
+
+  void Recover() {
+    if (!state.incidents.empty()) {
+      Checked({IncidentCleared{IncidentId(1 + prng_.Below(state.incidents.size()))}});
+    }
   }
 
   void FallSilent() {

@@ -260,6 +260,7 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
                                 crossing,
                                 restless,
                                 held,
+                                open_incidents,
                                 finished,
                                 node_flags,
                                 whole_on,

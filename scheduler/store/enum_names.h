@@ -43,6 +43,23 @@ template <>
 inline constexpr auto kEnumNames<FaultKind> = std::to_array<EnumName<FaultKind>>({
     {FaultKind::kXid, "xid"},
     {FaultKind::kLinkDown, "link_down"},
+    {FaultKind::kFailedStarts, "failed_starts"},
+    {FaultKind::kLeafLinks, "leaf_links"},
+    {FaultKind::kBreaker, "breaker"},
+});
+
+template <>
+inline constexpr auto kEnumNames<IncidentStage> = std::to_array<EnumName<IncidentStage>>({
+    {IncidentStage::kDecided, "decided"},
+    {IncidentStage::kSeen, "seen"},
+    {IncidentStage::kHeld, "held"},
+});
+
+template <>
+inline constexpr auto kEnumNames<HoldReason> = std::to_array<EnumName<HoldReason>>({
+    {HoldReason::kNone, "none"},
+    {HoldReason::kBreaker, "breaker"},
+    {HoldReason::kLeaf, "leaf"},
 });
 
 template <>

@@ -180,6 +180,22 @@ void VisitFields(V& visit, T& record) {
   visit("seen_at", seen_at);
 }
 
+template <typename V, MaybeConst<FaultJudged> T>
+void VisitFields(V& visit, T& record) {
+  auto& [incident, action, meaning, hold, part_of] = record;
+  visit("incident", incident);
+  visit("action", action);
+  visit("meaning", meaning);
+  visit("hold", hold);
+  visit("part_of", part_of);
+}
+
+template <typename V, MaybeConst<IncidentCleared> T>
+void VisitFields(V& visit, T& record) {
+  auto& [incident] = record;
+  visit("incident", incident);
+}
+
 template <typename V, MaybeConst<ValidationReported> T>
 void VisitFields(V& visit, T& record) {
   auto& [node, request_id, verdicts] = record;

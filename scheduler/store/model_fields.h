@@ -382,7 +382,11 @@ void VisitFields(V& visit, T& record) {
          last_seen_at,
          recorded_at,
          cleared_at,
-         count] = record;
+         count,
+         stage,
+         hold,
+         part_of,
+         withdrawn_at] = record;
   visit("id", id);
   visit("node", node);
   visit("kind", kind);
@@ -397,6 +401,10 @@ void VisitFields(V& visit, T& record) {
   visit("recorded_at", recorded_at);
   visit("cleared_at", cleared_at);
   visit("count", count);
+  visit("stage", stage);
+  visit("hold", hold);
+  visit("part_of", part_of);
+  visit("withdrawn_at", withdrawn_at);
 }
 
 template <typename V, MaybeConst<Account> T>

@@ -186,6 +186,7 @@ Status WriteIncident(Database& database, const Incident& incident) {
       "INSERT INTO incidents (id, node, kind, code, device, meaning, action, job, observed, "
       "first_seen_at, last_seen_at, recorded_at, cleared_at, data) VALUES ($1, $2, $3, $4, $5, "
       "$6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) DO UPDATE SET "
+      "meaning = excluded.meaning, action = excluded.action, "
       "observed = excluded.observed, last_seen_at = excluded.last_seen_at, "
       "cleared_at = excluded.cleared_at, data = excluded.data",
       {SqlInt(incident.id.value()),

@@ -151,10 +151,24 @@ class Replay {
   // An operator brings a repaired node back: through a validation, as soon as that may start.
   void Readmit(NodeId node) {
     const Node& at = state_.nodes[node.value()];
-    if (TakesWork(at) || agents_.IsBroken(node)) {
+    if (agents_.IsBroken(node)) {
+      return;
+    }
+    if (TakesWork(at)) {
+      LookAgain(node);
       return;
     }
     batch_.emplace_back(ValidationRequested{node, "repaired", "operator"});
+  }
+
+  // What is not decided yet, or held, may still take the node out of service.
+  void LookAgain(NodeId node) {
+    const auto& open = state_.open_incidents;
+    const bool waits = std::ranges::any_of(
+        open.On(node), [&](IncidentId id) { return open.undecided.contains(id); });
+    if (waits) {
+      agenda_.Add(now_ms_ + kRetryMs, Happening::kReadmit, node.value());
+    }
   }
 
   Status Turn() {

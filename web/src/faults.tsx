@@ -3,7 +3,18 @@ import { clock, faultList } from './store';
 import type { Fault } from './types';
 import { age } from './words';
 
-const kinds: Record<string, string> = { xid: 'Xid', link_down: 'link down' };
+const kinds: Record<string, string> = {
+  xid: 'Xid',
+  link_down: 'link down',
+  failed_starts: 'failed starts',
+  leaf_links: 'links of a leaf',
+  breaker: 'circuit breaker',
+};
+
+function actionOf(fault: Fault): string {
+  const action = (fault.action ?? 'none').replace('_', ' ');
+  return fault.hold && fault.cleared_at === null ? `${action}, held by ${fault.hold}` : action;
+}
 
 function Row({ fault }: { fault: Fault }) {
   const open = fault.cleared_at === null;
@@ -24,7 +35,7 @@ function Row({ fault }: { fault: Fault }) {
       <td class="note">
         {fault.meaning ?? fault.text} <span class="detail">{fault.device}</span>
       </td>
-      <td>{(fault.action ?? 'none').replace('_', ' ')}</td>
+      <td>{actionOf(fault)}</td>
       <td>{fault.job ? <JobLink id={fault.job} /> : '–'}</td>
       <td class="number">{fault.count}</td>
       <td class="number">{age(fault.last_seen_at ?? fault.first_seen_at, clock.value)} ago</td>

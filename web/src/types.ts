@@ -89,6 +89,7 @@ export interface Fault {
   text: string | null;
   meaning: string | null;
   action: string | null;
+  hold: string | null; // why automation leaves the node in service
   job: string | null;
   first_seen_at: string | null;
   last_seen_at: string | null;

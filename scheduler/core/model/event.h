@@ -112,6 +112,21 @@ struct DependencyFailed {
   bool operator==(const DependencyFailed&) const = default;
 };
 
+// What an observed fault means by the policy, and whether that is done now.
+struct FaultJudged {
+  IncidentId incident;
+  FaultAction action = FaultAction::kCount;
+  std::string meaning;
+  HoldReason hold = HoldReason::kNone;  // kNone: now
+  IncidentId part_of;
+  bool operator==(const FaultJudged&) const = default;
+};
+// It is over, and nobody has to do anything about it.
+struct IncidentCleared {
+  IncidentId incident;
+  bool operator==(const IncidentCleared&) const = default;
+};
+
 // They ended long ago, or there are too many: from now on only the store knows them.
 struct JobsArchived {
   std::vector<JobId> jobs;  // ascending
@@ -196,6 +211,8 @@ using EventBody = std::variant<JobSubmitted,
                                DeadlinePassed,
                                TimeLimitReached,
                                DependencyFailed,
+                               FaultJudged,
+                               IncidentCleared,
                                JobsArchived,
                                TaskReported,
                                NodeJoined,

@@ -176,6 +176,9 @@ std::optional<std::string> CheckIndexes(const ClusterState& state) {
       return "an index does not mirror " + FormatJobName(id.value());
     }
   }
+  if (CountIncidents(state.incidents) != state.open_incidents) {
+    return "the open incidents are not those";
+  }
   if (CountFinished(state) != state.finished) {
     return "the finished jobs that may be archived are not those";
   }

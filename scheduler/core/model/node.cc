@@ -28,16 +28,4 @@ std::string_view NodeStateName(NodeState state) {
   return "";
 }
 
-std::string_view FaultActionName(FaultAction action) {
-  switch (action) {
-    case FaultAction::kCount:
-      return "count";
-    case FaultAction::kDrainAfter:
-      return "drain_after";
-    case FaultAction::kDrainNow:
-      return "drain_now";
-  }
-  return "";
-}
-
 }  // namespace tide

@@ -95,6 +95,12 @@ struct Node {
 
 [[nodiscard]] std::string_view NodeStateName(NodeState state);
 
+// Its state is that of a node that works, or is only silent for now.
+[[nodiscard]] inline bool IsInService(const Node& node) {
+  return node.state == NodeState::kReady || node.state == NodeState::kProbation ||
+         node.state == NodeState::kSuspect;
+}
+
 // May a task start here? Never while its agent is lost, whatever an operator made of its state, and
 // never beside what may still run.
 [[nodiscard]] inline bool TakesWork(const Node& node) {

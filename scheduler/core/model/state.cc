@@ -247,6 +247,7 @@ void RebuildDerived(ClusterState& state) {
   state.dependencies = CountDependencies(state);
   state.uses = CountUses(state);
   CountAccounts(state);
+  state.open_incidents = CountIncidents(state.incidents);
   state.fabric_stale = true;
   RebuildIndexes(state);
   RefreshFabric(state);

@@ -25,6 +25,7 @@
 #include "scheduler/core/model/job.h"
 #include "scheduler/core/model/live_jobs.h"
 #include "scheduler/core/model/node.h"
+#include "scheduler/core/model/open_incidents.h"
 #include "scheduler/core/model/owners.h"
 #include "scheduler/core/model/run_history.h"
 #include "scheduler/core/model/waiting.h"
@@ -86,14 +87,15 @@ struct ClusterState {
   std::map<std::string, JobId> job_by_key;  // idempotency key → job
   Dependencies dependencies;
   // Kept by Apply (model/index.h).
-  std::set<JobId> waiting;          // Queued, and not blocked by a dependency
-  WaitingJobs queue;                // the same as decisions read them
-  std::set<JobId> claiming;         // of the waiting: claim nodes
-  std::set<JobId> live;             // hold an allocation
-  LiveJobs runners;                 // the same as decisions read them
-  std::set<JobId> crossing;         // of the live: lie in more than one zone
-  std::set<JobId> restless;         // of the live: those that leave, or that time alone may change
-  std::set<JobId> held;             // by their user
+  std::set<JobId> waiting;   // Queued, and not blocked by a dependency
+  WaitingJobs queue;         // the same as decisions read them
+  std::set<JobId> claiming;  // of the waiting: claim nodes
+  std::set<JobId> live;      // hold an allocation
+  LiveJobs runners;          // the same as decisions read them
+  std::set<JobId> crossing;  // of the live: lie in more than one zone
+  std::set<JobId> restless;  // of the live: those that leave, or that time alone may change
+  std::set<JobId> held;      // by their user
+  OpenIncidents open_incidents;
   FinishedJobs finished;            // those that may be archived
   std::vector<uint8_t> node_flags;  // NodeFlag; index = NodeId
   std::vector<JobId> whole_on;      // the job that has all of the node; 0 = none; index = NodeId

@@ -25,6 +25,15 @@ FaultAction ActionOf(health::FaultAction action) {
 }  // namespace
 
 FaultJudgement JudgeFault(FaultKind kind, int32_t code, const std::string& text) {
+  if (kind == FaultKind::kFailedStarts) {
+    return {FaultAction::kDrainAfter, "tasks cannot start here"};
+  }
+  if (kind == FaultKind::kLeafLinks) {
+    return {FaultAction::kCount, "a leaf switch, its power or its cables"};
+  }
+  if (kind == FaultKind::kBreaker) {
+    return {FaultAction::kCount, "too much broke at once: a person should look"};
+  }
   health::KernelFault fault;
   fault.kind = kind == FaultKind::kXid ? health::FaultKind::kXid : health::FaultKind::kLinkDown;
   fault.code = code;

@@ -45,6 +45,17 @@ struct Demotion {
   bool operator==(const Demotion&) const = default;
 };
 
+// What automation may do about faults (health.md section 2).
+struct FaultPolicy {
+  uint32_t breaker_percent = 2;  // of the nodes, taken out of service in `breaker_window`
+  uint32_t breaker_least = 3;    // but so many in any case: of a small cluster 2 % are none
+  Duration breaker_window = Duration::Minutes(10);  // at most kWithdrawalsKept
+  uint32_t leaf_nodes = 3;  // that lose their links within `leaf_window`: it is the leaf's fault
+  Duration leaf_window = Duration::Seconds(60);
+  Duration leaf_wait = Duration::Seconds(5);  // a lost link waits for others of its leaf
+  bool operator==(const FaultPolicy&) const = default;
+};
+
 struct Policy {
   Duration stop_grace = Duration::Seconds(10);     // SIGTERM to SIGKILL
   Duration fault_grace = Duration::Seconds(5);     // for survivors of a fault
@@ -82,6 +93,8 @@ struct Policy {
   // Beyond that some are kept for jobs that are to run after them (retention.h).
   Duration keep_finished = Duration::Minutes(90 * 24 * 60);
   uint32_t finished_max = 100'000;
+
+  FaultPolicy faults = {};
 
   // Projects that are not named stand at the top with weight 1.
   std::map<std::string, ProjectPolicy> projects;

@@ -22,6 +22,9 @@ constexpr FieldReader::Bounds kWeight{1, 10'000};
 constexpr FieldReader::Bounds kTax{1, 100'000};
 constexpr FieldReader::Bounds kMargin{1, 1000};
 constexpr FieldReader::Bounds kFinishedJobs{100, 10'000'000};
+constexpr FieldReader::Bounds kPercent{0, 100};
+constexpr FieldReader::Bounds kBreakerLeast{0, 1000};
+constexpr FieldReader::Bounds kLeafNodes{2, 1000};
 
 constexpr Duration kDay = Duration::Minutes(24 * 60);
 
@@ -34,6 +37,8 @@ constexpr SpanBounds kRun{Duration(), kDay * 30};
 constexpr SpanBounds kCost{Duration(), Duration::Minutes(24 * 60)};
 constexpr SpanBounds kReview{Duration::Seconds(1), Duration::Minutes(60)};
 constexpr SpanBounds kKeep{Duration::Minutes(60), kDay * 10'000};
+constexpr SpanBounds kFaultWindow{Duration::Seconds(1), kWithdrawalsKept};
+constexpr SpanBounds kLeafWait{Duration(), Duration::Minutes(5)};
 constexpr SpanBounds kAfter{Duration::Seconds(1), kDay * 10'000};
 
 // A text of the file with its place.
@@ -54,7 +59,8 @@ class PolicyReader {
                  {"quotas", [this](const Value& value) { ReadQuotas(value); }},
                  {"demotions", [this](const Value& value) { ReadDemotions(value); }},
                  {"sharing", [this](const Value& value) { ReadSharing(value); }},
-                 {"retention", [this](const Value& value) { ReadRetention(value); }}},
+                 {"retention", [this](const Value& value) { ReadRetention(value); }},
+                 {"faults", [this](const Value& value) { ReadFaults(value); }}},
                 {{"half_life", "sharing"},
                  {"minimum_run", "sharing"},
                  {"patience", "sharing"},
@@ -65,7 +71,13 @@ class PolicyReader {
                  {"overtaken_wait", "sharing"},
                  {"review", "sharing"},
                  {"keep", "retention"},
-                 {"jobs", "retention"}});
+                 {"jobs", "retention"},
+                 {"breaker_percent", "faults"},
+                 {"breaker_least", "faults"},
+                 {"breaker_window", "faults"},
+                 {"leaf_nodes", "faults"},
+                 {"leaf_window", "faults"},
+                 {"leaf_wait", "faults"}});
     reader_.Require(top, {"version"});
     CheckProjectsUsed();
     if (reader_.count() == 0) {
@@ -379,6 +391,25 @@ class PolicyReader {
         value,
         {SpanField("keep", kKeep, policy_.keep_finished), WholeField("jobs", kFinishedJobs, jobs)});
     policy_.finished_max = static_cast<uint32_t>(jobs);
+  }
+
+  // --- faults --------------------------------------------------------------------------------
+
+  void ReadFaults(const Value& value) {
+    FaultPolicy& faults = policy_.faults;
+    int64_t percent = faults.breaker_percent;
+    int64_t least = faults.breaker_least;
+    int64_t leaf_nodes = faults.leaf_nodes;
+    reader_.Map(value,
+                {WholeField("breaker_percent", kPercent, percent),
+                 WholeField("breaker_least", kBreakerLeast, least),
+                 SpanField("breaker_window", kFaultWindow, faults.breaker_window),
+                 WholeField("leaf_nodes", kLeafNodes, leaf_nodes),
+                 SpanField("leaf_window", kFaultWindow, faults.leaf_window),
+                 SpanField("leaf_wait", kLeafWait, faults.leaf_wait)});
+    faults.breaker_percent = static_cast<uint32_t>(percent);
+    faults.breaker_least = static_cast<uint32_t>(least);
+    faults.leaf_nodes = static_cast<uint32_t>(leaf_nodes);
   }
 
   Policy policy_;

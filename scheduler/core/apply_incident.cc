@@ -1,0 +1,158 @@
+// Events about faults: seen, judged, over.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "scheduler/core/apply_internal.h"
+#include "scheduler/core/model/open_incidents.h"
+#include "scheduler/core/policy/fault_policy.h"
+
+namespace tide::apply {
+namespace {
+
+constexpr const char* kAutomation = "tide";
+
+void MarkIncident(ClusterState& state, const Incident& incident) {
+  state.changed.incidents.insert(incident.id);
+  IndexIncident(state.open_incidents, incident);
+}
+
+Incident* FindRepeated(ClusterState& state, const FaultObserved& fault) {
+  for (const IncidentId id : state.open_incidents.On(fault.node)) {
+    Incident& incident = state.incidents.at(id);
+    if (incident.kind == fault.kind && incident.code == fault.code &&
+        incident.device == fault.device) {
+      return &incident;
+    }
+  }
+  return nullptr;
+}
+
+void Clear(ClusterState& state, Incident& incident, Instant at) {
+  incident.cleared_at = at;
+  MarkIncident(state, incident);
+}
+
+Result<Incident*> FindIncident(ClusterState& state, IncidentId id) {
+  const auto found = state.incidents.find(id);
+  if (found == state.incidents.end()) {
+    return Fail(ErrorCode::kNotFound, "there is no incident " + std::to_string(id.value()));
+  }
+  return &found->second;
+}
+
+// Takes the node out of service as `incident` asks, if it is not out already.
+// Returns whether it was in service.
+bool Withdraw(ClusterState& state, Node& node, const Incident& incident, Instant at) {
+  const bool now = incident.action == FaultAction::kDrainNow;
+  const auto next =
+      NextNodeState(node.state, now ? NodeEvent::kBroken : NodeEvent::kDrainRequested);
+  if (!next || (!now && node.state == NodeState::kQuarantined)) {
+    return false;
+  }
+  const bool served = IsInService(node);
+  const std::string reason = DescribeIncident(incident);
+  // An operator's hold outlives the fault: a validation will not end it.
+  const bool held = !node.actor.empty() && node.actor != kAutomation;
+  node.reason = held ? node.reason + "; " + reason : reason;
+  node.actor = held ? node.actor : kAutomation;
+  SetNodeState(state, node, *next, at);
+  return served;
+}
+
+void ActOn(ClusterState& state, Incident& incident, Instant at) {
+  Node& node = state.nodes[incident.node.value()];
+  const std::string why = DescribeIncident(incident) + " on " + node.identity.name;
+  const bool holds = incident.stage == IncidentStage::kHeld;
+  if (!holds && Withdraw(state, node, incident, at)) {
+    incident.withdrawn_at = at;
+    state.open_incidents.NoteWithdrawal(at);
+  }
+  if (incident.action == FaultAction::kDrainNow) {
+    if (!holds) {
+      FailOccupants(state, node, at, why);
+    }
+    ExplainFailures(state, node, at, why);
+  }
+  SettleNode(state, node, at);
+}
+
+}  // namespace
+
+void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault) {
+  if (Incident* repeated = FindRepeated(state, fault)) {
+    ++repeated->count;
+    repeated->last_seen_at = std::max(repeated->last_seen_at, fault.seen_at);
+    MarkIncident(state, *repeated);
+    return;
+  }
+  Node& node = state.nodes[fault.node.value()];
+  Incident incident;
+  incident.id = IncidentId(state.next_incident_id++);
+  incident.node = fault.node;
+  incident.kind = fault.kind;
+  incident.code = fault.code;
+  incident.device = fault.device;
+  incident.text = fault.text;
+  incident.job = state.uses[fault.node.value()].first().job;
+  incident.first_seen_at = fault.seen_at;
+  incident.last_seen_at = fault.seen_at;
+  incident.recorded_at = at;
+  incident.stage = IncidentStage::kSeen;
+  const FaultJudgement judgement = JudgeFault(fault.kind, fault.code, fault.text);
+  incident.action = judgement.action;  // what it means stands; whether it is done is decided later
+  incident.meaning = judgement.meaning;
+  ++node.faults;
+  MarkNode(state, node.id);
+  MarkIncident(state, incident);
+  state.incidents.emplace(incident.id, std::move(incident));
+}
+
+void ClearIncidents(ClusterState& state, NodeId node, Instant at) {
+  const std::vector<IncidentId> open = state.open_incidents.On(node);
+  for (const IncidentId id : open) {
+    Incident& incident = state.incidents.at(id);
+    if (!Pages(incident)) {  // of more than this node
+      Clear(state, incident, at);
+    }
+  }
+}
+
+ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
+  TIDE_TRY(FindNode(state, event.node));
+  RecordFault(state, at, event);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const FaultJudged& event) {
+  TIDE_ASSIGN(Incident * incident, FindIncident(state, event.incident));
+  const IncidentStage stage =
+      event.hold == HoldReason::kNone ? IncidentStage::kDecided : IncidentStage::kHeld;
+  if (incident->stage == IncidentStage::kDecided || incident->cleared_at.is_set() ||
+      (incident->stage == stage && incident->hold == event.hold &&
+       incident->part_of == event.part_of)) {
+    return Applied::kNoOp;
+  }
+  incident->action = event.action;
+  incident->meaning = event.meaning;
+  incident->stage = stage;
+  incident->hold = event.hold;
+  incident->part_of = event.part_of;
+  if (event.action != FaultAction::kCount) {
+    ActOn(state, *incident, at);
+  }
+  MarkIncident(state, *incident);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const IncidentCleared& event) {
+  TIDE_ASSIGN(Incident * incident, FindIncident(state, event.incident));
+  if (incident->cleared_at.is_set()) {
+    return Applied::kNoOp;
+  }
+  Clear(state, *incident, at);
+  return Applied::kChanged;
+}
+
+}  // namespace tide::apply

@@ -1,0 +1,182 @@
+#include "scheduler/core/incidents.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/spec/span_text.h"
+#include "scheduler/core/policy/fault_policy.h"
+
+namespace tide {
+namespace {
+
+constexpr std::string_view kClusterDevice = "cluster";
+
+bool IsLink(const Incident& incident) {
+  return incident.kind == FaultKind::kLinkDown;
+}
+
+std::string LeafKey(const NodeIdentity& identity) {
+  return identity.zone + "/" + identity.leaf;
+}
+
+class Judge {
+ public:
+  Judge(const ClusterState& state, const Policy& policy, Instant now, Decision& decision)
+      : state_(state), policy_(policy.faults), now_(now), decision_(decision), left_(Budget()) {}
+
+  void Run() {
+    for (const IncidentId id : state_.open_incidents.undecided) {
+      One(state_.incidents.at(id));
+    }
+    for (const IncidentId id : state_.open_incidents.paging) {
+      if (!explaining_.contains(id) && state_.incidents.at(id).stage == IncidentStage::kDecided) {
+        decision_.proposals.emplace_back(IncidentCleared{id});
+      }
+    }
+  }
+
+ private:
+  // How many more nodes may be taken out of service now.
+  uint32_t Budget() const {
+    const auto share = static_cast<uint32_t>(state_.nodes.size() * policy_.breaker_percent / 100);
+    const uint32_t most = std::max(share, policy_.breaker_least);
+    const auto& taken = state_.open_incidents.withdrawals;
+    const auto recent =
+        taken.end() - std::ranges::upper_bound(taken, now_ - policy_.breaker_window);
+    return most - std::min(most, static_cast<uint32_t>(recent));
+  }
+
+  void One(const Incident& incident) {
+    const FaultJudgement judgement = JudgeFault(incident.kind, incident.code, incident.text);
+    if (judgement.action != FaultAction::kCount && IsLink(incident) && !IsOfNode(incident)) {
+      return;
+    }
+    if (judgement.action == FaultAction::kCount ||
+        !IsInService(state_.nodes[incident.node.value()])) {
+      Propose(incident, judgement, HoldReason::kNone, {});
+    } else if (left_ > 0) {
+      --left_;
+      Propose(incident, judgement, HoldReason::kNone, {});
+    } else {
+      const auto& taken = state_.open_incidents.withdrawals;
+      if (!taken.empty()) {
+        decision_.wake_at = std::min(decision_.wake_at, FirstRecent() + policy_.breaker_window);
+      }
+      Hold(incident, judgement, HoldReason::kBreaker, std::string(kClusterDevice));
+    }
+  }
+
+  Instant FirstRecent() const {
+    const auto& taken = state_.open_incidents.withdrawals;
+    const auto first = std::ranges::upper_bound(taken, now_ - policy_.breaker_window);
+    return first == taken.end() ? now_ : *first;
+  }
+
+  // False: the leaf's, which is proposed; or it is too early to say.
+  bool IsOfNode(const Incident& incident) {
+    const std::string leaf = LeafKey(state_.nodes[incident.node.value()].identity);
+    if (NodesWithLostLinks(incident, leaf) >= policy_.leaf_nodes) {
+      const FaultJudgement judgement = JudgeFault(incident.kind, incident.code, incident.text);
+      Hold(incident, judgement, HoldReason::kLeaf, leaf);
+      return false;
+    }
+    if (incident.hold == HoldReason::kLeaf) {
+      explaining_.insert(incident.part_of);  // the others are well again; this one waits for a word
+      return false;
+    }
+    const Instant settled = incident.recorded_at + policy_.leaf_wait;
+    if (settled <= now_) {
+      return true;
+    }
+    decision_.wake_at = std::min(decision_.wake_at, settled);
+    return false;
+  }
+
+  size_t NodesWithLostLinks(const Incident& incident, const std::string& leaf) {
+    if (leaves_.empty()) {
+      for (const auto& [node, ids] : state_.open_incidents.by_node) {
+        for (const IncidentId id : ids) {
+          if (IsLink(state_.incidents.at(id))) {
+            leaves_[LeafKey(state_.nodes[node.value()].identity)].push_back(id);
+          }
+        }
+      }
+    }
+    std::set<NodeId> nodes;
+    for (const IncidentId id : leaves_[leaf]) {
+      const Incident& other = state_.incidents.at(id);
+      const Duration apart = other.recorded_at - incident.recorded_at;
+      if (apart <= policy_.leaf_window && apart >= Duration() - policy_.leaf_window) {
+        nodes.insert(other.node);
+      }
+    }
+    return nodes.size();
+  }
+
+  // Waits, as part of the incident that tells people why: opened first, if there is none.
+  void Hold(const Incident& incident,
+            const FaultJudgement& judgement,
+            HoldReason hold,
+            const std::string& device) {
+    const FaultKind kind =
+        hold == HoldReason::kLeaf ? FaultKind::kLeafLinks : FaultKind::kBreaker;
+    for (const IncidentId id : state_.open_incidents.paging) {
+      const Incident& page = state_.incidents.at(id);
+      if (page.kind == kind && page.device == device) {
+        explaining_.insert(id);
+        Propose(incident, judgement, hold, id);
+        return;
+      }
+    }
+    if (opened_.insert(device).second) {
+      decision_.proposals.emplace_back(
+          FaultObserved{incident.node, kind, 0, device, PageText(incident, kind), now_});
+    }
+  }
+
+  std::string PageText(const Incident& incident, FaultKind kind) const {
+    if (kind == FaultKind::kBreaker) {
+      return "more nodes broke within " + FormatSpan(policy_.breaker_window) +
+             " than automation takes out of service";
+    }
+    const NodeIdentity& identity = state_.nodes[incident.node.value()].identity;
+    return "several nodes of leaf " + identity.leaf + " in zone " + identity.zone +
+           " lost their links within " + FormatSpan(policy_.leaf_window);
+  }
+
+  void Propose(const Incident& incident,
+               const FaultJudgement& judgement,
+               HoldReason hold,
+               IncidentId part_of) {
+    const bool said = incident.stage == IncidentStage::kHeld && incident.hold == hold &&
+                      incident.part_of == part_of && hold != HoldReason::kNone;
+    if (!said) {
+      decision_.proposals.emplace_back(
+          FaultJudged{incident.id, judgement.action, judgement.meaning, hold, part_of});
+    }
+  }
+
+  const ClusterState& state_;
+  const FaultPolicy& policy_;
+  const Instant now_;
+  Decision& decision_;
+  uint32_t left_;
+  std::map<std::string, std::vector<IncidentId>> leaves_;  // open ones of lost links
+  std::set<IncidentId> explaining_;                        // of the paging ones: still needed
+  std::set<std::string> opened_;
+};
+
+}  // namespace
+
+void JudgeIncidents(const ClusterState& state,
+                    const Policy& policy,
+                    Instant now,
+                    Decision& decision) {
+  if (!state.open_incidents.undecided.empty() || !state.open_incidents.paging.empty()) {
+    Judge(state, policy, now, decision).Run();
+  }
+}
+
+}  // namespace tide

@@ -1,0 +1,66 @@
+#include "scheduler/core/model/open_incidents.h"
+
+#include <algorithm>
+
+namespace tide {
+namespace {
+
+void SetIncident(std::set<IncidentId>& set, IncidentId id, bool member) {
+  if (member) {
+    set.insert(id);
+  } else {
+    set.erase(id);
+  }
+}
+
+}  // namespace
+
+const std::vector<IncidentId>& OpenIncidents::On(NodeId node) const {
+  static const std::vector<IncidentId> kNone;
+  const auto found = by_node.find(node);
+  return found == by_node.end() ? kNone : found->second;
+}
+
+void OpenIncidents::NoteWithdrawal(Instant at) {
+  withdrawals.insert(std::ranges::upper_bound(withdrawals, at), at);
+  while (withdrawals.back() - withdrawals.front() > kWithdrawalsKept) {
+    withdrawals.pop_front();
+  }
+}
+
+void IndexIncident(OpenIncidents& index, const Incident& incident) {
+  const bool open = !incident.cleared_at.is_set();
+  SetIncident(index.undecided, incident.id, open && incident.stage != IncidentStage::kDecided);
+  SetIncident(index.paging, incident.id, open && Pages(incident));
+  std::vector<IncidentId>& here = index.by_node[incident.node];
+  const auto at = std::ranges::lower_bound(here, incident.id);
+  const bool known = at != here.end() && *at == incident.id;
+  if (open && !known) {
+    here.insert(at, incident.id);
+  } else if (!open && known) {
+    here.erase(at);
+  }
+  if (here.empty()) {
+    index.by_node.erase(incident.node);
+  }
+}
+
+OpenIncidents CountIncidents(const std::map<IncidentId, Incident>& incidents) {
+  OpenIncidents index;
+  std::vector<Instant> withdrawals;
+  for (const auto& [id, incident] : incidents) {
+    if (!incident.cleared_at.is_set()) {
+      IndexIncident(index, incident);
+    }
+    if (incident.withdrawn_at.is_set()) {
+      withdrawals.push_back(incident.withdrawn_at);
+    }
+  }
+  std::ranges::sort(withdrawals);
+  for (const Instant at : withdrawals) {
+    index.NoteWithdrawal(at);
+  }
+  return index;
+}
+
+}  // namespace tide

@@ -1,0 +1,31 @@
+#pragma once
+// Incidents as decisions ask for them. Derived: Apply keeps it, a load makes it anew.
+
+#include <deque>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "scheduler/core/model/incident.h"
+
+namespace tide {
+
+// No policy looks at withdrawals that are older.
+inline constexpr Duration kWithdrawalsKept = Duration::Minutes(60);
+
+struct OpenIncidents {
+  std::map<NodeId, std::vector<IncidentId>> by_node;  // not cleared; each list ascending
+  std::set<IncidentId> undecided;                     // of them: seen or held
+  std::set<IncidentId> paging;                        // of them: more than a node's
+  std::deque<Instant> withdrawals;                    // by automation, ascending
+  bool operator==(const OpenIncidents&) const = default;
+
+  [[nodiscard]] const std::vector<IncidentId>& On(NodeId node) const;
+  void NoteWithdrawal(Instant at);
+};
+
+// After `incident` was opened or changed.
+void IndexIncident(OpenIncidents& index, const Incident& incident);
+[[nodiscard]] OpenIncidents CountIncidents(const std::map<IncidentId, Incident>& incidents);
+
+}  // namespace tide
