@@ -237,7 +237,9 @@ std::vector<std::string> CommandLine(const TaskConfig& config) {
   if (config.runtime == RuntimeKind::kProcess) {
     return {config.init_path, "attend"};
   }
-  return {config.runtime_path,
+  return {config.init_path,
+          "alone",
+          config.runtime_path,
           "--root",
           config.folder + "/bundle/state",
           "exec",

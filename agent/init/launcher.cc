@@ -19,6 +19,7 @@
 
 #include "agent/init/init.h"
 #include "agent/init/messages.h"
+#include "agent/runtime/cgroup.h"
 #include "agent/runtime/oci_bundle.h"
 #include "agent/runtime/task_folder.h"
 
@@ -172,6 +173,7 @@ Status PrepareContainer(const TaskConfig& config) {
       on_host_root ? HostMounts() : std::vector<std::string>();
   TIDE_TRY(MakeDirs(kBundle, 0700));
   TIDE_TRY(MountRoot(on_host_root ? "/" : config.rootfs));
+  HideUnifiedCgroup();
   TIDE_ASSIGN(const TaskConfig pinned, PinMounts(config));
   TIDE_ASSIGN(const std::string json, OciConfig(pinned, std::string("overlay/root"), host_mounts));
   std::ofstream(std::string(kBundle) + "/config.json") << json;

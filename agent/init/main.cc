@@ -1,6 +1,10 @@
-// tide-init: PID 1 of a task (`run`), its supervisor on the host (`supervise`), and the attendant
-// of a person's command in it (`attend`). One static binary, since it runs inside images that hold
-// nothing of ours.
+// tide-init: PID 1 of a task (`run`), its supervisor on the host (`supervise`), the attendant of a
+// person's command in it (`attend`), and the way of that command into a container (`alone`). One
+// static binary, since it runs inside images that hold nothing of ours.
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -8,8 +12,22 @@
 #include "agent/init/attendant.h"
 #include "agent/init/init.h"
 #include "agent/init/supervisor.h"
+#include "agent/runtime/cgroup.h"
 
 namespace {
+
+// For an OCI runtime that enters a container: it sees the cgroups as the one that made it did.
+int RunAlone(char** argv) {
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+    std::perror("tide-init: cannot make a mount namespace");
+    return 70;
+  }
+  tide::agent::HideUnifiedCgroup();
+  ::execv(argv[0], argv);
+  std::perror(argv[0]);
+  return 127;
+}
 
 int Run(int argc, char** argv) {
   const std::string_view mode = argc > 1 ? argv[1] : "";
@@ -22,11 +40,15 @@ int Run(int argc, char** argv) {
   if (mode == "attend" && argc == 2) {
     return tide::agent::RunAttendant();
   }
+  if (mode == "alone" && argc > 2) {
+    return RunAlone(argv + 2);
+  }
   std::fputs(
       "tide-init is started by the agent:\n"
       "  tide-init supervise TASK_FOLDER   keep one task, as a daemon\n"
       "  tide-init run                     start the ranks of a task (in its container)\n"
-      "  tide-init attend                  run a person's command in a task\n",
+      "  tide-init attend                  run a person's command in a task\n"
+      "  tide-init alone PROGRAM …         become the OCI runtime, with cgroups as it wants them\n",
       stderr);
   return 2;
 }

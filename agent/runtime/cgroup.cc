@@ -1,11 +1,13 @@
 #include "agent/runtime/cgroup.h"
 
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -17,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> ReadHierarchyRoots() {
+// Where file systems of that type are mounted.
+std::vector<std::string> MountsOf(std::string_view wanted) {
   std::vector<std::string> roots;
   std::istringstream mounts(ReadFile("/proc/self/mounts").value_or(""));
   for (std::string line; std::getline(mounts, line);) {
@@ -26,11 +29,16 @@ std::vector<std::string> ReadHierarchyRoots() {
     std::string target;
     std::string type;
     fields >> source >> target >> type;
-    if ((type == "cgroup" || type == "cgroup2") &&
-        std::ranges::find(roots, target) == roots.end()) {
+    if (type == wanted && std::ranges::find(roots, target) == roots.end()) {
       roots.push_back(target);
     }
   }
+  return roots;
+}
+
+std::vector<std::string> ReadHierarchyRoots() {
+  std::vector<std::string> roots = MountsOf("cgroup");
+  std::ranges::copy(MountsOf("cgroup2"), std::back_inserter(roots));
   return roots;
 }
 
@@ -96,6 +104,15 @@ std::optional<uint64_t> CpuTimeIn(const std::string& folder) {
 }
 
 }  // namespace
+
+void HideUnifiedCgroup() {
+  if (MountsOf("cgroup").empty()) {
+    return;
+  }
+  for (const std::string& unified : MountsOf("cgroup2")) {
+    ::umount2(unified.c_str(), MNT_DETACH);
+  }
+}
 
 std::vector<std::string> CgroupFolders(const std::string& path) {
   std::vector<std::string> found;

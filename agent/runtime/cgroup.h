@@ -10,6 +10,11 @@
 
 namespace tide::agent {
 
+// Hides the mount of cgroup v2 where v1 is mounted, too, from this process and its children: crun
+// (1.8) refuses to run beside both. It uses v1 then, as runc does. The caller has a mount namespace
+// of its own.
+void HideUnifiedCgroup();
+
 // The existing folders of `path`.
 [[nodiscard]] std::vector<std::string> CgroupFolders(const std::string& path);
 // Living processes in it and below it, each once.

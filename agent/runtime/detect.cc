@@ -27,14 +27,6 @@ std::string PathOf(const std::string& name) {
   return "";
 }
 
-// What crun says of cgroup v1 with v2 beside it does not say what to do about it.
-std::string Advice(const std::string& reason) {
-  return reason.find("hybrid mode") == std::string::npos
-             ? ""
-             : " (crun wants cgroup v2 alone, systemd.unified_cgroup_hierarchy=1 on the kernel's "
-               "command line; runc does not)";
-}
-
 std::string FirstLine(const std::string& command) {
   std::FILE* output = ::popen(command.c_str(), "r");
   if (output == nullptr) {
@@ -94,7 +86,7 @@ Status TryContainer(const std::string& state_dir,
 
 std::vector<std::string> OciPrograms(const std::string& name) {
   std::vector<std::string> paths;
-  for (const char* known : {"runc", "crun"}) {
+  for (const char* known : {"crun", "runc"}) {
     std::string path = name.empty() || name == known ? PathOf(known) : "";
     if (!path.empty()) {
       paths.push_back(std::move(path));
@@ -118,8 +110,8 @@ Detection DetectRuntime(const std::string& state_dir,
   for (const std::string& program : programs) {
     const int64_t begin = MonotonicNanos();
     if (const Status tried = TryContainer(state_dir, init_path, program); !tried) {
-      found.why_not_oci += (found.why_not_oci.empty() ? "" : "; ") + program + ": " +
-                           tried.error().message + Advice(tried.error().message);
+      found.why_not_oci +=
+          (found.why_not_oci.empty() ? "" : "; ") + program + ": " + tried.error().message;
       continue;
     }
     found.trial_seconds = Duration::Nanos(MonotonicNanos() - begin).seconds();

@@ -24,8 +24,8 @@ std::string Verdict() {
   return TaskStatusToJson(status);
 }
 
-// A program that is started as a supervisor and does what `script` says in the task's folder, says that it is ready
-// and ends.
+// A program that is started as a supervisor and does what `script` says in the task's folder, says
+// that it is ready and ends.
 TaskConfig WithSupervisor(const TaskFixture& fixture, const std::string& script) {
   const std::string path = fixture.state_dir() + "/supervisor";
   std::ofstream(path) << "#!/bin/sh\ncd \"$2\"\n" << script << "\nprintf ready >&2\n";

@@ -341,14 +341,14 @@ TEST_CASE("oci: the first program that works is taken, and what is wrong with ot
   CHECK_THAT(detect({}).why_not_oci, Catch::Contains("neither runc nor crun is installed"));
 }
 
-TEST_CASE("oci: programs are found by name, runc first") {
+TEST_CASE("oci: programs are found by name, crun first") {
   const auto all = OciPrograms();
   const auto runc = OciPrograms("runc");
   const auto crun = OciPrograms("crun");
   CHECK(OciPrograms("sh").empty());
   CHECK(all.size() == runc.size() + crun.size());
-  CHECK((runc.empty() || all.front() == runc.front()));
-  CHECK((crun.empty() || all.back() == crun.front()));
+  CHECK((crun.empty() || all.front() == crun.front()));
+  CHECK((runc.empty() || all.back() == runc.front()));
 }
 
 }  // namespace

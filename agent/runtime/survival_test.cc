@@ -142,7 +142,8 @@ TEST_CASE("survival: a silent supervisor is reported as such, and its death is n
   CHECK(task.WaitEnd().lost);
 }
 
-TEST_CASE("survival: silent supervisors are not asked again and again, and are heard when they go on") {
+TEST_CASE(
+    "survival: silent supervisors are not asked again and again, and are heard when they go on") {
   TaskFixture task;
   TaskConfig config = task.Task(RuntimeKind::kProcess, {"exec sleep 1000"});
   const std::vector<std::string> keys = {"7.1.0", "7.1.1"};

@@ -141,7 +141,7 @@ Status Demo::WaitForNodes() {
       if (static_cast<size_t>(ready) == workspace_.nodes().size()) {
         const std::string runtime = nodes[0]["runtime"];
         say_(std::to_string(ready) + " nodes ready; jobs run " +
-             (runtime == "oci" ? std::string("in containers (runc), not as root")
+             (runtime == "oci" ? std::string("in containers, not as root")
                                : "as plain processes: nothing isolates them (" +
                                      std::string(::geteuid() == 0 ? "the agents' logs say why"
                                                                   : "this is not root") +
