@@ -123,12 +123,15 @@ struct Waiting {
   void WaitRuntimeEnd() const {
     const int32_t supervisor = ReadSupervisor(folder()).value().pid;
     REQUIRE(WaitUntil([&] {
-      const std::string pid = ReadFile(folder() + "/bundle/pid", 64).value_or("0");
+      const std::string pid = ReadFile(BundlePid(), 64).value_or("0");
       const auto first = ReadProcess(std::atoi(pid.c_str()));
       return first && first->parent == supervisor;
     }));
   }
   [[nodiscard]] std::string folder() const { return task.Folder(); }
+  [[nodiscard]] std::string BundlePid() const {
+    return SeenBy(ReadSupervisor(folder()).value(), folder() + "/bundle/pid");
+  }
   [[nodiscard]] std::vector<int32_t> Tagged() const {
     return ProcessesWithTag(TaskTag("7.1.0", folder()));
   }
@@ -280,7 +283,7 @@ TEST_CASE("a container whose ranks began before its runtime said which it is can
       continue;
     }
     Waiting waiting(kind);
-    const std::string pid = waiting.folder() + "/bundle/pid";
+    const std::string pid = waiting.BundlePid();
     // The supervisor reads it when the runtime has ended; of two answers after that, one is later.
     REQUIRE(waiting.task.runtime().Query("7.1.0"));
     REQUIRE(waiting.task.runtime().Query("7.1.0"));

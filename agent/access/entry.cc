@@ -46,8 +46,9 @@ Error NotRunning(const TaskConfig& config, const std::string& why) {
 }
 
 // 0 = not written yet.
-pid_t PidInFile(const TaskConfig& config) {
-  const std::string text = ReadFile(config.folder + "/bundle/pid", 64).value_or("");
+pid_t PidInFile(const TaskConfig& config, const ProcessIdentity& supervisor) {
+  const std::string path = config.folder + "/" + kBundleFolder + "/pid";
+  const std::string text = ReadFile(SeenBy(supervisor, path), 64).value_or("");
   pid_t pid = 0;
   std::from_chars(text.data(), text.data() + text.size(), pid);
   return pid;
@@ -56,7 +57,7 @@ pid_t PidInFile(const TaskConfig& config) {
 Result<pid_t> FirstOfContainer(const TaskConfig& config, const ProcessIdentity& supervisor) {
   const int64_t until = MonotonicNanos() + kStartPatience.nanos();
   while (true) {
-    const pid_t pid = PidInFile(config);
+    const pid_t pid = PidInFile(config, supervisor);
     // The file may be old, the number another process's by now. Its parent is the supervisor, or,
     // just after the start, the runtime that the supervisor has started.
     const std::vector<int32_t> of_task = DescendantsOf(supervisor.pid);
@@ -92,9 +93,6 @@ Result<Task> FindTask(const std::string& folder) {
   }
   if (task.config.runtime == RuntimeKind::kOci) {
     TIDE_ASSIGN(task.first, FirstOfContainer(task.config, task.supervisor));
-    // runc starts in the folder that was the container's root for the supervisor, whose mounts
-    // nobody else sees: here it only has to exist.
-    TIDE_TRY(MakeDirs(folder + "/bundle/overlay/root", 0700));
   }
   return task;
 }
@@ -233,15 +231,17 @@ Result<Channels> MakeChannels(const Task& task, const EntryRequest& request) {
   return channels;
 }
 
-std::vector<std::string> CommandLine(const TaskConfig& config) {
+std::vector<std::string> CommandLine(const Task& task) {
+  const TaskConfig& config = task.config;
   if (config.runtime == RuntimeKind::kProcess) {
     return {config.init_path, "attend"};
   }
   return {config.init_path,
-          "alone",
+          "beside",
+          std::to_string(task.supervisor.pid),
           config.runtime_path,
           "--root",
-          config.folder + "/bundle/state",
+          config.folder + "/" + kBundleFolder + "/state",
           "exec",
           "--preserve-fds",
           std::to_string(kExecFds),
@@ -261,8 +261,9 @@ std::vector<char*> PointersTo(std::vector<std::string>& texts) {
 
 // posix_spawn, as a fork would copy locks other threads hold. A session of its own: a signal for
 // the agent's terminal is none for the command.
-Result<pid_t> Spawn(const TaskConfig& config, const Channels& channels) {
-  std::vector<std::string> command = CommandLine(config);
+Result<pid_t> Spawn(const Task& task, const Channels& channels) {
+  const TaskConfig& config = task.config;
+  std::vector<std::string> command = CommandLine(task);
   std::vector<std::string> environment = {
       "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
   if (config.runtime == RuntimeKind::kProcess) {
@@ -316,7 +317,7 @@ Result<Entered> EnterTask(const std::string& folder, const EntryRequest& request
     }
   }
   TIDE_ASSIGN(Channels channels, MakeChannels(task, request));
-  TIDE_ASSIGN(channels.ours.pid, Spawn(task.config, channels));
+  TIDE_ASSIGN(channels.ours.pid, Spawn(task, channels));
   return std::move(channels.ours);
 }
 

@@ -26,12 +26,11 @@
 namespace tide::agent {
 namespace {
 
-constexpr const char* kBundle = "bundle";
+constexpr const char* kBundle = kBundleFolder;
 constexpr const char* kRuntimeState = "bundle/state";
 constexpr const char* kPidFile = "bundle/pid";
-constexpr const char* kOverlay = "bundle/overlay";
-constexpr const char* kRootfs = "bundle/overlay/root";
-constexpr const char* kPins = "bundle/overlay/pins";
+constexpr const char* kRootfs = "bundle/root";
+constexpr const char* kPins = "bundle/pins";
 constexpr int kPipeBytes = 1 << 20;
 constexpr const char* kInitName = "tide-init";
 
@@ -102,11 +101,12 @@ Status MountRoot(const std::string& lower) {
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
     return FailErrno("cannot separate the mounts of the task from the host's", errno);
   }
-  TIDE_TRY(MakeDirs(kOverlay, 0755));
-  if (::mount("tmpfs", kOverlay, "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,mode=755") != 0) {
+  // What the runtime notes is of no use after a reboot, and goes with this process's mounts.
+  TIDE_TRY(MakeDirs(kBundle, 0755));
+  if (::mount("tmpfs", kBundle, "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,mode=755") != 0) {
     return FailErrno("cannot mount a tmpfs for the container", errno);
   }
-  const std::string top = kOverlay;
+  const std::string top = kBundle;
   for (const char* name : {"/upper", "/work", "/root"}) {
     TIDE_TRY(MakeDirs(top + name, 0755));
   }
@@ -171,11 +171,10 @@ Status PrepareContainer(const TaskConfig& config) {
   const bool on_host_root = config.rootfs.empty();
   const std::vector<std::string> host_mounts =
       on_host_root ? HostMounts() : std::vector<std::string>();
-  TIDE_TRY(MakeDirs(kBundle, 0700));
   TIDE_TRY(MountRoot(on_host_root ? "/" : config.rootfs));
   HideUnifiedCgroup();
   TIDE_ASSIGN(const TaskConfig pinned, PinMounts(config));
-  TIDE_ASSIGN(const std::string json, OciConfig(pinned, std::string("overlay/root"), host_mounts));
+  TIDE_ASSIGN(const std::string json, OciConfig(pinned, "root", host_mounts));
   std::ofstream(std::string(kBundle) + "/config.json") << json;
   return {};
 }
@@ -324,7 +323,7 @@ bool UnmountRoot() {
     // Detached: a pin may hold mounts of its own.
     ::umount2(entry.path().c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
   }
-  for (const char* target : {kRootfs, kOverlay}) {
+  for (const char* target : {kRootfs, kBundle}) {
     while (::umount2(target, UMOUNT_NOFOLLOW) == 0) {
     }
     if (errno != EINVAL && errno != ENOENT) {

@@ -67,6 +67,7 @@ Status LogWriter::OpenFile(File& file) {
   }
   if (file.segments.empty()) {
     file.segments.push_back({.names = MakeLogSegment(folder_, file.rank, 0)});
+    return {};  // begun with the first output: many short tasks have none
   }
   TIDE_ASSIGN(file.log, OpenForAppend(file.segments.back().names.log));
   TIDE_ASSIGN(file.index, OpenForAppend(file.segments.back().names.index));
@@ -178,6 +179,7 @@ void LogWriter::Loop() {
 
 void LogWriter::Write(const Chunk& chunk) {
   File& file = files_[chunk.index];
+  Begin(file);
   Rotate(file, chunk.at);
   WriteMarker(file, chunk.at);
   if (file.lost != 0) {
@@ -187,6 +189,20 @@ void LogWriter::Write(const Chunk& chunk) {
   }
   file.lost = chunk.data.size() - Append(file, chunk.data);
   WriteRecord(file, chunk.at, chunk.stream);
+}
+
+void LogWriter::Begin(File& file) {
+  if (file.log.valid()) {
+    return;
+  }
+  Result<Fd> log = OpenForAppend(file.segments.back().names.log);
+  Result<Fd> index = OpenForAppend(file.segments.back().names.index);
+  if (!log) {
+    file.reason = log.error().message;
+    return;
+  }
+  file.log = *std::move(log);
+  file.index = index ? *std::move(index) : Fd();
 }
 
 void LogWriter::Rotate(File& file, int64_t now) {
@@ -220,6 +236,7 @@ void LogWriter::WriteMarker(File& file, int64_t now) {
   if (file.lost == 0) {
     return;
   }
+  Begin(file);
   const std::string line =
       "\n[tide] " + std::to_string(file.lost) + " bytes of output dropped: " + file.reason + "\n";
   if (Append(file, line) == line.size()) {
@@ -230,7 +247,7 @@ void LogWriter::WriteMarker(File& file, int64_t now) {
 
 size_t LogWriter::Append(File& file, std::string_view data) {
   size_t written = 0;
-  while (written < data.size()) {
+  while (file.log.valid() && written < data.size()) {
     const ssize_t n = ::write(file.log.get(), data.data() + written, data.size() - written);
     if (n < 0 && errno == EINTR) {
       continue;

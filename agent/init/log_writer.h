@@ -29,7 +29,8 @@ namespace tide::agent {
 
 class LogWriter {
  public:
-  // Goes on with the files in `folder` of each number in `ranks`, or begins them.
+  // Goes on with the files in `folder` of each number in `ranks`; those of others are begun with
+  // their first output.
   //   max_bytes: kept of each rank; 0 = everything.
   [[nodiscard]] static Result<std::unique_ptr<LogWriter>> Open(const std::string& folder,
                                                                const std::vector<uint32_t>& ranks,
@@ -75,6 +76,8 @@ class LogWriter {
   LogWriter(std::string folder, uint64_t max_bytes);
   Status OpenFile(File& file);
   static Status FindEnd(File& file);
+  // Makes the first segment's files where they are not there yet.
+  static void Begin(File& file);
   // Begins a segment where the last is long enough, and deletes the oldest that are too many.
   void Rotate(File& file, int64_t now);
   void Loop();

@@ -32,6 +32,10 @@ class Folder {
   [[nodiscard]] std::string Read(const std::string& name) const {
     return ReadFile(path_ + "/" + name).value();
   }
+  // 0 where there is no such file.
+  [[nodiscard]] size_t Size(const std::string& name) const {
+    return ReadFile(path_ + "/" + name).value_or("").size();
+  }
 
  private:
   std::string path_ = "/tmp/tide-logs-XXXXXX";
@@ -116,10 +120,10 @@ TEST_CASE("log writer: a full disk loses output, says how much, and goes on") {
     writer->Push(0, kStdoutStream, std::string(1500, 'a'), 1);
     writer->Push(0, kStderrStream, std::string(300, 'b'), 2);
     // The thread works by itself; it has had its fill when the file has.
-    for (int i = 0; i < 10'000 && folder.Read("rank-00000.log").size() < 1000; ++i) {
+    for (int i = 0; i < 10'000 && folder.Size("rank-00000.log") < 1000; ++i) {
       ::usleep(1000);  // tidy: poll
     }
-    for (int i = 0; i < 10'000 && folder.Read("rank-00000.idx").size() < 24; ++i) {
+    for (int i = 0; i < 10'000 && folder.Size("rank-00000.idx") < 24; ++i) {
       ::usleep(1000);  // tidy: poll
     }
     CHECK(folder.Read("rank-00000.log") == std::string(1000, 'a'));

@@ -1,29 +1,30 @@
 // tide-init: PID 1 of a task (`run`), its supervisor on the host (`supervise`), the attendant of a
-// person's command in it (`attend`), and the way of that command into a container (`alone`). One
+// person's command in it (`attend`), and the way of that command into a container (`beside`). One
 // static binary, since it runs inside images that hold nothing of ours.
+#include <fcntl.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
 
 #include "agent/init/attendant.h"
 #include "agent/init/init.h"
 #include "agent/init/supervisor.h"
-#include "agent/runtime/cgroup.h"
 
 namespace {
 
-// For an OCI runtime that enters a container: it sees the cgroups as the one that made it did.
-int RunAlone(char** argv) {
-  if (::unshare(CLONE_NEWNS) != 0 ||
-      ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
-    std::perror("tide-init: cannot make a mount namespace");
+// Becomes an OCI runtime that enters a container: it sees the mounts of the container's supervisor,
+// with the runtime's files, and the cgroups as the runtime that made it did.
+int RunBeside(const char* supervisor, char** argv) {
+  const std::string mounts = std::string("/proc/") + supervisor + "/ns/mnt";
+  const int fd = ::open(mounts.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || ::setns(fd, CLONE_NEWNS) != 0) {
+    std::perror("tide-init: cannot enter the mounts of the task's supervisor");
     return 70;
   }
-  tide::agent::HideUnifiedCgroup();
   ::execv(argv[0], argv);
   std::perror(argv[0]);
   return 127;
@@ -40,15 +41,16 @@ int Run(int argc, char** argv) {
   if (mode == "attend" && argc == 2) {
     return tide::agent::RunAttendant();
   }
-  if (mode == "alone" && argc > 2) {
-    return RunAlone(argv + 2);
+  if (mode == "beside" && argc > 3) {
+    return RunBeside(argv[2], argv + 3);
   }
   std::fputs(
       "tide-init is started by the agent:\n"
       "  tide-init supervise TASK_FOLDER   keep one task, as a daemon\n"
       "  tide-init run                     start the ranks of a task (in its container)\n"
       "  tide-init attend                  run a person's command in a task\n"
-      "  tide-init alone PROGRAM …         become the OCI runtime, with cgroups as it wants them\n",
+      "  tide-init beside PID PROGRAM …    become the OCI runtime, among the mounts of a "
+      "supervisor\n",
       stderr);
   return 2;
 }

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "agent/init/millis.h"
+#include "agent/init/supervisor.h"
 #include "agent/runtime/cgroup.h"
 #include "agent/runtime/processes.h"
 #include "agent/runtime/task_folder.h"
@@ -362,6 +363,7 @@ void SupervisorLoop::KillWithin(int64_t millis) {
 }
 
 void SupervisorLoop::SetError(const std::string& text) {
+  OpenErrorLog();
   std::fprintf(stderr, "%s\n", text.c_str());
   // The first error is the cause, the others follow from it.
   if (start_error_.empty()) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "agent/init/millis.h"
+#include "agent/init/supervisor.h"
 #include "agent/init/supervisor_loop.h"
 #include "agent/runtime/cgroup.h"
 #include "agent/runtime/processes.h"
@@ -53,6 +54,7 @@ void SupervisorLoop::CheckContact() {
   if (contact_.IsCutOff(now)) {
     contact_look_at_ = kNever;
     status_.cut_off = true;
+    OpenErrorLog();
     std::fprintf(stderr,
                  "no answer of the scheduler for %lld s%s: ending the task\n",
                  static_cast<long long>((now - contact_.heard_ns) / 1'000'000'000),
@@ -170,8 +172,8 @@ void SupervisorLoop::Publish() {
   }
 }
 
-// For the agent after this one, on a machine that still runs; how the task ended is written
-// durably. Most tasks that end at once never need it.
+// For the agent after this one, on a machine that still runs. Most tasks that end at once never
+// need it.
 void SupervisorLoop::NoteStatus() {
   if (done_ || MonotonicNanos() < status_due_at_) {
     return;
@@ -189,7 +191,7 @@ void SupervisorLoop::Finish() {
   status_.error = start_error_;
   status_.finished_at = SystemNow().unix_nanos();
   std::string text = TaskStatusToJson(status_);
-  Status written = WriteFileDurably(kExitFile, text);
+  Status written = ReplaceFile(kExitFile, text);
   while (!written && !IsFolderGone()) {
     // The agent may make room, and can learn the exits from us meanwhile.
     status_.error = "cannot write exit.json: " + written.error().message;
@@ -198,7 +200,7 @@ void SupervisorLoop::Finish() {
     control_.AddTo(fds);
     ::poll(fds.data(), fds.size(), static_cast<int>(kSlowLookMillis));
     control_.Serve([this](const ControlRequest&) { return TaskStatusToJson(status_); });
-    written = WriteFileDurably(kExitFile, text);
+    written = ReplaceFile(kExitFile, text);
   }
   control_.Broadcast(text);
   ::unlink(kControlSocket);

@@ -34,11 +34,6 @@ Status MakeFolder(const TaskConfig& config) {
   std::error_code ignored;
   fs::remove_all(config.folder, ignored);
   TIDE_TRY(MakeDirs(config.folder + "/" + kLogsFolder));
-  const std::string link = config.folder + "/" + kRunLink;
-  if (!config.run_dir.empty() && ::symlink(config.run_dir.c_str(), link.c_str()) != 0 &&
-      errno != EEXIST) {
-    return FailErrno("cannot create " + link, errno);
-  }
   TIDE_ASSIGN(const std::string text, TaskConfigToJson(config));
   return ReplaceFile(config.folder + "/" + kTaskFile, text);  // a power cut ends the task
 }
@@ -49,7 +44,8 @@ Status Strip(const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name != kLogsFolder && name != kExitFile && name != kReportFile && name != kTaskFile) {
+    if (name != kLogsFolder && name != kExitFile && name != kReportFile && name != kTaskFile &&
+        ::unlink(entry.path().c_str()) != 0) {
       fs::remove_all(entry.path(), error);
     }
   }

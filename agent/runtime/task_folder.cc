@@ -28,6 +28,10 @@ Result<ProcessIdentity> OwnIdentity() {
       .pid = info.pid, .start_ticks = info.start_ticks, .boot_id = BootId(), .container = ""};
 }
 
+std::string SeenBy(const ProcessIdentity& process, const std::string& path) {
+  return "/proc/" + std::to_string(process.pid) + "/root" + path;
+}
+
 bool IsAlive(const ProcessIdentity& identity) {
   if (identity.boot_id != BootId()) {
     return false;

@@ -16,7 +16,8 @@ inline constexpr const char* kExitFile = "exit.json";
 inline constexpr const char* kReportFile = "report.json";
 inline constexpr const char* kControlSocket = "control.sock";
 inline constexpr const char* kLogsFolder = "logs";
-inline constexpr const char* kRunLink = "run";
+// Where the supervisor of a container mounts a tmpfs with the runtime's files, for itself alone.
+inline constexpr const char* kBundleFolder = "bundle";
 // Left by an agent that gave the task up before its supervisor was there: a supervisor that comes
 // late sees it and ends. Each side writes its own file first and then looks for the other's.
 inline constexpr const char* kAbandonedFile = "abandoned";
@@ -39,6 +40,8 @@ struct ProcessIdentity {
 };
 
 [[nodiscard]] Result<ProcessIdentity> OwnIdentity();
+// The path by which this process, root, opens what another one has at `path`.
+[[nodiscard]] std::string SeenBy(const ProcessIdentity& process, const std::string& path);
 [[nodiscard]] bool IsAlive(const ProcessIdentity& identity);
 [[nodiscard]] std::string IdentityToJson(const ProcessIdentity& identity);
 // Errors: kNotFound when there was never a supervisor, kCorrupt.

@@ -4,6 +4,9 @@
 
 namespace tide {
 
+// Called before the text is printed, by a program whose stderr goes nowhere until it is needed.
+void OnCheckFailed(void (*action)());
+
 [[noreturn]] void CheckFailed(const char* expression, const char* text, const char* file, int line);
 
 }  // namespace tide

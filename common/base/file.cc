@@ -144,7 +144,9 @@ Status MakeDirs(const std::string& path, unsigned mode) {
   if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
     return {};
   }
-  for (size_t end = 1; end != std::string::npos;) {
+  // Mostly only the last folder is missing.
+  size_t end = ::mkdir(path.c_str(), mode) == 0 ? std::string::npos : 1;
+  while (end != std::string::npos) {
     end = path.find('/', end);
     const std::string prefix = path.substr(0, end);
     if (::mkdir(prefix.c_str(), mode) != 0 && errno != EEXIST) {
