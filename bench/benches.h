@@ -29,6 +29,7 @@ void RunAgentIdle(Run& run);
 void RunLogFollow(Run& run);
 void RunLogSearch(Run& run);
 void RunLogWriter(Run& run);
+void RunJobs(Run& run);  // jobs/
 
 // The SDK (sdk/).
 void RunTick(Run& run);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/job_view.h"
+#include "common/base/time.h"
 
 namespace tide::cli {
 namespace {
@@ -24,12 +25,17 @@ void PauseBeforeLook(int looks) {
 }
 
 Answer<json> AwaitFinished(Context& context, const std::string& id) {
+  // The server answers at the end of the job, if it may hold the request; else it is asked again.
+  constexpr int64_t kHeldNs = 1'000'000'000;
   for (int looks = 0;; ++looks) {
-    auto job = context.Get("/v1/jobs/" + id);
+    const int64_t asked = MonotonicNanos();
+    auto job = context.Get("/v1/jobs/" + id + "?wait=20");
     if (!job || IsOver(*job)) {
       return job;
     }
-    PauseBeforeLook(looks);
+    if (MonotonicNanos() - asked < kHeldNs) {
+      PauseBeforeLook(looks);
+    }
   }
 }
 

@@ -22,6 +22,20 @@ std::expected<nlohmann::json, Problem> ParseBody(const Call& call) {
   return body;
 }
 
+// What a user asks for is answered from a view with the user's own changes. A submission asks for
+// nothing that is there.
+void FenceReads(Routes& routes, App& app) {
+  for (Route& route : routes) {
+    const bool submits = route.method == "POST" && route.pattern == "/v1/jobs";
+    if (!submits && route.access != Access::kOpen) {
+      route.handler = [answer = std::move(route.handler), &app](const Call& call) {
+        app.fences->Await(app.store, call.who.user, kReadAfterWrite);
+        return answer(call);
+      };
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<void> StreamSlots::Take() {
@@ -45,6 +59,7 @@ Routes AllRoutes(App& app) {
                       SystemRoutes(app)}) {
     std::ranges::move(part, std::back_inserter(all));
   }
+  FenceReads(all, app);
   return all;
 }
 

@@ -9,6 +9,7 @@
 
 #include "api/http/message.h"
 #include "api/upstream/upstream.h"
+#include "api/view/read_fences.h"
 #include "api/view/view.h"
 
 namespace tide::api {
@@ -55,6 +56,7 @@ struct App {
   std::chrono::milliseconds stream_merge = std::chrono::milliseconds(250);
   std::chrono::milliseconds stream_heartbeat = std::chrono::seconds(15);
   ExecSessions* exec = nullptr;  // null = no commands in tasks
+  std::shared_ptr<ReadFences> fences = std::make_shared<ReadFences>();
 };
 
 [[nodiscard]] Routes JobRoutes(App& app);

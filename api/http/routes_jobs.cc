@@ -8,6 +8,7 @@
 #include "api/http/elements.h"
 #include "api/http/routes.h"
 #include "api/view/json.h"
+#include "common/base/time.h"
 #include "common/spec/spec_text.h"
 #include "proto/wire/convert.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxSpecBytes = 1U << 20U;
 constexpr size_t kMaxKeyLength = 256;
+constexpr int64_t kMostWaitSeconds = 60;
 
 bool IsSpecType(const std::string& header) {
   static constexpr std::array<std::string_view, 5> kTypes = {
@@ -71,10 +73,15 @@ Outcome Submit(App& app, const Call& call) {
   if (!response) {
     return std::unexpected(ToProblem(response.error()));
   }
-  AwaitRev(app, response->rev());
   Reply reply;
   reply.status = response->existed() ? 200 : 201;
-  reply.body = JobOrId(app, response->job_id());
+  if (response->has_job()) {
+    app.fences->Note(call.who.user, response->rev());
+    reply.body = JobJson(response->job());
+  } else {
+    AwaitRev(app, response->rev());
+    reply.body = JobOrId(app, response->job_id());
+  }
   reply.headers.emplace_back("Location", "/v1/jobs/" + FormatJobName(response->job_id()));
   return reply;
 }
@@ -185,9 +192,32 @@ Outcome ShowElements(const App& app, const std::string& ref) {
   return reply;
 }
 
+// Waits until the job has finished, `seconds` at most; not at all where as many wait as may.
+void AwaitEnd(const App& app, const Call& call, int64_t seconds) {
+  const auto slot = app.streams.Take();
+  const int64_t until = MonotonicNanos() + seconds * 1'000'000'000;
+  while (slot != nullptr && !app.store.stopped()) {
+    const ViewPtr view = app.store.Get();
+    const auto job = view == nullptr ? nullptr : FindJob(*view, call.Path("ref"));
+    const int64_t left_ms = (until - MonotonicNanos()) / 1'000'000;
+    if (job == nullptr || job->message.state() == v1::JOB_STATE_FINISHED || left_ms <= 0) {
+      return;
+    }
+    static_cast<void>(app.store.WaitBeyond(view->seq, std::chrono::milliseconds(left_ms)));
+  }
+}
+
 Outcome Show(const App& app, const Call& call) {
   if (IsArrayRef(call.Path("ref"))) {
     return ShowElements(app, call.Path("ref"));
+  }
+  const auto wait = ParseNumber(call, "wait", 0);
+  if (!wait || *wait > kMostWaitSeconds) {
+    return !wait ? std::unexpected(wait.error())
+                 : Refuse(ErrorCode::kInvalidArgument, "`wait` may be 60 seconds at most");
+  }
+  if (*wait > 0) {
+    AwaitEnd(app, call, *wait);
   }
   const auto job = NeedJobOrArchived(app, call);
   if (!job) {

@@ -20,8 +20,8 @@ constexpr auto kFirstBackoff = std::chrono::milliseconds(50);
 constexpr auto kLongestBackoff = std::chrono::milliseconds(2000);
 // Where there are several schedulers, each is tried as often: a standby takes over within seconds.
 constexpr auto kTurnBackoff = std::chrono::milliseconds(200);
-// Short enough for a read after a write, long enough to merge the progress of many jobs.
-constexpr uint32_t kMergeMillis = 25;
+// Short enough for who waits for the end of a job, long enough to merge the progress of many jobs.
+constexpr uint32_t kMergeMillis = 5;
 
 class GrpcScheduler final : public Scheduler {
  public:

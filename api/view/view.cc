@@ -24,6 +24,17 @@ void Put(std::map<Key, std::shared_ptr<const Row<T>>>& rows,
   }
 }
 
+void Put(SharedMap<JobRow>& rows,
+         const v1::Job& job,
+         std::string text,
+         std::set<uint64_t>& changed) {
+  const auto row = rows.find(job.id());
+  if (row == rows.end() || row->second->json != text) {
+    rows.Set(job.id(), std::make_shared<const JobRow>(JobRow{job, std::move(text)}));
+    changed.insert(job.id());
+  }
+}
+
 // Drops what a full snapshot no longer has.
 template <typename Rows, typename Key>
 void KeepOnly(Rows& rows, const std::set<Key>& kept, std::set<Key>& changed) {
@@ -50,7 +61,13 @@ void DropMissing(View& view, const v1::ViewDelta& snapshot, Changes& changes) {
   for (const v1::Incident& incident : snapshot.incidents()) {
     kept.incidents.insert(incident.id());
   }
-  KeepOnly(view.jobs, kept.jobs, changes.jobs);
+  const SharedMap<JobRow> jobs = view.jobs;
+  for (const auto& [id, row] : jobs) {
+    if (!kept.jobs.contains(id)) {
+      changes.jobs.insert(id);
+      view.jobs.Erase(id);
+    }
+  }
   KeepOnly(view.nodes, kept.nodes, changes.nodes);
   KeepOnly(view.incidents, kept.incidents, changes.incidents);
 }
@@ -95,7 +112,7 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
     }
   }
   for (const v1::Job& job : delta.jobs()) {
-    Put(next->jobs, job.id(), job, JobJson(job), changes.jobs);
+    Put(next->jobs, job, JobJson(job), changes.jobs);
   }
   for (const v1::Node& node : delta.nodes()) {
     Put(next->nodes, node.name(), node, NodeJson(node), changes.nodes);
@@ -104,7 +121,7 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
     Put(next->incidents, incident.id(), incident, IncidentJson(incident), changes.incidents);
   }
   for (const uint64_t id : delta.removed_jobs()) {
-    next->jobs.erase(id);
+    next->jobs.Erase(id);
     changes.jobs.insert(id);
   }
   next->rev = delta.rev();

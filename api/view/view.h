@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "api/view/shared_map.h"
 #include "tide/v1/scheduler.pb.h"
 
 namespace tide::api {
@@ -33,7 +34,7 @@ using IncidentRow = Row<tide::v1::Incident>;
 struct View {
   uint64_t rev = 0;  // the scheduler's revision
   uint64_t seq = 0;  // counts the views of this process: never goes back, unlike `rev`
-  std::map<uint64_t, std::shared_ptr<const JobRow>> jobs;
+  SharedMap<JobRow> jobs;
   std::map<std::string, std::shared_ptr<const NodeRow>> nodes;
   std::map<uint64_t, std::shared_ptr<const IncidentRow>> incidents;
   // Projects in whose tasks nobody runs commands; nothing = the scheduler has not said.

@@ -1,51 +1,22 @@
-"""What the SDK's benchmarks share: figures as JSON lines, limits of the machine, a model-like state."""
+"""What the SDK's benchmarks share: limits of the machine, a model-like state. With the figures of all."""
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import ctypes
-import json
 import mmap
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 import threading
-import time
-from typing import Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Callable, Dict, Sequence
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "sdk", "python"))
+sys.path[:0] = [os.path.join(ROOT, "sdk", "python"), os.path.join(ROOT, "bench")]
+
+from figures import figure, note, parse_arguments, percentile, seconds, wants, working_folder  # noqa: E402, F401
+
 CHUNK_BYTES = 16 << 20
 GIB = 1 << 30
-
-
-def parse_arguments(what: "str | None") -> argparse.Namespace:
-    """The options that tide-bench gives to each of its scripts."""
-    parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: checks the benchmark, measures nothing")
-    parser.add_argument("--filter", default="", help="only cases whose names contain it")
-    parser.add_argument("--bin", default=os.path.join(ROOT, "build", "release", "bin"), help="folder of Tide's programs")
-    parser.add_argument("--dir", default="/var/tmp", help="on the disk to be measured")
-    options = parser.parse_args()
-    os.environ.setdefault("TIDE_NATIVE", options.bin)
-    return options
-
-
-def wants(options: argparse.Namespace, cases: Sequence[str]) -> bool:
-    """Is one of these asked for?"""
-    return any(options.filter in case for case in cases)
-
-
-@contextlib.contextmanager
-def working_folder(options: argparse.Namespace) -> Iterator[str]:
-    folder = tempfile.mkdtemp(prefix="tide-bench-", dir=options.dir)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def fits_memory(nbytes: int, what: str) -> bool:
@@ -55,31 +26,6 @@ def fits_memory(nbytes: int, what: str) -> bool:
     if nbytes > available:
         note(f"skipped: {what} needs {nbytes / GIB:.0f} GiB of memory, {available / GIB:.0f} GiB are free")
     return nbytes <= available
-
-
-def figure(what: str, metric: str, value: float, n: int = 1, at_most: Optional[float] = None,
-           at_least: Optional[float] = None) -> None:
-    """One line for tide-bench. metric: a name of bench/bench.h."""
-    target = None if at_most is None and at_least is None else (at_least if at_most is None else at_most)
-    print(json.dumps({"case": what, "metric": metric, "value": value, "n": n, "target": target,
-                      "at_most": at_least is None}), flush=True)
-
-
-def note(text: str) -> None:
-    """Something a person should know about the figures; goes to stderr."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def seconds(action: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    action()
-    return time.perf_counter() - begin
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Nearest rank: the smallest value that at least `percent` of all do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * percent // 100).__int__() - 1)]
 
 
 def median_ratio(times: Sequence[float], limits: Sequence[float]) -> float:

@@ -120,8 +120,7 @@ class Judge {
             const FaultJudgement& judgement,
             HoldReason hold,
             const std::string& device) {
-    const FaultKind kind =
-        hold == HoldReason::kLeaf ? FaultKind::kLeafLinks : FaultKind::kBreaker;
+    const FaultKind kind = hold == HoldReason::kLeaf ? FaultKind::kLeafLinks : FaultKind::kBreaker;
     for (const IncidentId id : state_.open_incidents.paging) {
       const Incident& page = state_.incidents.at(id);
       if (page.kind == kind && page.device == device) {

@@ -152,10 +152,13 @@ class SchedulerService final : public Service {
           }
           return MakeSubmit(batch, reply, spec, request->user(), key);
         },
-        [response](const Reply& reply) {
+        [response, this](const Reply& reply) {
           response->set_job_id(reply.job.value());
           response->set_existed(reply.existed);
           response->set_rev(reply.rev);
+          if (const std::string job = view_.BytesOf(reply.job); !job.empty()) {
+            (void)response->mutable_job()->ParseFromString(job);
+          }
         });
   }
 

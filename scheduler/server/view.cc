@@ -350,6 +350,16 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
   Notify();
 }
 
+std::string ViewHub::BytesOf(JobId job) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find({Kind::kJob, job.value()});
+  if (found == entries_.end()) {
+    return "";
+  }
+  const Entry& entry = found->second;
+  return entry.whole + (entry.reasons ? *entry.reasons : "") + entry.estimate + entry.live;
+}
+
 ViewHub::Part ViewHub::Next(Reader& reader, size_t most, size_t most_bytes) {
   constexpr std::array kFields = {tide::v1::ViewDelta::kJobsFieldNumber,
                                   tide::v1::ViewDelta::kNodesFieldNumber,

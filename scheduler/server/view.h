@@ -63,6 +63,9 @@ class ViewHub {
   // knows what is gone.
   [[nodiscard]] Part Next(Reader& reader, size_t most, size_t most_bytes);
 
+  // The job as readers see it, a serialized tide::v1::Job; "" when it is not shown.
+  [[nodiscard]] std::string BytesOf(JobId job);
+
   uint64_t Subscribe(Listener listener);
   void Unsubscribe(uint64_t id);
 

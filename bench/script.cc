@@ -1,4 +1,4 @@
-#include "bench/sdk/script.h"
+#include "bench/script.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -50,7 +50,7 @@ void AddLine(Run& run, const char* line) {
 
 std::vector<std::string> CommandLine(const Run& run, const std::string& name) {
   std::vector<std::string> words = {
-      kPython, "-B", std::string(TIDE_BENCH_SDK) + "/" + name + ".py", "--filter", run.filter()};
+      kPython, "-B", std::string(TIDE_BENCH_FOLDER) + "/" + name + ".py", "--filter", run.filter()};
   words.insert(words.end(), {"--bin", std::filesystem::path(ProgramBeside("tide")).parent_path()});
   if (run.quick()) {
     words.emplace_back("--quick");
@@ -60,7 +60,7 @@ std::vector<std::string> CommandLine(const Run& run, const std::string& name) {
 
 }  // namespace
 
-void RunSdkScript(Run& run, const std::string& name) {
+void RunScript(Run& run, const std::string& name) {
   std::vector<std::string> words = CommandLine(run, name);
   std::vector<char*> argv;
   for (std::string& word : words) {
@@ -91,19 +91,23 @@ void RunSdkScript(Run& run, const std::string& name) {
 }
 
 void RunCheckpoint(Run& run) {
-  RunSdkScript(run, "checkpoint");
+  RunScript(run, "sdk/checkpoint");
 }
 
 void RunLoad(Run& run) {
-  RunSdkScript(run, "load");
+  RunScript(run, "sdk/load");
 }
 
 void RunTick(Run& run) {
-  RunSdkScript(run, "tick");
+  RunScript(run, "sdk/tick");
 }
 
 void RunSuspend(Run& run) {
-  RunSdkScript(run, "suspend");
+  RunScript(run, "sdk/suspend");
+}
+
+void RunJobs(Run& run) {
+  RunScript(run, "jobs/jobs");
 }
 
 }  // namespace tide::bench
