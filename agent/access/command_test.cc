@@ -130,7 +130,7 @@ struct Waiting {
   }
   [[nodiscard]] std::string folder() const { return task.Folder(); }
   [[nodiscard]] std::string BundlePid() const {
-    return SeenBy(ReadSupervisor(folder()).value(), folder() + "/bundle/pid");
+    return SeenBy(ReadSupervisor(folder()).value(), folder() + "/" + kBundleFolder + "/pid");
   }
   [[nodiscard]] std::vector<int32_t> Tagged() const {
     return ProcessesWithTag(TaskTag("7.1.0", folder()));

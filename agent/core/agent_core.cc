@@ -268,6 +268,7 @@ bool AgentCore::OnStart(const StartOrder& order) {
   }
   TaskMachine& task = tasks_.emplace(id, NewRecord(id, order.submitted_at)).first->second;
   task.SetMemoryLimit(order.memory_limit_bytes);
+  task.SetStartTimeout(order.start_timeout_ms);
   launching_ = id;
   effects_.emplace_back(SaveTask{id});
   if (order.tasks > 1) {
@@ -405,9 +406,10 @@ void AgentCore::OnPrepareFailed(const TaskId& id, Fault fault, const std::string
   OnLaunchFailed(id, fault, error);
 }
 
-void AgentCore::OnLaunched(const TaskId& id) {
+void AgentCore::OnLaunched(const TaskId& id, AgentTime now) {
   if (IsLaunching(id)) {
     launching_ = TaskId();
+    FindTask(id)->OnLaunched(now);
   }
 }
 
@@ -424,12 +426,20 @@ void AgentCore::OnLaunchFailed(const TaskId& id, Fault fault, const std::string&
   effects_.emplace_back(SaveTask{id});
 }
 
-bool AgentCore::Adopt(TaskRecord record, bool in_runtime, uint64_t memory_limit_bytes) {
+bool AgentCore::Adopt(TaskRecord record,
+                      bool in_runtime,
+                      uint64_t memory_limit_bytes,
+                      std::optional<StartWait> start) {
   if (!in_runtime && !record.exited) {
     return false;  // noted, not started: the scheduler says it again
   }
   const TaskId id = record.id;
-  tasks_.emplace(id, std::move(record)).first->second.SetMemoryLimit(memory_limit_bytes);
+  TaskMachine& task = tasks_.emplace(id, std::move(record)).first->second;
+  task.SetMemoryLimit(memory_limit_bytes);
+  if (start) {
+    task.SetStartTimeout(start->timeout_ms);
+    task.OnLaunched(start->since);
+  }
   return true;
 }
 
@@ -485,6 +495,7 @@ void AgentCore::LookAgain(AgentTime now) {
   }
   TaskMachine* next = nullptr;
   for (auto& [id, task] : tasks_) {
+    task.EndIfLate(now, effects_);
     const bool sooner = next == nullptr || task.next_look_ns() < next->next_look_ns();
     if (sooner && task.NeedsLook(now)) {
       next = &task;

@@ -73,9 +73,10 @@ class AgentCore {
     TaskId id;
     int64_t submitted_at = 0;  // tells jobs of one number apart; 0 = not said
     uint64_t memory_limit_bytes = 0;
-    uint32_t tasks = 1;       // of its gang
-    bool in_the_way = false;  // something of another job is left under this id
-    bool prepare = false;     // it needs a PrepareTask first
+    uint32_t tasks = 1;            // of its gang
+    bool in_the_way = false;       // something of another job is left under this id
+    bool prepare = false;          // it needs a PrepareTask first
+    int64_t start_timeout_ms = 0;  // from its launch until all ranks run; 0 = any time
   };
   // False: held already, this agent is ending, or something is in the way: it is ordered again on
   // the stream after OnStrayGone.
@@ -109,7 +110,7 @@ class AgentCore {
   // It is there. Nothing happens where the task is not waiting for it any more.
   void OnPrepared(const TaskId& id, AgentTime now);
   void OnPrepareFailed(const TaskId& id, Fault fault, const std::string& error);
-  void OnLaunched(const TaskId& id);
+  void OnLaunched(const TaskId& id, AgentTime now);
   void OnLaunchFailed(const TaskId& id, Fault fault, const std::string& error);
   void OnCleared(const TaskId& id, bool cleared);
   // Nothing is left of a task that was disowned or found without an order.
@@ -120,7 +121,15 @@ class AgentCore {
   // --- what is seen ---
   // Takes up what an earlier agent saved; of a task that has not ended, OnNews comes next.
   // False: it never ran; its record may go.
-  [[nodiscard]] bool Adopt(TaskRecord record, bool in_runtime, uint64_t memory_limit_bytes);
+  //   start: how long it has from now on until all its ranks run, as its order said.
+  struct StartWait {
+    int64_t timeout_ms = 0;
+    AgentTime since;
+  };
+  [[nodiscard]] bool Adopt(TaskRecord record,
+                           bool in_runtime,
+                           uint64_t memory_limit_bytes,
+                           std::optional<StartWait> start = std::nullopt);
   // Of an adopted task of a gang. saved: what its supervisor reads; nothing = it was started by an
   // agent that knew no witnesses.
   void AdoptGang(const TaskId& id, uint32_t tasks, const std::optional<Contact>& saved);

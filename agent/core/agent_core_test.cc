@@ -34,7 +34,7 @@ AgentCore Running() {
   REQUIRE(core.Accept(1, 3, At(100)));
   core.OnWelcome(1000, 60'000, At(100));
   REQUIRE(core.OnStart({.id = kId}));
-  core.OnLaunched(kId);
+  core.OnLaunched(kId, At(100));
   (void)core.TakeEffects();
   return core;
 }
@@ -59,7 +59,7 @@ TEST_CASE("an order to start is saved, then carried out, once") {
   CHECK(std::holds_alternative<SaveTask>(effects[0]));
   CHECK(std::holds_alternative<LaunchTask>(effects[1]));
   CHECK(core.IsLaunching(kId));
-  core.OnLaunched(kId);
+  core.OnLaunched(kId, At(100));
   CHECK_FALSE(core.OnStart({.id = kId}));
   CHECK(core.TakeEffects().empty());
 }
@@ -81,6 +81,48 @@ TEST_CASE("what a job asks for in vain is its own fault") {
   REQUIRE(core.OnStart({.id = kId}));
   core.OnLaunchFailed(kId, AgentCore::Fault::kJob, "no such folder");
   CHECK(core.Find(kId)->record().outcome.reason == ExitReason::kStartFailed);
+}
+
+// A core whose one task has been launched and says nothing.
+AgentCore Launched(int64_t start_timeout_ms) {
+  AgentCore core(3, HeardAt(100));
+  REQUIRE(core.OnStart({.id = kId, .start_timeout_ms = start_timeout_ms}));
+  core.OnLaunched(kId, At(100));
+  (void)core.TakeEffects();
+  return core;
+}
+
+TEST_CASE(
+    "a task that does not start in time is ended by its node's fault, which says what lacked") {
+  AgentCore core = Launched(10'000);
+  core.LookAgain(At(109));
+  CHECK(core.TakeEffects().empty());
+  TaskNews some;
+  some.ranks = {RankExit{}, RankExit{}};
+  some.ranks_started = 1;
+  core.OnNews(kId, some, {}, At(109));
+  core.LookAgain(At(110));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
+  core.LookAgain(At(111));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 0);  // once
+  TaskNews gone = some;
+  gone.ended = gone.released = true;
+  core.OnNews(kId, gone, {}, At(112));
+  const TaskOutcome& outcome = core.Find(kId)->record().outcome;
+  CHECK(outcome.reason == ExitReason::kNodeFault);
+  CHECK(outcome.message == "did not start within 10 s: 1 of its ranks run");
+}
+
+TEST_CASE("a task that started in time, or has no limit, may take any time after that") {
+  AgentCore core = Launched(10'000);
+  TaskNews news;
+  news.started = true;
+  core.OnNews(kId, news, {}, At(109));
+  core.LookAgain(At(1000));
+  CHECK(Count<StopRanks>(core.TakeEffects()) == 0);
+  AgentCore endless = Launched(0);
+  endless.LookAgain(At(1000));
+  CHECK(Count<StopRanks>(endless.TakeEffects()) == 0);
 }
 
 // A core that fetches what its one task needs.
@@ -106,12 +148,12 @@ TEST_CASE("a task with an image is launched once that is there") {
   CHECK(core.AllReports(At(101)).front().state == HeldState::kPreparing);
   // Another starts and ends meanwhile.
   REQUIRE(core.OnStart({.id = {8, 1, 0}}));
-  core.OnLaunched({8, 1, 0});
+  core.OnLaunched({8, 1, 0}, At(100));
   (void)core.TakeEffects();
   core.OnPrepared(kId, At(102));
   CHECK(core.IsLaunching(kId));
   CHECK(Count<LaunchTask>(core.TakeEffects()) == 1);
-  core.OnLaunched(kId);
+  core.OnLaunched(kId, At(100));
   core.OnPrepared(kId, At(103));
   CHECK(Count<LaunchTask>(core.TakeEffects()) == 0);
 }
@@ -270,7 +312,7 @@ TEST_CASE("answers of a scheduler that names no number count for the oldest beat
 TEST_CASE("one task is looked at at a time, in turn") {
   AgentCore core = Running();
   REQUIRE(core.OnStart({.id = {8, 1, 0}}));
-  core.OnLaunched({8, 1, 0});
+  core.OnLaunched({8, 1, 0}, At(100));
   core.OnStopAgent(true, At(101));
   (void)core.TakeEffects();
   for (const TaskId& next : {kId, TaskId{8, 1, 0}, kId}) {
@@ -322,7 +364,7 @@ TEST_CASE("a task of another job that had the number makes room for the new one"
   core.OnStranger(kId);
   CHECK(core.TakeEffects().empty());
   REQUIRE(core.OnStart({.id = kId, .submitted_at = 5}));
-  core.OnLaunched(kId);
+  core.OnLaunched(kId, At(100));
   CHECK(core.ChangedReports(At(101)).at(0).submitted_at == 5);
   (void)core.TakeEffects();
   CHECK_FALSE(core.OnStart({.id = kId, .submitted_at = 9}));

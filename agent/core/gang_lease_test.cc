@@ -112,7 +112,7 @@ AgentCore Running(int64_t witness_ms = 60'000) {
   REQUIRE(core.Accept(1, 3, At(100)));
   core.OnWelcome(1000, 600'000, At(100), witness_ms);
   REQUIRE(core.OnStart({.id = kId, .submitted_at = 5, .tasks = 3}));
-  core.OnLaunched(kId);
+  core.OnLaunched(kId, At(100));
   return core;
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("what has no lease of its own is not launched") {
 TEST_CASE("cut off from everybody, a gang's task ends early and one that is alone does not") {
   AgentCore core = Running();
   REQUIRE(core.OnStart({.id = {8, 1, 0}}));
-  core.OnLaunched({8, 1, 0});
+  core.OnLaunched({8, 1, 0}, At(100));
   CHECK_FALSE(IsCutOff(core, 159));
   core.CheckIsolation(At(160));
   const auto cut = All<NoteCutOff>(core.TakeEffects());

@@ -181,6 +181,18 @@ void TaskMachine::OnPages(const PagesSeen& pages, AgentTime now, Effects& out) {
   EndIfCut(pages, now, out);
 }
 
+void TaskMachine::EndIfLate(AgentTime now, Effects& out) {
+  const bool waits = launched_ns_ && start_timeout_ms_ > 0 && !news_.started && alive();
+  if (!waits || now.steady_ns - *launched_ns_ < start_timeout_ms_ * 1'000'000) {
+    return;
+  }
+  const std::string started = std::to_string(news_.ranks_started) + " of its ranks run";
+  record_.late = "did not start within " + std::to_string(start_timeout_ms_ / 1000) +
+                 " s: " + (news_.error.empty() ? started : started + ", " + news_.error);
+  out.emplace_back(NoteGivenUp{record_.id});
+  Stop(true, Duration(), now, out);
+}
+
 // Without its page a rank can neither be asked to leave nor believed: the job fails, by its own
 // doing, and the agent goes on.
 void TaskMachine::EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out) {
@@ -199,6 +211,7 @@ TaskOutcome TaskMachine::Judge() const {
   exits.lost = news_.lost;
   exits.error = news_.error;
   exits.given_up = record_.given_up;
+  exits.late = record_.late;
   exits.suspend_signalled = record_.suspend_signalled;
   exits.stop_ordered = record_.stop_ordered;
   // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.

@@ -43,6 +43,7 @@ struct TaskRecord {
   int64_t saved_at = 0;
   int32_t cut_rank = -1;  // in the job; cut its page short while nobody had ordered a stop
   std::string given_up;   // why its agent ended it; empty = it did not
+  std::string late;       // what was waited for when it had not started in time; empty = it had
   bool exited = false;
   TaskOutcome outcome;
   bool operator==(const TaskRecord&) const = default;
@@ -84,6 +85,7 @@ struct TaskNews {
   std::string error;
   std::string stuck = {};  // what was killed and hangs in the kernel; empty = nothing
   std::vector<RankExit> ranks;
+  uint32_t ranks_started = 0;
   bool ranks_over = false;  // every rank has exited: `ranks` is final
 };
 
@@ -114,6 +116,11 @@ class TaskMachine {
   void BeginPreparing() { preparing_ = true; }
   void EndPreparing() { preparing_ = false; }
   [[nodiscard]] bool preparing() const { return preparing_; }
+  void SetStartTimeout(int64_t timeout_ms) { start_timeout_ms_ = timeout_ms; }
+  // Its ranks are being started from now on.
+  void OnLaunched(AgentTime now) { launched_ns_ = now.steady_ns; }
+  // Ends it where that takes too long, by its node's fault.
+  void EndIfLate(AgentTime now, Effects& out);
   // Neither gone nor told to go.
   [[nodiscard]] bool alive() const { return !record_.exited && !record_.stop_ordered; }
 
@@ -168,6 +175,8 @@ class TaskMachine {
   TaskNews news_;
   HeldReport reported_;  // what the scheduler was told last
   uint64_t memory_limit_bytes_ = 0;
+  int64_t start_timeout_ms_ = 0;        // 0 = it may take any time
+  std::optional<int64_t> launched_ns_;  // steady time
   std::optional<GangLease> gang_;
   // Of the stop that this agent has sent, in steady time: the system clock may step. A stop that
   // is only on record is sent again.

@@ -67,6 +67,9 @@ TaskOutcome Describe(const TaskExits& exits, const RankExit& rank, ExitReason re
 }  // namespace
 
 TaskOutcome JudgeExits(const TaskExits& exits) {
+  if (!exits.late.empty()) {
+    return {ExitReason::kNodeFault, 0, 0, -1, exits.late};
+  }
   if (exits.lost) {
     return {ExitReason::kLost, 0, 0, -1, "its supervisor vanished"};
   }

@@ -40,6 +40,7 @@ struct TaskExits {
   int32_t cut_rank = -1;           // cut its shared page short and was ended for it; -1 = none
   std::string error;               // why it could not start
   std::string given_up;            // why its agent could not go on with it; empty = it could
+  std::string late;  // what was waited for when it did not start in time; empty = it did
   uint64_t memory_limit_bytes = 0;
 };
 

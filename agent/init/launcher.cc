@@ -27,10 +27,10 @@ namespace tide::agent {
 namespace {
 
 constexpr const char* kBundle = kBundleFolder;
-constexpr const char* kRuntimeState = "bundle/state";
-constexpr const char* kPidFile = "bundle/pid";
-constexpr const char* kRootfs = "bundle/root";
-constexpr const char* kPins = "bundle/pins";
+constexpr const char* kRuntimeState = "../../bundle/state";
+constexpr const char* kPidFile = "../../bundle/pid";
+constexpr const char* kRootfs = "../../bundle/root";
+constexpr const char* kPins = "../../bundle/pins";
 constexpr int kPipeBytes = 1 << 20;
 constexpr const char* kInitName = "tide-init";
 

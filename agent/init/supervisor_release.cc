@@ -18,7 +18,7 @@ namespace tide::agent {
 namespace {
 
 constexpr int64_t kSlowLookMillis = 500;
-constexpr int64_t kStatusMillis = 100;                 // from a change to status.json
+constexpr int64_t kStatusMillis = 500;                 // from a change to status.json
 constexpr int64_t kContactLookNanos = 10'000'000'000;  // the timeout may have changed
 
 // task.json is the mark of a task: without it nobody will ever read a verdict. A disk that is full

@@ -150,6 +150,7 @@ Result<TaskStatus> SupervisedRuntime::Query(const std::string& key) {
     if (auto exit = ReadExit(folder); exit) {
       return *std::move(exit);
     }
+    AwaitSupervisor(folder);
     if (!SupervisorLives(folder)) {
       // It may have written its verdict just before it ended.
       auto exit = ReadExit(folder);

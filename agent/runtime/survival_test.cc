@@ -187,6 +187,7 @@ TEST_CASE("survival: a task whose start was interrupted is settled as lost") {
   REQUIRE(WriteFileDurably(config.folder + "/task.json", TaskConfigToJson(config).value()));
   const TaskStatus status = task.runtime().Query("7.1.0").value();
   CHECK(status.lost);
+  CHECK(status.unstarted);
   CHECK(status.released);
   CHECK(status.ranks.size() == 1);
   // A supervisor that comes only now must not run it any more.

@@ -16,8 +16,9 @@ inline constexpr const char* kExitFile = "exit.json";
 inline constexpr const char* kReportFile = "report.json";
 inline constexpr const char* kControlSocket = "control.sock";
 inline constexpr const char* kLogsFolder = "logs";
-// Where the supervisor of a container mounts a tmpfs with the runtime's files, for itself alone.
-inline constexpr const char* kBundleFolder = "bundle";
+// Where the supervisor of a container mounts a tmpfs with the runtime's files, for itself alone:
+// from the task's folder, one for all tasks of an agent.
+inline constexpr const char* kBundleFolder = "../../bundle";
 // Left by an agent that gave the task up before its supervisor was there: a supervisor that comes
 // late sees it and ends. Each side writes its own file first and then looks for the other's.
 inline constexpr const char* kAbandonedFile = "abandoned";

@@ -1,6 +1,8 @@
 #include "agent/runtime/task_state.h"
 
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <map>
@@ -17,6 +19,7 @@ namespace {
 
 constexpr Duration kKillTimeout = Duration::Seconds(2);
 constexpr int kLookMillis = 5;
+constexpr Duration kLateSupervisor = Duration::Seconds(2);
 constexpr int kEmptyLooks = 3;
 
 std::set<int32_t> ProcessesOf(const std::string& key, const std::string& folder) {
@@ -56,6 +59,18 @@ std::optional<TaskStatus> ReadExit(const std::string& folder) {
   return *std::move(status);
 }
 
+void AwaitSupervisor(const std::string& folder) {
+  struct stat order{};
+  while (::stat((folder + "/" + kTaskFile).c_str(), &order) == 0 && !ReadSupervisor(folder)) {
+    const int64_t written_ns = order.st_mtim.tv_sec * 1'000'000'000 + order.st_mtim.tv_nsec;
+    const int64_t age_ns = SystemNow().unix_nanos() - written_ns;
+    if (age_ns < 0 || age_ns > kLateSupervisor.nanos()) {
+      return;
+    }
+    ::poll(nullptr, 0, kLookMillis);
+  }
+}
+
 bool SupervisorLives(const std::string& folder) {
   if (const auto supervisor = ReadSupervisor(folder); supervisor) {
     return IsAlive(*supervisor);
@@ -76,6 +91,8 @@ TaskStatus EndLostTask(const std::string& folder) {
     }
   }
   status.lost = true;
+  status.unstarted =
+      !ReadSupervisor(folder) && ::access((folder + "/" + kSupervisorFile).c_str(), F_OK) != 0;
   status.released = KillTask(KeyOf(folder), folder);
   status.error =
       "the supervisor of task " + KeyOf(folder) +

@@ -13,6 +13,10 @@ namespace tide::agent {
 // exit.json, if it is there.
 [[nodiscard]] std::optional<TaskStatus> ReadExit(const std::string& folder);
 
+// Waits for a supervisor that is about to come: its agent was killed while it started the task.
+// Until supervisor.json is there, or task.json is two seconds old.
+void AwaitSupervisor(const std::string& folder);
+
 // True while the supervisor lives. When there has never been one, marks the folder so that one that
 // comes late will end: after `false` it is settled.
 [[nodiscard]] bool SupervisorLives(const std::string& folder);

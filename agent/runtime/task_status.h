@@ -40,8 +40,9 @@ struct TaskStatus {
 
   // Known to Runtime::Query only, not part of the JSON.
   bool supervisor_alive = false;
-  bool finished = false;  // exit.json is there: `ranks` is final
-  bool lost = false;      // the supervisor died without a verdict: exits are unknown
+  bool finished = false;   // exit.json is there: `ranks` is final
+  bool lost = false;       // the supervisor died without a verdict: exits are unknown
+  bool unstarted = false;  // of a lost one: there never was a supervisor, so nothing of it ran
   bool operator==(const TaskStatus&) const = default;
 };
 

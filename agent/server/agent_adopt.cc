@@ -66,9 +66,16 @@ void AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
     AdoptUnread(key, in_runtime, read.error());
     return;
   }
+  // Its agent was killed before anything of it ran: it is ordered again.
+  if (in_runtime && !read->record.exited && WasUnstarted(key)) {
+    in_runtime = false;
+  }
   const TaskId id = read->record.id;
   const tide::v1::JobSpec& spec = read->start.spec();
-  if (!core_.Adopt(std::move(read->record), in_runtime, spec.memory_bytes_per_node())) {
+  if (!core_.Adopt(std::move(read->record),
+                   in_runtime,
+                   spec.memory_bytes_per_node(),
+                   AgentCore::StartWait{StartTimeoutMs(read->start), Now()})) {
     RemoveHeld(config_.state_dir, key);
     return;
   }
@@ -85,6 +92,12 @@ void AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
   if (!core_.Find(id)->exited()) {
     AdoptStatus(task);
   }
+}
+
+bool AgentLoop::WasUnstarted(const std::string& key) {
+  const auto status = runtime_->Query(key);
+  return status && status->lost && status->unstarted && status->released &&
+         runtime_->Remove(key, false).has_value();
 }
 
 // What does not end at once is reported until it is gone, like what cannot be read. Should it be of

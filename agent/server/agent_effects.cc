@@ -101,7 +101,7 @@ void AgentLoop::Do(const LaunchTask& effect) {
     return;
   }
   book_.Put(task.key, task.pages);
-  core_.OnLaunched(effect.id);
+  core_.OnLaunched(effect.id, Now());
   log::Info("Task starting", {{"Task", task.key}, {"Job", "j-" + std::to_string(effect.id.job)}});
 }
 
@@ -175,8 +175,10 @@ void AgentLoop::Do(const NoteEnd& effect) {
 }
 
 void AgentLoop::Do(const NoteGivenUp& effect) {
+  const TaskRecord& record = core_.Find(effect.id)->record();
   log::Failure("Task cannot be held on to, ending it",
-               {{"Task", TaskKey(effect.id)}, {"Error", core_.Find(effect.id)->record().given_up}});
+               {{"Task", TaskKey(effect.id)},
+                {"Error", record.late.empty() ? record.given_up : record.late}});
 }
 
 void AgentLoop::Do(const NoteCutOff& effect) {
@@ -221,6 +223,9 @@ void AgentLoop::Do(const ClearTask& effect) {
   use_.Forget(key);
   ForgetSignal(key);
   ClearRunDir(config_, key);  // of a task that the runtime never had
+  if (const HeldTask* const task = FindHeld(effect.id); task != nullptr && task->job_over) {
+    RemoveUnusedCheckpointDir(config_, task->start);
+  }
   RemoveHeld(config_.state_dir, key);
   held_.erase(effect.id);
   core_.OnCleared(effect.id, true);

@@ -110,6 +110,7 @@ class AgentLoop {
   // --- taking up tasks (agent_adopt.cc) ---
   Status EndForgotten(const std::set<std::string>& known);
   void AdoptTask(const std::string& key, bool in_runtime);
+  [[nodiscard]] bool WasUnstarted(const std::string& key);
   void AdoptUnread(const std::string& key, bool in_runtime, const Error& error);
   void AdoptStrays();
   void AdoptPages(HeldTask& task);

@@ -95,6 +95,19 @@ TEST_CASE("an order that was noted but not carried out leaves nothing") {
   CHECK(world.WaitState(tide::v1::TASK_STATE_RUNNING));
 }
 
+TEST_CASE("a task whose agent was killed before its supervisor was there is ordered again") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  world.agent.reset();
+  world.node.MakeUnstarted("7.2.0");
+  world.Restart();
+  CHECK(world.scheduler->hellos().back().tasks_size() == 0);
+  CHECK(ListHeld(world.config.state_dir).value().empty());
+  world.Start();
+  REQUIRE(Eventually([&] { return world.CountCalls("start 7.2.0") == 2; }));
+}
+
 TEST_CASE("stopping what never was here is answered, and its start comes too late") {
   World world;
   world.Stop(false);

@@ -40,6 +40,9 @@ void AgentLoop::Carry(const tide::v1::Command& command) {
       break;
     }
     case tide::v1::Command::kForget:
+      if (HeldTask* const task = FindHeld(IdOf(command.forget())); task != nullptr) {
+        task->job_over = command.forget().job_over();
+      }
       core_.OnForget(IdOf(command.forget()), Now());
       break;
     case tide::v1::Command::kValidate:
@@ -66,7 +69,8 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
                      .memory_limit_bytes = start.spec().memory_bytes_per_node(),
                      .tasks = static_cast<uint32_t>(start.peers_size()),
                      .in_the_way = in_the_way,
-                     .prepare = start.spec().image() != "host"})) {
+                     .prepare = start.spec().image() != "host",
+                     .start_timeout_ms = StartTimeoutMs(start)})) {
     HeldTask& task = held_[id];
     task.start = start;
     task.key = TaskKey(id);

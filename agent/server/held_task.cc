@@ -43,6 +43,7 @@ Status WriteHeld(const std::string& state_dir, const JournalEntry& entry) {
       {"saved_at", record.saved_at},
       {"cut_rank", record.cut_rank},
       {"given_up", record.given_up},
+      {"late", record.late},
   };
   if (record.exited) {
     json["exit"] = {{"reason", static_cast<int>(record.outcome.reason)},
@@ -83,6 +84,7 @@ Result<JournalEntry> ReadHeld(const std::string& state_dir, const std::string& k
     record.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
     record.cut_off = json.value("cut_off", false);
     record.given_up = json.value("given_up", "");
+    record.late = json.value("late", "");
     record.suspend_until = json.value("suspend_until", record.suspend_deadline);
     if (const auto exit = json.find("exit"); exit != json.end()) {
       record.exited = true;
@@ -111,11 +113,15 @@ Result<std::vector<std::string>> ListHeld(const std::string& state_dir) {
     return FailErrno("cannot list " + folder, errno);
   }
   constexpr std::string_view kSuffix = ".json";
+  constexpr std::string_view kUnfinished =
+      ".json.tmp";  // of an agent that was killed while it wrote
   std::vector<std::string> keys;
   while (const dirent* entry = ::readdir(dir)) {  // NOLINT(concurrency-mt-unsafe): own stream
     const std::string_view name = static_cast<const char*>(entry->d_name);
     if (name.ends_with(kSuffix)) {
       keys.emplace_back(name.substr(0, name.size() - kSuffix.size()));
+    } else if (name.find(kUnfinished) != std::string_view::npos) {
+      ::unlink((folder + "/" + std::string(name)).c_str());
     }
   }
   ::closedir(dir);
@@ -133,6 +139,11 @@ std::vector<RankView> ReadPages(const HeldTask& task) {
     views.push_back(task.pages->Read(rank));
   }
   return views;
+}
+
+int64_t StartTimeoutMs(const tide::v1::StartTask& start) {
+  constexpr uint64_t kMostMs = 24ULL * 3'600'000;
+  return static_cast<int64_t>(std::min<uint64_t>(start.start_timeout_ms(), kMostMs));
 }
 
 int64_t CommittedStep(const HeldTask& task) {
@@ -157,6 +168,7 @@ TaskNews CollectNews(const HeldTask& task) {
   news.ranks_over =
       task.status.started && std::ranges::all_of(task.status.ranks, &RankStatus::exited);
   for (const RankStatus& status : task.status.ranks) {
+    news.ranks_started += status.pid != 0 ? 1 : 0;
     RankExit exit;
     exit.rank = status.rank;
     exit.code = status.code;

@@ -26,6 +26,7 @@ struct HeldTask {
       {};  // of its container; nothing = the node's own root, or not there yet
   std::optional<SaveClock> saves = {};  // of task 0, since its ranks have attached
   uint64_t fetch = 0;                   // numbers what is fetched for it, from 1; 0 = nothing was
+  bool job_over = false;                // its job will not start again
   bool unread = false;  // its journal could not be read, but perhaps another time: it is kept
 };
 
@@ -40,6 +41,7 @@ struct JournalEntry {
 [[nodiscard]] Status WriteHeld(const std::string& state_dir, const JournalEntry& entry);
 // Errors: kNotFound, kCorrupt.
 [[nodiscard]] Result<JournalEntry> ReadHeld(const std::string& state_dir, const std::string& key);
+// Keys, ascending. Removes what was being written when an agent was killed.
 [[nodiscard]] Result<std::vector<std::string>> ListHeld(const std::string& state_dir);
 void RemoveHeld(const std::string& state_dir, const std::string& key);
 
@@ -47,6 +49,9 @@ void RemoveHeld(const std::string& state_dir, const std::string& key);
 [[nodiscard]] std::vector<RankView> ReadPages(const HeldTask& task);
 // The pages' agreed step, -1 = none.
 [[nodiscard]] int64_t CommittedStep(const HeldTask& task);
+
+// How long a task may take to start, as its order says; a day at most, 0 = any time.
+[[nodiscard]] int64_t StartTimeoutMs(const tide::v1::StartTask& start);
 
 // The first rank found to have cut its page short, by its number in the job; -1 = none.
 [[nodiscard]] int32_t FindCutRank(const HeldTask& task);

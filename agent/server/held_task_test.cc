@@ -31,6 +31,7 @@ TEST_CASE("the journal gives back what was written") {
   entry.record.saved_at = 7;
   entry.record.cut_rank = 3;
   entry.record.given_up = "no pages";
+  entry.record.late = "no rank";
   REQUIRE(WriteHeld(dir.path(), entry));
   CHECK(ListHeld(dir.path()).value() == std::vector<std::string>{"7.2.0"});
   auto read = ReadHeld(dir.path(), "7.2.0");
@@ -122,6 +123,19 @@ TEST_CASE("the janitor deletes what is gone, and what an earlier one had begun t
   janitor.Discard("never there");
   janitor.Discard("2.1.0");
   CHECK(Eventually([&] { return std::filesystem::is_empty(dir.path()); }));
+}
+
+TEST_CASE("a journal that was being written when its agent was killed is no task, and goes") {
+  const TestDir dir;
+  JournalEntry entry;
+  entry.start.set_job_id(7);
+  entry.start.set_epoch(2);
+  entry.record.id = IdOf(entry.start);
+  REQUIRE(WriteHeld(dir.path(), entry));
+  const std::string unfinished = dir.path() + "/held/8.1.0.json.tmpAbCdEf";
+  REQUIRE(ReplaceFile(unfinished, "{"));
+  CHECK(ListHeld(dir.path()).value() == std::vector<std::string>{"7.2.0"});
+  CHECK_FALSE(ReadFile(unfinished));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "agent/server/log_stream.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
@@ -59,8 +60,8 @@ Status LogStream::Run() {
       continue;
     }
     if (!request_.follow() || over) {
-      // A task that is over, or not here yet, has no output; the API knows which it is.
-      return begun_ || over || request_.follow()
+      // A task that is over has no output. One that runs has its folder, and perhaps said nothing yet.
+      return begun_ || over || request_.follow() || ::access(call_.folder.c_str(), F_OK) == 0
                  ? Status()
                  : Fail(ErrorCode::kNotFound, "no output of " + call_.name + " here");
     }

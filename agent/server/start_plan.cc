@@ -471,6 +471,12 @@ Result<TaskId> ParseTaskKey(const std::string& key) {
   return id;
 }
 
+void RemoveUnusedCheckpointDir(const AgentConfig& config, const tide::v1::StartTask& start) {
+  if (start.spec().checkpoint_dir().empty()) {
+    ::rmdir((config.checkpoint_root + "/" + CheckpointName(start)).c_str());
+  }
+}
+
 std::string RunDir(const AgentConfig& config, const std::string& key) {
   return config.run_root + "/" + config.name + "/" + key;
 }

@@ -27,6 +27,9 @@ template <typename Message>
 }
 
 // The folder with pages and rank socket as the agent sees it.
+// Removes the checkpoint folder that PlanStart chose for the job, if nothing is in it. Only when
+// the job is over: on a shared file system another node may be about to start it.
+void RemoveUnusedCheckpointDir(const AgentConfig& config, const tide::v1::StartTask& start);
 [[nodiscard]] std::string RunDir(const AgentConfig& config, const std::string& key);
 
 // Checks and prepares what the job asks for, with the job user's permissions: working folder,

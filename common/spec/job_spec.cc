@@ -11,6 +11,7 @@ namespace tide {
 namespace {
 
 constexpr Duration kCheckpointEveryMin = Duration::Seconds(1);
+constexpr Duration kStartTimeoutMin = Duration::Seconds(1);
 constexpr uint64_t kArrayAfterMax = 20'000;       // elements × dependencies
 constexpr uint64_t kArrayBytesMax = 8ULL << 20U;  // of all elements together
 constexpr uint32_t kNodesMax = 100'000;
@@ -128,6 +129,9 @@ void CheckSizes(const JobSpec& spec, Checker& check) {
                "checkpoint.every must be at least 1s");
   check.Expect(spec.retry_backoff.nanos() >= 0, "/retry/backoff", "retry.backoff" + no_negative);
   check.Expect(spec.max_runtime.nanos() >= 0, "/max_runtime", "max_runtime" + no_negative);
+  check.Expect(spec.start_timeout.nanos() == 0 || spec.start_timeout >= kStartTimeoutMin,
+               "/start_timeout",
+               "start_timeout must be at least 1s");
   const int32_t signal = spec.suspend_signal;
   check.Expect(signal >= 1 && signal <= 64 && signal != kSigKill && signal != kSigStop,
                "/suspend/signal",

@@ -59,7 +59,8 @@ struct JobSpec {
   uint32_t retry_failure_max = 0;
   uint32_t retry_hardware_max = 100;
   Duration retry_backoff = Duration::Seconds(5);
-  Duration max_runtime;  // 0 = unlimited; running time over all attempts
+  Duration max_runtime;    // 0 = unlimited; running time over all attempts
+  Duration start_timeout;  // from a task's launch until all its ranks run; 0 = as the policy says
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   std::vector<MountSpec> mounts;

@@ -51,6 +51,7 @@ TEST_CASE("a spec from elsewhere is checked without a text") {
       {"/suspend/signal", [](JobSpec& s) { s.suspend_signal = 65; }},
       {"/retry/backoff", [](JobSpec& s) { s.retry_backoff = Duration::Seconds(-1); }},
       {"/max_runtime", [](JobSpec& s) { s.max_runtime = Duration::Seconds(-1); }},
+      {"/start_timeout", [](JobSpec& s) { s.start_timeout = Duration::Millis(999); }},
       {"/checkpoint/every", [](JobSpec& s) { s.checkpoint_every = Duration::Millis(999); }},
       {"/checkpoint/dir", [](JobSpec& s) { s.checkpoint_dir = "ckpt"; }},
       {"/env/1A", [](JobSpec& s) { s.env["1A"] = ""; }},

@@ -85,6 +85,9 @@ JobSpec RandomSpec(Prng& prng) {
   spec.retry_hardware_max = static_cast<uint32_t>(prng.Below(200));
   spec.retry_backoff = RandomSpan(prng);
   spec.max_runtime = RandomSpan(prng);
+  if (prng.Below(2) == 0) {
+    spec.start_timeout = Duration::Seconds(1) + RandomSpan(prng);
+  }
   for (uint64_t i = prng.Below(4); i > 0; --i) {
     spec.env["K" + std::to_string(i)] = RandomText(prng, false);
     spec.labels["l/" + std::to_string(i)] = RandomText(prng, true);
@@ -126,14 +129,15 @@ TEST_CASE("defaults are left out of YAML and present in JSON") {
   spec.command = {"python", "train.py", "--lr", "3e-4"};
   CHECK(FormatJobSpecYaml(spec) ==
         "version: 1\nname: a\ncommand: [python, train.py, --lr, 3e-4]\n");
-  CHECK(FormatJobSpecJson(spec) ==
-        R"({"version":1,"name":"a","project":"default","image":"host","workdir":null,)"
-        R"("command":["python","train.py","--lr","3e-4"],"resources":{"group":"default",)"
-        R"("nodes":1,"gpus_per_node":0,"ranks_per_node":1,"cpus_per_node":null,)"
-        R"("memory_gib":null},"placement":{"zone":"single"},"priority":"normal",)"
-        R"("suspend":{"notice":"2m","signal":"SIGTERM"},"checkpoint":{"dir":null,"every":null},)"
-        R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,)"
-        R"("env":{},"labels":{},"mounts":[],"after":[],"count":1,"secrets":[]})");
+  CHECK(
+      FormatJobSpecJson(spec) ==
+      R"({"version":1,"name":"a","project":"default","image":"host","workdir":null,)"
+      R"("command":["python","train.py","--lr","3e-4"],"resources":{"group":"default",)"
+      R"("nodes":1,"gpus_per_node":0,"ranks_per_node":1,"cpus_per_node":null,)"
+      R"("memory_gib":null},"placement":{"zone":"single"},"priority":"normal",)"
+      R"("suspend":{"notice":"2m","signal":"SIGTERM"},"checkpoint":{"dir":null,"every":null},)"
+      R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,"start_timeout":null,)"
+      R"("env":{},"labels":{},"mounts":[],"after":[],"count":1,"secrets":[]})");
   spec.after = {{JobId(12), AfterOutcome::kSuccess}, {JobId(13), AfterOutcome::kAny, true}};
   spec.count = 8;
   spec.secrets = {"hf-token"};

@@ -62,6 +62,7 @@ Json After(const std::vector<Dependency>& after) {
 std::string FormatJobSpecJson(const JobSpec& spec) {
   const bool saves = spec.checkpoint_every.nanos() > 0;
   const bool limited = spec.max_runtime.nanos() > 0;
+  const bool own_timeout = spec.start_timeout.nanos() > 0;
   Json document = {
       {"version", 1},
       {"name", spec.name},
@@ -82,6 +83,7 @@ std::string FormatJobSpecJson(const JobSpec& spec) {
         {"hardware", spec.retry_hardware_max},
         {"backoff", FormatSpan(spec.retry_backoff)}}},
       {"max_runtime", limited ? Json(FormatSpan(spec.max_runtime)) : Json(nullptr)},
+      {"start_timeout", own_timeout ? Json(FormatSpan(spec.start_timeout)) : Json(nullptr)},
       {"env", Json(spec.env)},
       {"labels", Json(spec.labels)},
       {"mounts", Mounts(spec.mounts)},

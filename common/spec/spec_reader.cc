@@ -102,6 +102,7 @@ class SpecReader {
                  WholeField("hardware", kRetries, spec_.retry_hardware_max),
                  SpanField("backoff", spec_.retry_backoff)}),
         SpanField("max_runtime", spec_.max_runtime),
+        SpanField("start_timeout", spec_.start_timeout),
         {"env", [this](const Value& value) { reader_.TextMap(value, spec_.env); }},
         {"labels", [this](const Value& value) { reader_.TextMap(value, spec_.labels); }},
         {"mounts", [this](const Value& value) { ReadMounts(value); }},

@@ -164,6 +164,7 @@ void WritePolicy(const JobSpec& spec, const JobSpec& usual, Writer& out) {
   out.Key("backoff", spec.retry_backoff, usual.retry_backoff);
   out.Section("");
   out.Key("max_runtime", spec.max_runtime, usual.max_runtime);
+  out.Key("start_timeout", spec.start_timeout, usual.start_timeout);
 }
 
 void WriteMounts(const std::vector<MountSpec>& mounts, Writer& out) {

@@ -43,6 +43,7 @@ void FillStart(const ClusterState& state,
     }
   }
   out->set_submitted_at(job->submitted_at.unix_nanos());
+  out->set_start_timeout_ms(static_cast<uint64_t>(command.start_timeout.millis()));
 }
 
 template <typename Message>
@@ -51,6 +52,12 @@ Message* FillKey(const Command& command, Message* out) {
   out->set_epoch(command.epoch.value());
   out->set_task(command.task);
   return out;
+}
+
+// A job that the state does not have may be another database's, which goes on.
+bool IsOver(const ClusterState& state, JobId id) {
+  const Job* job = state.FindJob(id);
+  return job != nullptr && StateOf(*job) == JobState::kFinished;
 }
 
 }  // namespace
@@ -74,7 +81,7 @@ tide::v1::Command ToProto(const ClusterState& state,
       out.mutable_stop()->set_grace_ms(static_cast<uint64_t>(command.grace.millis()));
       break;
     case CommandKind::kForgetTask:
-      FillKey(command, out.mutable_forget());
+      FillKey(command, out.mutable_forget())->set_job_over(IsOver(state, command.job));
       break;
     case CommandKind::kValidate:
       out.mutable_validate()->set_request_id(command.request_id);

@@ -47,6 +47,7 @@ tide::v1::JobSpec ToProto(const JobSpec& spec) {
   out.set_retry_hardware_max(spec.retry_hardware_max);
   out.set_retry_backoff_ms(static_cast<uint64_t>(spec.retry_backoff.millis()));
   out.set_max_runtime_ms(static_cast<uint64_t>(spec.max_runtime.millis()));
+  out.set_start_timeout_ms(static_cast<uint64_t>(spec.start_timeout.millis()));
   out.mutable_env()->insert(spec.env.begin(), spec.env.end());
   out.mutable_labels()->insert(spec.labels.begin(), spec.labels.end());
   for (const MountSpec& mount : spec.mounts) {
@@ -89,6 +90,7 @@ JobSpec FromProto(const tide::v1::JobSpec& message) {
   out.retry_hardware_max = message.retry_hardware_max();
   out.retry_backoff = FromMillis(message.retry_backoff_ms());
   out.max_runtime = FromMillis(message.max_runtime_ms());
+  out.start_timeout = FromMillis(message.start_timeout_ms());
   out.env.insert(message.env().begin(), message.env().end());
   out.labels.insert(message.labels().begin(), message.labels().end());
   for (const tide::v1::Mount& mount : message.mounts()) {

@@ -67,6 +67,7 @@ JobSpec RandomSpec(Prng& random) {
   spec.checkpoint_every = millis();
   spec.retry_backoff = millis();
   spec.max_runtime = millis();
+  spec.start_timeout = millis();
   return spec;
 }
 

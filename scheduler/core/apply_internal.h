@@ -69,6 +69,8 @@ void Settle(ClusterState& state, Job& job, Instant at);
 void ResolveStopped(ClusterState& state, Job& job, Instant at);
 
 // --- tasks and nodes -----------------------------------------------------------------------
+// The node could not start the job: placement prefers all others for it.
+void Avoid(Job& job, NodeId node);
 // Marks a task as gone and frees its node.
 void ExitTask(ClusterState& state, Job& job, uint32_t task, Instant at, TaskExit exit);
 void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at);

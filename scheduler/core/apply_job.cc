@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "common/spec/span_text.h"
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/policy/size.h"
 
@@ -324,6 +325,31 @@ ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event) {
   return Applied::kChanged;
 }
 
+namespace {
+
+// No word came of a start, neither that it worked nor that it failed: by no fault of the job, which
+// starts elsewhere.
+void GiveUpStart(ClusterState& state, Job& job, Instant at) {
+  const std::string waited = FormatSpan(at - job.state_since);
+  std::string detail;
+  for (const Task& task : job.attempts.back().tasks) {
+    if (task.state >= TaskState::kRunning) {
+      continue;
+    }
+    Node& node = state.nodes[task.node.value()];
+    Avoid(job, node.id);
+    const std::string what =
+        node.identity.name + (task.state == TaskState::kAssigned
+                                  ? " did not say that it took the order to start"
+                                  : " did not say that all ranks run");
+    detail += (detail.empty() ? "did not start: for " + waited + " " : ", ") + what;
+    CountFailedStart(state, node, at, what);
+  }
+  EnterStopping(state, job, at, StopCause::kFault, detail);
+}
+
+}  // namespace
+
 ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kDeadlinePassed));
@@ -348,7 +374,7 @@ ApplyResult On(ClusterState& state, Instant at, const DeadlinePassed& event) {
   } else if (StateOf(*job) == JobState::kRunning) {
     EnterStopping(state, *job, at, StopCause::kTimeLimit, "max_runtime is used up");
   } else {
-    EnterStopping(state, *job, at, StopCause::kFailed, "did not start in time");
+    GiveUpStart(state, *job, at);
   }
   return Applied::kChanged;
 }

@@ -69,14 +69,6 @@ bool Ran(const TaskReported& report) {
   return false;
 }
 
-void Avoid(Job& job, NodeId node) {
-  std::erase(job.avoid, node);
-  job.avoid.push_back(node);
-  if (job.avoid.size() > kAvoidMax) {
-    job.avoid.erase(job.avoid.begin());
-  }
-}
-
 // True when the report ends one.
 bool EndLeftover(ClusterState& state, const TaskReported& event) {
   if (event.state != TaskState::kExited || event.node.value() >= state.nodes.size()) {
@@ -106,6 +98,14 @@ void GiveUpStuck(ClusterState& state, Job& job, const TaskReported& event, Insta
 }
 
 }  // namespace
+
+void Avoid(Job& job, NodeId node) {
+  std::erase(job.avoid, node);
+  job.avoid.push_back(node);
+  if (job.avoid.size() > kAvoidMax) {
+    job.avoid.erase(job.avoid.begin());
+  }
+}
 
 std::string DescribeStuck(const TaskReported& report) {
   return report.stuck + " (" + FormatJobName(report.job.value()) + ")";

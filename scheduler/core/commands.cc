@@ -1,5 +1,7 @@
 #include "scheduler/core/commands.h"
 
+#include <algorithm>
+
 namespace tide {
 namespace {
 
@@ -32,7 +34,9 @@ std::optional<Command> ForTask(const Policy& policy, const Job& job, uint32_t in
     return command;
   }
   if (task.state == TaskState::kAssigned) {
-    return For(job, index, CommandKind::kStartTask);
+    Command command = For(job, index, CommandKind::kStartTask);
+    command.start_timeout = StartTimeoutOf(job.spec, policy);
+    return command;
   }
   if (attempt.withdrawn) {
     return For(job, index, CommandKind::kWithdrawSuspend);
@@ -52,6 +56,19 @@ void AppendFetch(const Job& claimant, NodeId node, std::vector<Command>& out) {
   out.push_back(command);
 }
 
+// What ended while its job waited for evidence was not forgotten then (ReplyTo).
+void AppendForget(const Job& job, std::vector<Command>& out) {
+  if (job.attempts.empty() || job.attempts.back().released_at != job.state_since) {
+    return;
+  }
+  const Attempt& attempt = job.attempts.back();
+  const bool waited = std::ranges::all_of(
+      attempt.tasks, [&](const Task& task) { return task.exited_at < attempt.released_at; });
+  for (uint32_t task = 0; waited && task < attempt.tasks.size(); ++task) {
+    out.push_back(For(job, task, CommandKind::kForgetTask));
+  }
+}
+
 }  // namespace
 
 void AppendForJob(const ClusterState& /*state*/,
@@ -64,6 +81,7 @@ void AppendForJob(const ClusterState& /*state*/,
     }
   }
   if (AllocationOf(job) == nullptr) {
+    AppendForget(job, out);
     return;
   }
   for (uint32_t task = 0; task < job.attempts.back().tasks.size(); ++task) {
@@ -129,6 +147,11 @@ std::optional<Command> ReplyTo(const ClusterState& state, const TaskReported& re
   command.task = report.task;
   if (IsBelieved(state, report)) {
     return std::nullopt;
+  }
+  const Job* job = state.FindJob(report.job);
+  if (job != nullptr && AwaitsEvidence(*job) && job->attempts.back().epoch == report.epoch &&
+      report.state == TaskState::kExited) {
+    return std::nullopt;  // until it is known whether the job is over
   }
   if (report.state == TaskState::kExited) {
     command.kind = CommandKind::kForgetTask;

@@ -27,7 +27,11 @@ class Timers {
 
   void Job(const tide::Job& job) {
     if (std::holds_alternative<Starting>(job.phase)) {
-      Due(Awaited(job.state_since) + policy_.start_timeout, DeadlinePassed{job.id});
+      // Agents keep the time themselves, from the launch on; an image may take any time before it.
+      if (job.spec.image == "host") {
+        Due(Awaited(job.state_since) + StartTimeoutOf(job.spec, policy_) + kStartSlack,
+            DeadlinePassed{job.id});
+      }
     } else if (std::holds_alternative<Running>(job.phase)) {
       // A gang leaves together or not at all: its other tasks wait for ranks that do not come back.
       if (const Instant left = FirstLeftAt(job.attempts.back()); left.is_set()) {

@@ -56,6 +56,7 @@ void VisitFields(V& visit, T& record) {
          retry_hardware_max,
          retry_backoff,
          max_runtime,
+         start_timeout,
          env,
          labels,
          mounts,
@@ -83,6 +84,7 @@ void VisitFields(V& visit, T& record) {
   visit("retry_hardware_max", retry_hardware_max);
   visit("retry_backoff", retry_backoff);
   visit("max_runtime", max_runtime);
+  visit("start_timeout", start_timeout);
   visit("env", env);
   visit("labels", labels);
   visit("mounts", mounts);

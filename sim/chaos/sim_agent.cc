@@ -344,7 +344,7 @@ void SimAgent::Launch(const TaskId& id) {
   context_.Note(
       "agent: launched",
       {{"node", machine_.node()}, {"job", id.job}, {"epoch", id.epoch}, {"task", id.task}});
-  core_->OnLaunched(id);
+  core_->OnLaunched(id, Now());
 }
 
 void SimAgent::Disown(const TaskId& id) {

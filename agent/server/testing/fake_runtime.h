@@ -28,6 +28,13 @@ class FakeNode {
     const MutexLock lock(mutex_);
     start_error_ = code;
   }
+  // As if its agent had been killed before its supervisor was there.
+  void MakeUnstarted(const std::string& key) {
+    const MutexLock lock(mutex_);
+    TaskStatus& status = tasks_[key];
+    status = TaskStatus();
+    status.lost = status.unstarted = status.released = true;
+  }
   // Calls of this name ("signal", "query", "remove") fail until it is said otherwise.
   void Fail(const std::string& call, bool fails = true) {
     const MutexLock lock(mutex_);
@@ -172,7 +179,7 @@ class FakeRuntime final : public Runtime {
     if (it == node_.tasks_.end()) {
       return Fail(ErrorCode::kNotFound, key);
     }
-    if (!it->second.finished) {
+    if (!it->second.finished && !it->second.lost) {
       return Fail(ErrorCode::kConflict, key);
     }
     TIDE_TRY(node_.Check("remove"));

@@ -25,6 +25,7 @@ struct Command {
   JobId job;
   Epoch epoch;
   uint32_t task = 0;
+  Duration start_timeout;  // kStartTask
   Instant deadline;        // kSuspendTask
   bool kill = false;       // kStopTask
   Duration grace;          // kStopTask

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/time.h"
+#include "common/spec/job_spec.h"
 
 namespace tide {
 
@@ -57,11 +58,12 @@ struct FaultPolicy {
 };
 
 struct Policy {
-  Duration stop_grace = Duration::Seconds(10);     // SIGTERM to SIGKILL
-  Duration fault_grace = Duration::Seconds(5);     // for survivors of a fault
-  Duration evidence_wait = Duration::Seconds(2);   // for a fault that explains a failure
-  Duration start_timeout = Duration::Minutes(10);  // Starting must become Running
-  Duration leave_grace = Duration::Minutes(2);     // first task saved and left, to the last one
+  Duration stop_grace = Duration::Seconds(10);    // SIGTERM to SIGKILL
+  Duration fault_grace = Duration::Seconds(5);    // for survivors of a fault
+  Duration evidence_wait = Duration::Seconds(2);  // for a fault that explains a failure
+  // From a task's launch until all its ranks run. Its agent keeps it.
+  Duration start_timeout = Duration::Minutes(10);
+  Duration leave_grace = Duration::Minutes(2);  // first task saved and left, to the last one
   Duration suspend_notice_max = Duration::Minutes(10);
   Duration probation = Duration::Minutes(30);
   Duration isolation_timeout = Duration::Minutes(10);  // agents stop their tasks when cut off
@@ -105,6 +107,11 @@ struct Policy {
 
 // Projects in whose tasks nobody may run commands, by what they or the nearest above them say.
 // Where none says anything, it is allowed.
+// The job's own, or the cluster's.
+[[nodiscard]] inline Duration StartTimeoutOf(const JobSpec& spec, const Policy& policy) {
+  return spec.start_timeout.nanos() > 0 ? spec.start_timeout : policy.start_timeout;
+}
+
 [[nodiscard]] std::vector<std::string> ProjectsWithoutExec(const Policy& policy);
 
 }  // namespace tide

@@ -38,6 +38,7 @@ constexpr SpanBounds kCost{Duration(), Duration::Minutes(24 * 60)};
 constexpr SpanBounds kReview{Duration::Seconds(1), Duration::Minutes(60)};
 constexpr SpanBounds kKeep{Duration::Minutes(60), kDay * 10'000};
 constexpr SpanBounds kFaultWindow{Duration::Seconds(1), kWithdrawalsKept};
+constexpr SpanBounds kStart{Duration::Seconds(1), kDay};
 constexpr SpanBounds kLeafWait{Duration(), Duration::Minutes(5)};
 constexpr SpanBounds kAfter{Duration::Seconds(1), kDay * 10'000};
 
@@ -60,7 +61,8 @@ class PolicyReader {
                  {"demotions", [this](const Value& value) { ReadDemotions(value); }},
                  {"sharing", [this](const Value& value) { ReadSharing(value); }},
                  {"retention", [this](const Value& value) { ReadRetention(value); }},
-                 {"faults", [this](const Value& value) { ReadFaults(value); }}},
+                 {"faults", [this](const Value& value) { ReadFaults(value); }},
+                 SpanField("start_timeout", kStart, policy_.start_timeout)},
                 {{"half_life", "sharing"},
                  {"minimum_run", "sharing"},
                  {"patience", "sharing"},

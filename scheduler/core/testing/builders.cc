@@ -117,4 +117,9 @@ AJob& AJob::MaxRuntime(Duration limit) {
   return *this;
 }
 
+AJob& AJob::StartTimeout(Duration limit) {
+  spec_.start_timeout = limit;
+  return *this;
+}
+
 }  // namespace tide::testing

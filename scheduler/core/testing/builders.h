@@ -44,6 +44,7 @@ class AJob {
   AJob& RetryHardware(uint32_t most);
   AJob& Notice(Duration notice);
   AJob& MaxRuntime(Duration limit);
+  AJob& StartTimeout(Duration limit);
   AJob& Count(uint32_t elements);
   AJob& AfterAll(JobId array, AfterOutcome on = AfterOutcome::kSuccess);
   AJob& After(JobId job, AfterOutcome on = AfterOutcome::kSuccess);
