@@ -8,7 +8,7 @@
 namespace tide::api {
 namespace {
 
-constexpr auto kReadAfterWrite = std::chrono::seconds(2);
+constexpr auto kReadAfterWrite = std::chrono::seconds(10);  // an array of 10,000 takes seconds
 constexpr size_t kMaxLimit = 1000;
 
 std::expected<nlohmann::json, Problem> ParseBody(const Call& call) {

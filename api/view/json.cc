@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/base/time.h"
@@ -249,16 +250,34 @@ json OldestTickOrNull(const v1::Job& job) {
           {"phase", job.phase() < kPhases.size() ? json(kPhases.at(job.phase())) : json(nullptr)}};
 }
 
+// The spec of a job never changes, and elements of an array share theirs, while the job is written
+// anew at each change: its text is kept.
+std::string SpecText(const v1::JobSpec& spec) {
+  constexpr size_t kKept = 256;
+  thread_local std::map<std::string, std::string> texts;
+  std::string bytes = spec.SerializeAsString();
+  if (const auto known = texts.find(bytes); known != texts.end()) {
+    return known->second;
+  }
+  std::string text = FormatJobSpecJson(wire::FromProto(spec));
+  if (!json::accept(text)) {
+    text = "null";
+  }
+  if (texts.size() >= kKept) {
+    texts.clear();
+  }
+  texts.emplace(std::move(bytes), text);
+  return text;
+}
+
+// All but its spec.
 json JobObject(const v1::Job& job) {
   auto attempts = json::array();
   for (const v1::Attempt& attempt : job.attempts()) {
     attempts.push_back(AttemptObject(attempt));
   }
   const bool finished = job.state() == v1::JOB_STATE_FINISHED;
-  const std::string spec_text = FormatJobSpecJson(wire::FromProto(job.spec()));
-  json spec = json::parse(spec_text, nullptr, /*allow_exceptions=*/false);
   return {{"id", FormatJobName(job.id())},
-          {"spec", spec.is_discarded() ? json(nullptr) : std::move(spec)},
           {"array", ArrayOrNull(job)},
           {"user", job.user()},
           {"state", TextOrNull(StateWord(job.state()))},
@@ -285,16 +304,22 @@ json JobObject(const v1::Job& job) {
           {"run_s", job.run_ms() / 1000}};
 }
 
+std::string WithSpec(const json& object, const v1::JobSpec& spec) {
+  std::string text = Dump(object);
+  text.insert(1, "\"spec\":" + SpecText(spec) + ",");
+  return text;
+}
+
 }  // namespace
 
 std::string JobJson(const v1::Job& job) {
-  return Dump(JobObject(job));
+  return WithSpec(JobObject(job), job.spec());
 }
 
 std::string ArchivedJobJson(const v1::Job& job) {
   json object = JobObject(job);
   object["archived"] = true;
-  return Dump(object);
+  return WithSpec(object, job.spec());
 }
 
 std::string NodeJson(const v1::Node& node) {

@@ -17,8 +17,8 @@ class ReadFences {
  public:
   // The user's change is in the view from `rev` on.
   void Note(const std::string& user, uint64_t rev);
-  // Returns once the view shows what the user changed. Waits `timeout` at most, and then no more for
-  // these changes; not at all without a stream, whose next leader counts anew.
+  // Returns once the view shows what the user changed. Waits `timeout` at most, and then no more
+  // for these changes; not at all without a stream, whose next leader counts anew.
   void Await(const ViewStore& store, const std::string& user, std::chrono::milliseconds timeout);
 
  private:

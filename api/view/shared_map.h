@@ -106,7 +106,9 @@ class SharedMap {
     return at;
   }
 
-  void Set(uint64_t key, std::shared_ptr<const T> row) { Own(key / kPerChunk)[key] = std::move(row); }
+  void Set(uint64_t key, std::shared_ptr<const T> row) {
+    Own(key / kPerChunk)[key] = std::move(row);
+  }
   // Nothing happens where there is none.
   void Erase(uint64_t key) {
     if (find(key) == end()) {
