@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import time
+import uuid
 from typing import Callable, Dict, Tuple
 
 DEADLINE_S = 600.0
@@ -54,8 +55,7 @@ class Cluster:
         assert token is not None
         self._headers = {"Authorization": f"Bearer {token.group(1)}", "Content-Type": "application/json"}
         self._http = http.client.HTTPConnection("127.0.0.1", port)
-        self._http.connect()
-        self._http.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connect()
         self._pids = {int(os.path.basename(os.path.dirname(path))): name for name in _PROGRAMS
                       for path in glob.glob("/proc/[0-9]*/exe") if _program(path) == name}
 
@@ -75,6 +75,8 @@ class Cluster:
     def states(self, first: int, count: int) -> Dict[str, int]:
         """Number of an array's elements by their state."""
         answer = json.loads(self.request("GET", f"/v1/jobs/j-{first}[0-{count - 1}]")[1])
+        if "states" not in answer:
+            raise SystemExit(f"no states of an array: {answer}")
         return answer["states"]
 
     def job_word(self, number: int) -> str:
@@ -82,9 +84,22 @@ class Cluster:
         return job["outcome"] or job["state"]
 
     def request(self, method: str, path: str, body: str = "") -> Tuple[int, str]:
-        self._http.request(method, path, body, self._headers)
-        response = self._http.getresponse()
-        return response.status, response.read().decode()
+        headers = {**self._headers, "Idempotency-Key": uuid.uuid4().hex}
+        for attempt in range(2):
+            try:
+                self._http.request(method, path, body, headers)
+                response = self._http.getresponse()
+                return response.status, response.read().decode()
+            except (ConnectionError, http.client.HTTPException):
+                if attempt > 0:
+                    raise
+                self._http.close()  # the server ends a connection that was quiet
+                self._connect()
+        raise AssertionError
+
+    def _connect(self) -> None:
+        self._http.connect()
+        self._http.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def cpu_seconds(self) -> Dict[str, float]:
         """CPU time of the daemons so far, by program, and of the whole machine."""
@@ -94,6 +109,14 @@ class Cluster:
                 fields = source.read().rsplit(") ", 1)[1].split()
             used[name] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         used["machine"] = busy_seconds()
+        return used
+
+    def resident_bytes(self) -> Dict[str, int]:
+        """Memory of the daemons by program."""
+        used = dict.fromkeys(_PROGRAMS, 0)
+        for pid, name in self._pids.items():
+            with open(f"/proc/{pid}/statm", encoding="ascii") as source:
+                used[name] += int(source.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return used
 
     def stop(self) -> None:

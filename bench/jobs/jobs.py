@@ -23,12 +23,14 @@ from cluster import Cluster, wait_until  # noqa: E402
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _SLURM = os.path.join(os.path.dirname(_HERE), "peers", "slurm")
 _INSIDE = "TIDE_BENCH_INSIDE"
+_ARRAY_MOST = 10_000
 _WAYS = {"processes": "process", "containers": "oci"}
 
 
 class Sizes:
     def __init__(self, quick: bool) -> None:
         self.nodes, self.jobs, self.containers, self.runs = (2, 8, 8, 2) if quick else (16, 2000, 1000, 40)
+        self.many = 20 if quick else 100_000
 
 
 def report_use(what: str, before: Dict[str, float], after: Dict[str, float], jobs: int) -> None:
@@ -99,7 +101,8 @@ def configuration(cluster: Cluster) -> Dict[str, str]:
     with open(os.path.join(task, "supervisor.json"), encoding="utf-8") as source:
         supervisor = json.load(source)["pid"]
     copy = os.path.join(cluster.folder, "config.json")
-    shutil.copyfile(f"/proc/{supervisor}/root{task}/bundle/config.json", copy)
+    state = os.path.dirname(os.path.dirname(task))
+    shutil.copyfile(f"/proc/{supervisor}/root{state}/bundle/config.json", copy)
     cluster.tide("cancel", "-y", f"j-{job}")
     wait_until(lambda: cluster.job_word(job) == "cancelled", "it is gone")
     return {"runtime": runtime, "config": copy}
@@ -111,6 +114,47 @@ def runtime_alone(options, oci: Dict[str, str], count: int) -> float:
                            "--runtime", oci["runtime"], "--config", oci["config"]], stdout=subprocess.PIPE, text=True, check=True)
     result = json.loads(done.stdout)
     return result["containers"] / result["seconds"]
+
+
+def resident(cluster: Cluster) -> Dict[str, float]:
+    """Bytes of the scheduler, and of all agents together."""
+    return {name: float(value) for name, value in cluster.resident_bytes().items()}
+
+
+def measure_many(options, sizes: Sizes) -> None:
+    """So many that what a job leaves behind adds up, all submitted at once; beside them somebody looks at the queue."""
+    jobs = sizes.many
+    with figures.working_folder(options) as folder:
+        os.chmod(folder, 0o755)
+        cluster = Cluster(options.bin, folder, "process", sizes.nodes)
+        try:
+            start = time.monotonic()
+            firsts = [cluster.submit(min(jobs, _ARRAY_MOST)) for _ in range(0, jobs, _ARRAY_MOST)]
+            early: Dict[str, float] = {}
+            looks: List[float] = []
+            done = 0
+            while done < jobs:
+                looks.append(figures.seconds(lambda: cluster.tide("ps")) * 1e3)
+                states: Dict[str, int] = {}
+                for first in firsts:
+                    for word, count in cluster.states(first, min(jobs, _ARRAY_MOST)).items():
+                        states[word] = states.get(word, 0) + count
+                done = sum(states.get(word, 0) for word in ("succeeded", "failed", "cancelled"))
+                if not early and done >= jobs // 10:
+                    early = resident(cluster)
+                time.sleep(0 if options.quick else 1)
+            figures.figure("many", "per_s", jobs / (time.monotonic() - start), jobs)
+            check_states("many", states, jobs)
+            late = resident(cluster)
+            for name in ("tide-scheduler", "tide-agent", "tide-api"):
+                what = f"many, memory of {name.replace('tide-', '')}"
+                figures.figure(what, "bytes", late[name], 1)
+                figures.figure(f"{what}, end over a tenth", "ratio", late[name] / early[name], 1,
+                               at_most=None if name == "tide-api" else 1.1)
+            figures.figure("many, tide ps", "p50_ms", figures.percentile(looks, 50), len(looks), at_most=50)
+            figures.figure("many, tide ps", "max_ms", max(looks), len(looks))
+        finally:
+            cluster.stop()
 
 
 def measure_way(options, sizes: Sizes, way: str) -> Optional[float]:
@@ -169,6 +213,8 @@ def main() -> None:
     for way in _WAYS:
         if figures.wants(options, [f"{way}, array", f"{way} over"]):
             rates[way] = measure_way(options, sizes, way)
+    if options.quick or options.filter.startswith("many"):  # a quarter of an hour: only by name
+        measure_many(options, sizes)
     if figures.wants(options, ["Slurm, array", "processes over Slurm"]):
         slurm = measure_slurm(options, sizes)
         processes = rates.get("processes")
