@@ -35,7 +35,7 @@ std::string StateOf(const json& incident) {
 
 // "drain_now", "drain_now (breaker, see 17)": what keeps it from being done.
 std::string ActionOf(const json& incident) {
-  const std::string action = Text(incident, "action");
+  std::string action = Text(incident, "action");
   if (!IsOpen(incident) || !IsHeld(incident)) {
     return action;
   }

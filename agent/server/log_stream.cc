@@ -60,7 +60,8 @@ Status LogStream::Run() {
       continue;
     }
     if (!request_.follow() || over) {
-      // A task that is over has no output. One that runs has its folder, and perhaps said nothing yet.
+      // A task that is over has no output. One that runs has its folder, and perhaps said nothing
+      // yet.
       return begun_ || over || request_.follow() || ::access(call_.folder.c_str(), F_OK) == 0
                  ? Status()
                  : Fail(ErrorCode::kNotFound, "no output of " + call_.name + " here");

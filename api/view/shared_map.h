@@ -32,8 +32,12 @@ class SharedMap {
     reference operator*() const { return *row_; }
     pointer operator->() const { return &*row_; }
     Iterator& operator++() {
-      if (++row_ == chunk_->second->end() && ++chunk_ != chunks_->end()) {
-        row_ = chunk_->second->begin();
+      ++row_;
+      if (row_ == chunk_->second->end()) {
+        ++chunk_;
+        if (chunk_ != chunks_->end()) {
+          row_ = chunk_->second->begin();
+        }
       }
       return *this;
     }

@@ -22,7 +22,7 @@ constexpr FieldReader::Bounds kWeight{1, 10'000};
 constexpr FieldReader::Bounds kTax{1, 100'000};
 constexpr FieldReader::Bounds kMargin{1, 1000};
 constexpr FieldReader::Bounds kFinishedJobs{100, 10'000'000};
-constexpr FieldReader::Bounds kPercent{0, 100};
+constexpr FieldReader::Bounds kBreakerPercent{0, 100};
 constexpr FieldReader::Bounds kBreakerLeast{0, 1000};
 constexpr FieldReader::Bounds kLeafNodes{2, 1000};
 
@@ -403,7 +403,7 @@ class PolicyReader {
     int64_t least = faults.breaker_least;
     int64_t leaf_nodes = faults.leaf_nodes;
     reader_.Map(value,
-                {WholeField("breaker_percent", kPercent, percent),
+                {WholeField("breaker_percent", kBreakerPercent, percent),
                  WholeField("breaker_least", kBreakerLeast, least),
                  SpanField("breaker_window", kFaultWindow, faults.breaker_window),
                  WholeField("leaf_nodes", kLeafNodes, leaf_nodes),
