@@ -13,7 +13,7 @@ namespace tide::agent {
 // Returns the exit code of the process. Its descriptors are those of messages.h, its configuration
 // is the file kConfigFd.
 int RunInit();
-// The same in a process that knows its task: a child of the supervisor, where nothing is isolated.
+// Does that in a process that knows its task: a child of the supervisor, where nothing is isolated.
 int RunInit(TaskConfig config);
 
 }  // namespace tide::agent

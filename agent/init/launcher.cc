@@ -101,7 +101,7 @@ Status MountRoot(const std::string& lower) {
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
     return FailErrno("cannot separate the mounts of the task from the host's", errno);
   }
-  // What the runtime notes is of no use after a reboot, and goes with this process's mounts.
+  // The runtime's files are of no use after a reboot, and go with this process's mounts.
   TIDE_TRY(MakeDirs(kBundle, 0755));
   if (::mount("tmpfs", kBundle, "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,mode=755") != 0) {
     return FailErrno("cannot mount a tmpfs for the container", errno);

@@ -192,17 +192,19 @@ void LogWriter::Write(const Chunk& chunk) {
 }
 
 void LogWriter::Begin(File& file) {
-  if (file.log.valid()) {
-    return;
+  const LogSegment& names = file.segments.back().names;
+  if (!file.log.valid()) {
+    Result<Fd> log = OpenForAppend(names.log);
+    if (!log) {
+      file.reason = log.error().message;
+      return;
+    }
+    file.log = *std::move(log);
   }
-  Result<Fd> log = OpenForAppend(file.segments.back().names.log);
-  Result<Fd> index = OpenForAppend(file.segments.back().names.index);
-  if (!log) {
-    file.reason = log.error().message;
-    return;
+  if (!file.index.valid()) {
+    Result<Fd> index = OpenForAppend(names.index);
+    file.index = index ? *std::move(index) : Fd();
   }
-  file.log = *std::move(log);
-  file.index = index ? *std::move(index) : Fd();
 }
 
 void LogWriter::Rotate(File& file, int64_t now) {

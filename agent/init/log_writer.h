@@ -76,7 +76,7 @@ class LogWriter {
   LogWriter(std::string folder, uint64_t max_bytes);
   Status OpenFile(File& file);
   static Status FindEnd(File& file);
-  // Makes the first segment's files where they are not there yet.
+  // Makes the newest segment's files where they are not there yet.
   static void Begin(File& file);
   // Begins a segment where the last is long enough, and deletes the oldest that are too many.
   void Rotate(File& file, int64_t now);

@@ -16,7 +16,8 @@ namespace tide::agent {
 // it cannot. Returns the exit code of the process, when the task has ended.
 int RunSupervisor(const std::string& folder);
 
-// What a supervisor prints goes to supervisor.log from here on; before, nowhere. Most never print.
+// Sends what this supervisor prints to supervisor.log from here on; before, it goes nowhere. Most
+// never print.
 void OpenErrorLog();
 
 }  // namespace tide::agent

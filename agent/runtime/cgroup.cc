@@ -42,7 +42,7 @@ std::vector<std::string> ReadHierarchyRoots() {
   return roots;
 }
 
-// As they were at the first call: nobody mounts them anew while tasks run.
+// Returns those of the first call: nobody mounts them anew while tasks run.
 const std::vector<std::string>& HierarchyRoots() {
   static const std::vector<std::string> kRoots = ReadHierarchyRoots();
   return kRoots;

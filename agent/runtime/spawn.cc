@@ -20,7 +20,8 @@ namespace {
 // Less than the silence after which a node counts as lost: its agent waits here.
 constexpr Duration kStartTimeout = Duration::Seconds(6);
 
-// What is written to `fd` until its end or kSupervisorReady. False when neither comes in time.
+// Reads what is written to `fd` until its end or kSupervisorReady. False when neither comes in
+// time.
 bool ReadAnswer(int fd, std::string& text) {
   const int64_t deadline = MonotonicNanos() + kStartTimeout.nanos();
   std::array<char, 1024> part{};

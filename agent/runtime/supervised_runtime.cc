@@ -317,7 +317,7 @@ void SupervisedRuntime::ReadNews(const std::string& key,
   }
 }
 
-// What the folder says counts, whatever was missed: a connection that was refused or that broke, a
+// Lets the folder's word count, whatever was missed: a connection that was refused or that broke, a
 // message that nobody took.
 void SupervisedRuntime::LookAtAll(std::vector<TaskEvent>& events) {
   for (auto& [key, task] : watched_) {

@@ -27,7 +27,7 @@ inline constexpr const char* kAbandonedFile = "abandoned";
 inline constexpr const char* kVisitedFile = "visited";
 // What `ps -A` calls the supervisor of a task.
 inline constexpr const char* kSupervisorName = "tide-supervisor";
-// What a supervisor says to the agent that starts it, once it can be found by its folder.
+// Sent by a supervisor to the agent that starts it, once it can be found by its folder.
 inline constexpr const char* kSupervisorReady = "ready";
 // In the environment of every process of a task; its value is TaskTag().
 inline constexpr const char* kTagVariable = "TIDE_TASK";

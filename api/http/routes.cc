@@ -22,8 +22,8 @@ std::expected<nlohmann::json, Problem> ParseBody(const Call& call) {
   return body;
 }
 
-// What a user asks for is answered from a view with the user's own changes. A submission asks for
-// nothing that is there.
+// Has all that a user asks for answered from a view with the user's own changes. A submission asks
+// for nothing that is there.
 void FenceReads(Routes& routes, App& app) {
   for (Route& route : routes) {
     const bool submits = route.method == "POST" && route.pattern == "/v1/jobs";

@@ -250,10 +250,12 @@ json OldestTickOrNull(const v1::Job& job) {
           {"phase", job.phase() < kPhases.size() ? json(kPhases.at(job.phase())) : json(nullptr)}};
 }
 
-// The spec of a job never changes, and elements of an array share theirs, while the job is written
-// anew at each change: its text is kept.
+// Returns the spec as JSON. It never changes, and elements of an array share theirs, while the job
+// is written anew at each change: the text is kept, unless it is one of the few large ones, as each
+// thread keeps its own.
 std::string SpecText(const v1::JobSpec& spec) {
-  constexpr size_t kKept = 256;
+  constexpr size_t kKept = 32;
+  constexpr size_t kLargest = 8192;
   thread_local std::map<std::string, std::string> texts;
   std::string bytes = spec.SerializeAsString();
   if (const auto known = texts.find(bytes); known != texts.end()) {
@@ -263,14 +265,16 @@ std::string SpecText(const v1::JobSpec& spec) {
   if (!json::accept(text)) {
     text = "null";
   }
-  if (texts.size() >= kKept) {
-    texts.clear();
+  if (bytes.size() + text.size() <= kLargest) {
+    if (texts.size() >= kKept) {
+      texts.clear();
+    }
+    texts.emplace(std::move(bytes), text);
   }
-  texts.emplace(std::move(bytes), text);
   return text;
 }
 
-// All but its spec.
+// Makes the job's object, but for its spec.
 json JobObject(const v1::Job& job) {
   auto attempts = json::array();
   for (const v1::Attempt& attempt : job.attempts()) {

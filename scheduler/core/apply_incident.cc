@@ -11,8 +11,6 @@
 namespace tide::apply {
 namespace {
 
-constexpr const char* kAutomation = "tide";
-
 void MarkIncident(ClusterState& state, const Incident& incident) {
   state.changed.incidents.insert(incident.id);
   IndexIncident(state.open_incidents, incident);
@@ -54,9 +52,9 @@ bool Withdraw(ClusterState& state, Node& node, const Incident& incident, Instant
   const bool served = IsInService(node);
   const std::string reason = DescribeIncident(incident);
   // An operator's hold outlives the fault: a validation will not end it.
-  const bool held = !node.actor.empty() && node.actor != kAutomation;
+  const bool held = !node.actor.empty() && node.actor != kTideActor;
   node.reason = held ? node.reason + "; " + reason : reason;
-  node.actor = held ? node.actor : kAutomation;
+  node.actor = held ? node.actor : kTideActor;
   SetNodeState(state, node, *next, at);
   return served;
 }

@@ -68,6 +68,9 @@ void Settle(ClusterState& state, Job& job, Instant at);
 // Every task of a stopping job is gone: run again, stay held, or end, by its cause.
 void ResolveStopped(ClusterState& state, Job& job, Instant at);
 
+// Node::actor where no person took it out of service.
+inline constexpr const char* kTideActor = "tide";
+
 // --- tasks and nodes -----------------------------------------------------------------------
 // The node could not start the job: placement prefers all others for it.
 void Avoid(Job& job, NodeId node);
@@ -84,13 +87,13 @@ void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string&
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
 // The jobs on `node` cannot go on there.
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+// The node broke: jobs that have just failed on it did so for that reason.
+void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+
 // --- incidents (apply_incident.cc) ---------------------------------------------------------
 // Opens an incident, or counts a repeat of an open one.
 void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault);
-// The node is whole again, whoever says so.
+// Ends the node's incidents: it is whole again, whoever says so.
 void ClearIncidents(ClusterState& state, NodeId node, Instant at);
-
-// The node broke: jobs that have just failed on it did so for that reason.
-void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail);
 
 }  // namespace tide::apply

@@ -11,7 +11,6 @@
 namespace tide::apply {
 namespace {
 
-constexpr const char* kTideActor = "tide";
 constexpr uint32_t kFailedStartsMax = 3;  // in a row
 
 // Tasks the state believes to be on the node but its agent does not hold any more.

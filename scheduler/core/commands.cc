@@ -56,7 +56,7 @@ void AppendFetch(const Job& claimant, NodeId node, std::vector<Command>& out) {
   out.push_back(command);
 }
 
-// What ended while its job waited for evidence was not forgotten then (ReplyTo).
+// Has forgotten what ended while its job waited for evidence: ReplyTo put it off.
 void AppendForget(const Job& job, std::vector<Command>& out) {
   if (job.attempts.empty() || job.attempts.back().released_at != job.state_since) {
     return;

@@ -114,13 +114,10 @@ def is_saver(process):
     return os.path.basename(process.argv[0] if process.argv else "") == "tide-saver"
 
 
-class DoubleRunWatch:
-    """Looks for two attempts of one job, or one rank twice, running at the same time."""
+class Repeated:
+    """Calls act() again and again beside a test, each time after pause() seconds, until stop()."""
 
-    def __init__(self, cluster):
-        self.problems = []
-        self.looks = 0
-        self._mark = cluster.state + "/"
+    def __init__(self):
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -130,10 +127,26 @@ class DoubleRunWatch:
         self._thread.join()
 
     def _run(self):
-        while not self._stop.wait(0.05):
-            self._look()
+        while not self._stop.wait(self.pause()):
+            self.act()
 
-    def _look(self):
+    def pause(self):
+        return 0.05
+
+    def act(self):
+        raise NotImplementedError
+
+
+class DoubleRunWatch(Repeated):
+    """Looks for two attempts of one job, or one rank twice, running at the same time."""
+
+    def __init__(self, cluster):
+        self.problems = []
+        self.looks = 0
+        self._mark = cluster.state + "/"
+        super().__init__()
+
+    def act(self):
         ranks = [p for p in processes() if p.env.get("TIDE_CHECKPOINT_DIR", "").startswith(self._mark)
                  and "RANK" in p.env and not is_saver(p)]
         pids = {p.pid for p in ranks}

@@ -8,11 +8,9 @@ import os
 import random
 import signal
 import subprocess
-import threading
-import time
 import unittest
 
-from harness import BIN, Cluster, Down, Refused, processes, until
+from harness import BIN, Cluster, Repeated, processes, until
 
 JOBS = int(os.environ.get("TIDE_SHORT_JOBS", "120"))
 RUNS = int(os.environ.get("TIDE_SHORT_RUNS", "1"))
@@ -39,27 +37,23 @@ def fnv1a(text):
     return value
 
 
-class Killer:
-    """Kills an agent with -9 now and then, at random moments, until stop()."""
+class Killer(Repeated):
+    """Kills an agent with -9 now and then, at random moments."""
 
     def __init__(self, cluster, seed):
         self._cluster = cluster
         self._random = random.Random(seed)
-        self._stop = threading.Event()
         self.kills = 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__()
 
-    def stop(self):
-        self._stop.set()
-        self._thread.join()
+    def pause(self):
+        return self._random.uniform(0.2, 1.5)
 
-    def _run(self):
-        while not self._stop.wait(self._random.uniform(0.2, 1.5)):
-            agents = [p for p in self._cluster.children() if os.path.basename(p.argv[0] if p.argv else "") == "tide-agent"]
-            if agents:
-                os.kill(self._random.choice(agents).pid, signal.SIGKILL)
-                self.kills += 1
+    def act(self):
+        agents = [p for p in self._cluster.children() if os.path.basename(p.argv[0] if p.argv else "") == "tide-agent"]
+        if agents:
+            os.kill(self._random.choice(agents).pid, signal.SIGKILL)
+            self.kills += 1
 
 
 class ShortJobs:
@@ -88,7 +82,7 @@ class ShortJobs:
             until(600, "all jobs to end", lambda: all(self.over(first, each) for first in arrays.values()))
         finally:
             killer.stop()
-        self.assert_nothing_starts()
+        until(5, "nothing to be starting", lambda: not self.cluster.patiently("GET", "/v1/jobs?state=starting")["items"])
         for kind, first in arrays.items():
             for index in range(each):
                 self.check(kind, first + index, index)
@@ -106,16 +100,6 @@ class ShortJobs:
     def over(self, first, count):
         states = self.cluster.patiently("GET", "/v1/jobs/j-%d[0-%d]" % (first, count - 1))["states"]
         return sum(states.get(word, 0) for word in ("succeeded", "failed", "cancelled")) == count
-
-    def assert_nothing_starts(self):
-        """All have ended, so none may be seen to start, now or five seconds later."""
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            try:
-                self.assertEqual(self.cluster.get("/v1/jobs?state=starting")["items"], [])
-            except (Down, Refused):
-                pass
-            time.sleep(0.5)  # tidy: poll
 
     def check(self, kind, number, index):
         _, outcome, code, output = KINDS[kind]

@@ -28,7 +28,7 @@ class FakeNode {
     const MutexLock lock(mutex_);
     start_error_ = code;
   }
-  // As if its agent had been killed before its supervisor was there.
+  // Makes the task one whose agent was killed before its supervisor was there.
   void MakeUnstarted(const std::string& key) {
     const MutexLock lock(mutex_);
     TaskStatus& status = tasks_[key];

@@ -95,7 +95,7 @@ struct Node {
 
 [[nodiscard]] std::string_view NodeStateName(NodeState state);
 
-// Its state is that of a node that works, or is only silent for now.
+// Tells whether the node works, or has just fallen silent.
 [[nodiscard]] inline bool IsInService(const Node& node) {
   return node.state == NodeState::kReady || node.state == NodeState::kProbation ||
          node.state == NodeState::kSuspect;

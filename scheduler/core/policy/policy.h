@@ -46,7 +46,7 @@ struct Demotion {
   bool operator==(const Demotion&) const = default;
 };
 
-// What automation may do about faults (health.md section 2).
+// Limits of what automation may do about faults.
 struct FaultPolicy {
   uint32_t breaker_percent = 2;  // of the nodes, taken out of service in `breaker_window`
   uint32_t breaker_least = 3;    // but so many in any case: of a small cluster 2 % are none
