@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <thread>
 
 #include "agent/logs/testing_folder.h"
@@ -154,10 +155,19 @@ TEST_CASE("log stream: what is gone is counted") {
   CHECK(reader.chunks[0].removed() == 17);
 }
 
+TEST_CASE("log stream: a task that is not here has no log, one that wrote nothing an empty one") {
+  const LogsFolder folder;
+  Reader reader{folder, [] { return false; }};
+  CHECK(reader.Text(AllBytes()).empty());
+  std::filesystem::remove_all(folder.path());
+  const Status missing = reader.Read(AllBytes());
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code == ErrorCode::kNotFound);
+}
+
 TEST_CASE("log stream: who waits for a rank that has written nothing is told so") {
   const LogsFolder folder;
   Reader reader{folder, [] { return false; }};
-  CHECK(reader.Read(AllBytes()).error().code == ErrorCode::kNotFound);
   tide::v1::ReadLogRequest request = AllBytes();
   request.set_follow(true);
   int asked = 0;
