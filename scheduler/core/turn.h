@@ -53,6 +53,8 @@ struct Request {
   std::function<Result<std::vector<EventBody>>(BatchContext&, Reply&)> make;
   // Runs after the commit; must not block.
   std::function<void(const Reply&)> done;
+  // Nobody sits and waits for it: it may be held some milliseconds for more to come with it.
+  bool patient = false;
 };
 
 // The effects of a turn.

@@ -503,6 +503,7 @@ class AgentStream final : public Reactor {
       return;
     }
     Request request;
+    request.patient = true;
     request.make = [node = *node, report](BatchContext& batch,
                                           Reply& /*reply*/) -> Result<std::vector<EventBody>> {
       return MakeReport(batch.state(), node, report);
@@ -542,6 +543,7 @@ class AgentStream final : public Reactor {
       }
     }
     Request request;
+    request.patient = true;
     request.make = [&link = link_, node = *node, images = std::move(images)](
                        BatchContext& /*batch*/, Reply& /*reply*/) {
       link.loop.SetImages(node, images);

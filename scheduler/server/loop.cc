@@ -113,7 +113,13 @@ bool Loop::Enqueue(Request request) {
     if (stopping_ || queue_.size() >= kQueueMax) {
       return false;
     }
+    patient_ += request.patient ? 1 : 0;
+    // Once the loop has seen one that may wait, more of them need not wake it.
+    const bool sees_it_later = request.patient && patient_ > 1;
     queue_.push_back(std::move(request));
+    if (sees_it_later) {
+      return true;
+    }
   }
   wake_.NotifyAll();
   return true;
@@ -123,22 +129,28 @@ Instant Loop::Now() {
   return clock_.Read(SystemNow(), config_.boot_clock());
 }
 
+int64_t Loop::IdleNs(Instant due) {
+  if (stopping_ || queue_.size() > patient_) {
+    return 0;
+  }
+  const int64_t until_due = (due - Now()).nanos();
+  return queue_.empty() ? until_due : std::min(until_due, pace_.WaitNs(MonotonicNanos()));
+}
+
 // Waits for requests or the next moment at which time alone matters.
 std::deque<Request> Loop::TakeBatch() {
   const MutexLock lock(mutex_);
-  if (queue_.empty() && !stopping_) {
-    const Instant now = Now();
-    const Instant next = std::min(wake_at_, now + Liveness::check_interval());
-    const int64_t wait = (next - now).nanos();
-    if (wait > 0) {
-      wake_.WaitFor(mutex_, wait);
-    }
+  const Instant due = std::min(wake_at_, Now() + Liveness::check_interval());
+  for (int64_t idle = IdleNs(due); idle > 0; idle = IdleNs(due)) {
+    wake_.WaitFor(mutex_, idle);
   }
   std::deque<Request> batch;
   while (!queue_.empty() && batch.size() < kBatchMax) {
+    patient_ -= queue_.front().patient ? 1 : 0;
     batch.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
+  pace_.Count(MonotonicNanos());
   return batch;
 }
 

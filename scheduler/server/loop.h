@@ -17,6 +17,7 @@
 #include "scheduler/core/turn.h"
 #include "scheduler/server/secret_vault.h"
 #include "scheduler/server/sessions.h"
+#include "scheduler/server/turn_pace.h"
 #include "scheduler/server/view.h"
 #include "scheduler/store/store.h"
 
@@ -60,6 +61,9 @@ class Loop : private TurnHost {
  private:
   void Run();
   std::deque<Request> TakeBatch();
+  // How long there is nothing to do, or only what may wait, in ns; <= 0 = a turn is to begin.
+  //   due: when one begins though nothing has come.
+  [[nodiscard]] int64_t IdleNs(Instant due) TIDE_REQUIRES(mutex_);
   // Where nothing has come, nothing is noticed and no time has come there is nothing to decide
   // either: a long queue is not gone through then.
   void Turn(const std::deque<Request>& batch);
@@ -97,10 +101,12 @@ class Loop : private TurnHost {
   Instant reasons_at_;                       // not before
   Instant estimate_at_;                      // not before
   std::atomic<int64_t> lease_until_ns_ = 0;  // of boot_clock
+  TurnPace pace_;
 
   Mutex mutex_;
   Condition wake_;
   std::deque<Request> queue_ TIDE_GUARDED_BY(mutex_);
+  size_t patient_ TIDE_GUARDED_BY(mutex_) = 0;  // of queue_
   bool stopping_ TIDE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
