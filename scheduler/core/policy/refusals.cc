@@ -11,12 +11,17 @@ bool MayHaveMore(const Wish& wish, const Wish& refused) {
          (wish.standing != Standing::kOverLimit && wish.standing != refused.standing);
 }
 
+// Not Covers: that asks which GPUs there are, and what is wanted has none yet.
+bool IsSmaller(const Part& part, const Part& other) {
+  return part.gpus < other.gpus || part.cpus < other.cpus || part.memory_bytes < other.memory_bytes;
+}
+
 bool WantsLess(const Wish& wish, const Wish& refused) {
   if (wish.part.has_value() != refused.part.has_value()) {
     return true;  // something else
   }
   return wish.gpus_per_node < refused.gpus_per_node ||
-         (wish.part ? !Covers(*wish.part, *refused.part) : wish.nodes < refused.nodes);
+         (wish.part ? IsSmaller(*wish.part, *refused.part) : wish.nodes < refused.nodes);
 }
 
 bool IsSameSize(const Wish& wish, const Wish& refused) {
