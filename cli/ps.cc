@@ -23,14 +23,20 @@ struct PsOptions {
 };
 
 // Without --all and --state: active jobs, then the ten that finished last.
-Answer<json> Fetch(Context& context, const PsOptions& options) {
+//   fold: elements of an array are one item.
+Answer<json> Fetch(Context& context, const PsOptions& options, bool fold) {
+  const std::string also = fold ? "arrays=folded" : "";
+  const auto with = [&](const std::string& query) {
+    return query + (query.empty() || also.empty() ? "" : "&") + also;
+  };
   if (options.all || !options.state.empty()) {
     const std::string query =
         options.state.empty() ? "all=true" : "state=" + UrlStep(options.state);
-    return context.GetList("/v1/jobs", query, options.limit);
+    return context.GetList("/v1/jobs", with(query), options.limit);
   }
-  auto active = context.GetList("/v1/jobs", "", options.limit);
-  const auto finished = active ? context.GetList("/v1/jobs", "state=finished", kRecent) : active;
+  auto active = context.GetList("/v1/jobs", with(""), options.limit);
+  const auto finished =
+      active ? context.GetList("/v1/jobs", with("state=finished"), kRecent) : active;
   if (!finished) {
     return finished;
   }
@@ -42,33 +48,10 @@ Answer<json> Fetch(Context& context, const PsOptions& options) {
   return active;
 }
 
-// By first element: the counts of each array in the list, which may show a part of it only.
-using Arrays = std::map<std::string, json>;
-
-std::string ArrayOf(const json& job) {
-  return Text(Member(job, "array"), "job");
-}
-
-Answer<Arrays> FetchArrays(Context& context, const json& list) {
-  Arrays arrays;
-  for (const json& job : Items(list, "items")) {
-    const std::string array = ArrayOf(job);
-    if (array.empty() || arrays.contains(array)) {
-      continue;
-    }
-    auto elements = context.Get("/v1/jobs/" + UrlStep(array + "[]"));
-    if (!elements) {
-      return std::unexpected(std::move(elements.error()));
-    }
-    arrays.emplace(array, std::move(*elements));
-  }
-  return arrays;
-}
-
 // One line for all elements; what differs between them is left out.
 std::vector<Cell> ArrayRow(const json& job, const json& elements, const Style& style) {
   const json& spec = Member(job, "spec");
-  return {{ArrayOf(job) + "[" + std::to_string(Number(elements, "count", 0)) + "]"},
+  return {{Text(elements, "array") + "[" + std::to_string(Number(elements, "count", 0)) + "]"},
           {Text(spec, "name")},
           StateCell(ElementWord(elements), style),
           {std::to_string(Number(Member(spec, "resources"), "nodes", 0))},
@@ -81,7 +64,7 @@ std::vector<Cell> ArrayRow(const json& job, const json& elements, const Style& s
           {ElementCounts(elements)}};
 }
 
-Table JobTable(const json& list, const Arrays& arrays, const Style& style) {
+Table JobTable(const json& list, const Style& style) {
   Table table({{.title = "ID"},
                {.title = "NAME", .min_width = 12},
                {.title = "STATE"},
@@ -97,9 +80,10 @@ Table JobTable(const json& list, const Arrays& arrays, const Style& style) {
   std::set<std::string> shown;
   for (const json& job : Items(list, "items")) {
     const json& spec = Member(job, "spec");
-    if (const auto array = arrays.find(ArrayOf(job)); array != arrays.end()) {
-      if (shown.insert(array->first).second) {
-        table.Add(ArrayRow(job, array->second, style));
+    if (const json& elements = Member(job, "elements"); elements.is_object()) {
+      // Perhaps it has both active elements and some that ended just now.
+      if (shown.insert(Text(elements, "array")).second) {
+        table.Add(ArrayRow(job, elements, style));
       }
       continue;
     }
@@ -138,16 +122,12 @@ void SayMore(const Context& context, const json& list) {
 }
 
 int Ps(Context& context, const PsOptions& options) {
-  const auto list = Fetch(context, options);
+  const bool fold = context.format() == Format::kTable && !options.expand;
+  const auto list = Fetch(context, options, fold);
   if (!list) {
     return context.Report(list.error());
   }
-  const bool fold = context.format() == Format::kTable && !options.expand;
-  const auto arrays = fold ? FetchArrays(context, *list) : Arrays();
-  if (!arrays) {
-    return context.Report(arrays.error());
-  }
-  context.PrintList(*list, "id", [&] { return JobTable(*list, *arrays, context.OutStyle()); });
+  context.PrintList(*list, "id", [&] { return JobTable(*list, context.OutStyle()); });
   if (context.format() == Format::kTable) {
     SayMore(context, *list);
   }

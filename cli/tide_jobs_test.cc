@@ -584,17 +584,25 @@ TEST_CASE("an array is one line, one id and one object") {
     job["array"] = {{"job", "j-4"}, {"index", index}, {"count", 100}};
     return job;
   };
-  server.OnGet("/v1/jobs",
-               List({element(1, "running"), element(2, "queued"), Job("j-2", "queued")}).dump());
+  server.On("GET", "/v1/jobs", [&](const FakeRequest& request) {
+    if (request.query.find("arrays=folded") == std::string::npos) {
+      return FakeReply{
+          .body = List({element(2, "queued"), element(1, "running"), Job("j-2", "queued")}).dump()};
+    }
+    json whole = element(2, "queued");
+    whole["elements"] = counts;
+    return FakeReply{.body = List({whole, Job("j-2", "queued"), whole}).dump()};
+  });
   const auto folded = RunTide({"ps", "--all"}, Using(server));
   CHECK(folded.out.find("j-4[100]  训练-llm  ▶ running") != std::string::npos);
   CHECK(folded.out.find("3 running, 60 queued, 37 succeeded") != std::string::npos);
-  CHECK(folded.out.find("j-5 ") == std::string::npos);
+  CHECK(folded.out.find("j-4[", folded.out.find("j-4[") + 1) == std::string::npos);
+  CHECK(folded.out.find("j-6 ") == std::string::npos);
   CHECK(folded.out.find("j-2 ") != std::string::npos);
   const auto expanded = RunTide({"ps", "--all", "--expand"}, Using(server));
   CHECK(expanded.out.find("j-5 ") != std::string::npos);
   CHECK(expanded.out.find("j-4[100]") == std::string::npos);
-  CHECK(RunTide({"ps", "--all", "-o", "name"}, Using(server)).out == "j-5\nj-6\nj-2\n");
+  CHECK(RunTide({"ps", "--all", "-o", "name"}, Using(server)).out == "j-6\nj-5\nj-2\n");
 
   CHECK(RunTide({"show", "j-4[]"}, Using(server)).out ==
         "j-4[] sweep  3 running, 60 queued, 37 succeeded\n");

@@ -1,6 +1,7 @@
 #include "api/http/elements.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -42,13 +43,39 @@ std::shared_ptr<const JobRow> FirstWaiting(const View& view, const Elements& ele
   return elements.array;
 }
 
+namespace {
+
+JobTally::Counts CountElements(const View& view, const Elements& elements) {
+  JobTally::Counts counts{};
+  if (!elements.ref.all()) {
+    auto it = view.jobs.find(elements.first_job());
+    for (uint32_t i = 0; i < elements.count() && it != view.jobs.end(); ++i, ++it) {
+      ++counts.at(JobWordOf(it->second->message));
+    }
+    return counts;
+  }
+  const auto& chunks = view.jobs.chunks();
+  const uint64_t last = JobRows::ChunkOf(elements.first_job() + elements.count() - 1);
+  for (auto it = chunks.lower_bound(JobRows::ChunkOf(elements.first_job()));
+       it != chunks.end() && it->first <= last;
+       ++it) {
+    const auto& by_array = it->second->tally.by_array();
+    if (const auto some = by_array.find(elements.ref.job); some != by_array.end()) {
+      std::ranges::transform(counts, some->second, counts.begin(), std::plus());
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
 std::string ElementsJson(const View& view, const Elements& elements) {
   std::map<std::string, uint32_t> states;
-  auto it = view.jobs.find(elements.first_job());
-  for (uint32_t i = 0; i < elements.count() && it != view.jobs.end(); ++i, ++it) {
-    const v1::Job& job = it->second->message;
-    ++states[job.state() == v1::JOB_STATE_FINISHED ? OutcomeWord(job.outcome())
-                                                   : StateWord(job.state())];
+  const JobTally::Counts counts = CountElements(view, elements);
+  for (size_t word = 0; word < counts.size(); ++word) {
+    if (counts.at(word) > 0) {
+      states[JobWordText(word)] = counts.at(word);
+    }
   }
   const v1::Job& array = elements.array->message;
   return nlohmann::json{{"id", FormatArrayRef(elements.ref)},

@@ -33,7 +33,7 @@ struct Elements {
                                                          const Elements& elements);
 
 // {id, array, first, last, count, name, user, states: {queued: 3, …}}; an outcome once finished.
-//   Cost: O(elements log jobs).
+//   Cost: O(elements); of a whole array a five-hundredth of that.
 [[nodiscard]] std::string ElementsJson(const View& view, const Elements& elements);
 
 }  // namespace tide::api

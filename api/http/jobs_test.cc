@@ -2,10 +2,12 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "api/testing/harness.h"
+#include "common/base/prng.h"
 
 namespace tide::api {
 namespace {
@@ -240,8 +242,8 @@ TEST_CASE("move passes on before whom, by name or id, or to the front", "[api][j
   CHECK(api.upstream.scheduler.job_controls().size() == 2);
 }
 
-TEST_CASE("elements of an array are steered and counted as one", "[api][jobs]") {
-  Harness api;
+// j-5[], of which two run, one waits and one has failed, and j-9.
+std::vector<v1::Job> AnArrayAndAJob() {
   std::vector<v1::Job> jobs;
   for (uint64_t id = 5; id < 9; ++id) {
     v1::Job job = RunningJob(id, "sweep", "alice");
@@ -255,7 +257,109 @@ TEST_CASE("elements of an array are steered and counted as one", "[api][jobs]") 
   jobs[3].set_state(v1::JOB_STATE_FINISHED);
   jobs[3].set_outcome(v1::OUTCOME_FAILED);
   jobs.push_back(RunningJob(9, "single", "alice"));
+  return jobs;
+}
+
+TEST_CASE("a list may show the elements of an array as one", "[api][jobs]") {
+  Harness api;
+  std::vector<v1::Job> jobs = AnArrayAndAJob();
+  jobs.push_back(RunningJob(3, "older", "alice"));
   api.Show(jobs);
+  const json whole = json::parse(api.Get("/v1/jobs?arrays=folded").body);
+  CHECK(whole["total_estimate"] == 3);
+  REQUIRE(whole["items"].size() == 3);
+  CHECK(whole["items"][0]["id"] == "j-9");
+  CHECK_FALSE(whole["items"][0].contains("elements"));
+  CHECK(whole["items"][1]["id"] == "j-7");  // the newest that matches
+  CHECK(whole["items"][1]["spec"]["name"] == "sweep");
+  CHECK(whole["items"][1]["elements"] == json::parse(api.Get("/v1/jobs/j-5[]").body));
+  CHECK(whole["items"][2]["id"] == "j-3");
+  // No page begins within an array.
+  const json first = json::parse(api.Get("/v1/jobs?arrays=folded&limit=2").body);
+  const std::string cursor = first["next_cursor"];
+  const json second = json::parse(api.Get("/v1/jobs?arrays=folded&limit=2&cursor=" + cursor).body);
+  REQUIRE(second["items"].size() == 1);
+  CHECK(second["items"][0]["id"] == "j-3");
+  CHECK(second["next_cursor"].is_null());
+  CHECK(second["total_estimate"] == 3);
+  CHECK(json::parse(api.Get("/v1/jobs?arrays=folded&state=failed").body)["items"][0]["id"] ==
+        "j-8");
+  CHECK(json::parse(api.Get("/v1/jobs").body)["total_estimate"] == 5);
+  CHECK(api.Get("/v1/jobs?arrays=whole").status == 422);
+}
+
+// Arrays and single jobs by turns, some gone to the archive, in any state.
+std::vector<v1::Job> ThousandsOfJobs(Prng& prng) {
+  std::vector<v1::Job> jobs;
+  for (uint64_t id = 1; id < 4000;) {
+    const uint64_t first = id;
+    const uint64_t count = prng.Below(3) == 0 ? 1 + prng.Below(900) : 1;
+    for (; id < first + count; ++id) {
+      v1::Job job;
+      job.set_id(id);
+      job.mutable_spec()->set_count(static_cast<uint32_t>(count));
+      if (count > 1) {
+        job.set_array(first);
+        job.set_array_index(static_cast<uint32_t>(id - first));
+      }
+      job.set_state(static_cast<v1::JobState>(1 + prng.Below(v1::JobState_MAX)));
+      if (job.state() == v1::JOB_STATE_FINISHED) {
+        job.set_outcome(static_cast<v1::Outcome>(1 + prng.Below(v1::Outcome_MAX)));
+      }
+      if (id == first || prng.Below(5) > 0) {
+        jobs.push_back(job);
+      }
+    }
+  }
+  return jobs;
+}
+
+// The ids that a list shows, page by page.
+std::vector<std::string> AllPages(Harness& api, const std::string& query, json& last) {
+  std::vector<std::string> ids;
+  std::string cursor;
+  do {
+    last = json::parse(api.Get("/v1/jobs?limit=97&" + query + cursor).body);
+    for (const json& item : last["items"]) {
+      ids.push_back(item["id"]);
+    }
+    cursor = last["next_cursor"].is_null() ? "" : "&cursor=" + std::string(last["next_cursor"]);
+  } while (!cursor.empty());
+  return ids;
+}
+
+TEST_CASE("lists of thousands of jobs show and count what a look at each would", "[api][jobs]") {
+  Prng prng(3);
+  Harness api;
+  const std::vector<v1::Job> jobs = ThousandsOfJobs(prng);
+  api.Show(jobs);
+  const auto is_active = [](const v1::Job& job) { return job.state() != v1::JOB_STATE_FINISHED; };
+  const auto is_queued = [](const v1::Job& job) { return job.state() == v1::JOB_STATE_QUEUED; };
+  const auto has_failed = [](const v1::Job& job) { return job.outcome() == v1::OUTCOME_FAILED; };
+  const std::vector<std::pair<std::string, std::function<bool(const v1::Job&)>>> filters = {
+      {"", is_active}, {"state=queued", is_queued}, {"state=failed", has_failed}};
+  for (const auto& [query, matches] : filters) {
+    for (const bool folded : {false, true}) {
+      std::vector<std::string> wanted;
+      std::set<uint64_t> arrays;
+      for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
+        const bool is_one = folded && job->array() != 0;
+        if (matches(*job) && (!is_one || arrays.insert(job->array()).second)) {
+          wanted.push_back("j-" + std::to_string(job->id()));
+        }
+      }
+      json last;
+      CHECK(AllPages(api, query + (folded ? "&arrays=folded" : ""), last) == wanted);
+      CHECK(last["total_estimate"] == wanted.size());
+    }
+  }
+  const json all = json::parse(api.Get("/v1/jobs?all=true&limit=1").body);
+  CHECK(all["total_estimate"] == jobs.size());
+}
+
+TEST_CASE("elements of an array are steered and counted as one", "[api][jobs]") {
+  Harness api;
+  api.Show(AnArrayAndAJob());
   const json all = json::parse(api.Get("/v1/jobs/j-5[]").body);
   CHECK(all["id"] == "j-5[]");
   CHECK(all["states"] == json{{"running", 2}, {"queued", 1}, {"failed", 1}});

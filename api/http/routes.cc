@@ -29,7 +29,11 @@ void FenceReads(Routes& routes, App& app) {
     const bool submits = route.method == "POST" && route.pattern == "/v1/jobs";
     if (!submits && route.access != Access::kOpen) {
       route.handler = [answer = std::move(route.handler), &app](const Call& call) {
-        app.fences->Await(app.store, call.who.user, kReadAfterWrite);
+        if (!app.fences->Await(app.store, call.who.user, kReadAfterWrite)) {
+          return Outcome(Refuse(ErrorCode::kUnavailable,
+                                "your last change is made, but not shown yet: the API has much to "
+                                "take in; ask again"));
+        }
         return answer(call);
       };
     }
@@ -103,7 +107,7 @@ std::expected<std::shared_ptr<const JobRow>, Problem> NeedJobOrArchived(const Ap
   }
   const Result<v1::Job> archived = app.scheduler.Archived(*id);
   if (archived) {
-    return std::make_shared<const JobRow>(JobRow{*archived, ArchivedJobJson(*archived)});
+    return std::make_shared<const JobRow>(*archived, ArchivedJobJson(*archived));
   }
   if (archived.error().code == ErrorCode::kUnavailable) {
     return Refuse(ErrorCode::kUnavailable,
@@ -146,15 +150,21 @@ std::expected<Page, Problem> ParsePage(const Call& call, size_t default_limit) {
   return Page{static_cast<size_t>(*limit), call.Query("cursor")};
 }
 
-void ListWriter::Add(const std::string& json, const std::string& cursor, bool before_page) {
+bool ListWriter::Count(bool before_page) {
+  if (before_page || full()) {
+    Skip(1, before_page);
+    return false;
+  }
   ++total_;
-  if (before_page) {
-    return;
-  }
-  if (count_ == limit_) {
-    more_ = true;
-    return;
-  }
+  return true;
+}
+
+void ListWriter::Skip(size_t items, bool before_page) {
+  total_ += items;
+  more_ = more_ || (!before_page && items > 0);
+}
+
+void ListWriter::Put(const std::string& json, const std::string& cursor) {
   if (count_ > 0) {
     items_ += ',';
   }

@@ -99,8 +99,14 @@ struct Page {
 class ListWriter {
  public:
   explicit ListWriter(const Page& page) : limit_(page.limit) {}
-  // Call for every item that matches, in order; items from `cursor` on are kept.
-  void Add(const std::string& json, const std::string& cursor, bool before_page);
+  // Counts an item; call it for every one that matches, in order. True when it is of the page: then
+  // it is to be put.
+  [[nodiscard]] bool Count(bool before_page);
+  // Counts items none of which is of the page: they stand before it, or it is full.
+  void Skip(size_t items, bool before_page);
+  [[nodiscard]] bool full() const { return count_ == limit_; }
+  //   cursor: the page after it begins there.
+  void Put(const std::string& json, const std::string& cursor);
   [[nodiscard]] Outcome Finish(const App& app, const View& view, const Call& call) const;
 
  private:

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <set>
 
 #include "api/http/elements.h"
+#include "api/http/job_list.h"
 #include "api/http/routes.h"
 #include "api/view/json.h"
 #include "common/base/time.h"
@@ -32,7 +32,7 @@ std::string JobOrId(const App& app, uint64_t id) {
   if (view != nullptr) {
     const auto it = view->jobs.find(id);
     if (it != view->jobs.end()) {
-      return it->second->json;
+      return it->second->json();
     }
   }
   return "{\"id\":\"" + FormatJobName(id) + "\"}";
@@ -103,81 +103,6 @@ Outcome Plan(const App& app, const Call& call) {
   return reply;
 }
 
-// Which jobs a list shows: words of states, or outcomes of finished jobs.
-class JobFilter {
- public:
-  static std::expected<JobFilter, Problem> Parse(const Call& call) {
-    JobFilter filter;
-    const std::string all = call.Query("all");
-    filter.all_ = all == "true" || all == "1";
-    std::string words = call.Query("state");
-    while (!words.empty()) {
-      const size_t end = std::min(words.find(','), words.size());
-      const std::string word = words.substr(0, end);
-      words.erase(0, end + 1);
-      if (!IsKnown(word)) {
-        return Refuse(ErrorCode::kInvalidArgument,
-                      "`" + word +
-                          "` is no state; there are queued, held, starting, running, saving, "
-                          "stopping, finished, succeeded, failed, cancelled");
-      }
-      filter.words_.insert(word);
-    }
-    return filter;
-  }
-
-  [[nodiscard]] bool Matches(const v1::Job& job) const {
-    if (!words_.empty()) {
-      return words_.contains(StateWord(job.state())) ||
-             (job.outcome() != v1::OUTCOME_UNSPECIFIED &&
-              words_.contains(OutcomeWord(job.outcome())));
-    }
-    return all_ || job.state() != v1::JOB_STATE_FINISHED;
-  }
-
- private:
-  static bool IsKnown(const std::string& word) {
-    for (int i = v1::JOB_STATE_QUEUED; i <= v1::JobState_MAX; ++i) {
-      if (word == StateWord(static_cast<v1::JobState>(i))) {
-        return true;
-      }
-    }
-    for (int i = v1::OUTCOME_SUCCEEDED; i <= v1::Outcome_MAX; ++i) {
-      if (word == OutcomeWord(static_cast<v1::Outcome>(i))) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  bool all_ = false;
-  std::set<std::string> words_;
-};
-
-Outcome List(const App& app, const Call& call) {
-  const auto view = NeedView(app);
-  const auto page = ParsePage(call, 100);
-  const auto filter = JobFilter::Parse(call);
-  if (!view || !page || !filter) {
-    return std::unexpected(!view ? view.error() : !page ? page.error() : filter.error());
-  }
-  uint64_t below = UINT64_MAX;
-  if (!page->cursor.empty()) {
-    const auto id = ParseJobName(page->cursor);
-    if (!id) {
-      return Refuse(ErrorCode::kInvalidArgument, "`cursor` must be the next_cursor of a list");
-    }
-    below = *id;
-  }
-  ListWriter list(*page);
-  for (auto it = (*view)->jobs.rbegin(); it != (*view)->jobs.rend(); ++it) {
-    if (filter->Matches(it->second->message)) {
-      list.Add(it->second->json, FormatJobName(it->first), it->first >= below);
-    }
-  }
-  return list.Finish(app, **view, call);
-}
-
 Outcome ShowElements(const App& app, const std::string& ref) {
   const auto view = NeedView(app);
   if (!view) {
@@ -224,7 +149,7 @@ Outcome Show(const App& app, const Call& call) {
     return std::unexpected(job.error());
   }
   Reply reply;
-  reply.body = (*job)->json;
+  reply.body = (*job)->json();
   return reply;
 }
 
@@ -346,7 +271,10 @@ Routes JobRoutes(App& app) {
   return {
       {"POST", "/v1/jobs", Access::kUser, [&app](const Call& call) { return Submit(app, call); }},
       {"POST", "/v1/plan", Access::kUser, [&app](const Call& call) { return Plan(app, call); }},
-      {"GET", "/v1/jobs", Access::kViewer, [&app](const Call& call) { return List(app, call); }},
+      {"GET",
+       "/v1/jobs",
+       Access::kViewer,
+       [&app](const Call& call) { return ListJobs(app, call); }},
       {"GET",
        "/v1/jobs/{ref}",
        Access::kViewer,

@@ -13,7 +13,9 @@ Outcome ListNodes(const App& app, const Call& call) {
   }
   ListWriter list(*page);
   for (const auto& [name, row] : (*view)->nodes) {
-    list.Add(row->json, name, !page->cursor.empty() && name <= page->cursor);
+    if (list.Count(!page->cursor.empty() && name <= page->cursor)) {
+      list.Put(row->json(), name);
+    }
   }
   return list.Finish(app, **view, call);
 }
@@ -32,7 +34,7 @@ Outcome ShowNode(const App& app, const Call& call) {
     return Refuse(ErrorCode::kNotFound, NoSuchNode(call.Path("name")));
   }
   Reply reply;
-  reply.body = it->second->json;
+  reply.body = it->second->json();
   return reply;
 }
 
@@ -71,8 +73,9 @@ Outcome ListFaults(const App& app, const Call& call) {
   }
   ListWriter list(*page);
   for (auto it = (*view)->incidents.rbegin(); it != (*view)->incidents.rend(); ++it) {
-    list.Add(
-        it->second->json, std::to_string(it->first), it->first >= static_cast<uint64_t>(*below));
+    if (list.Count(it->first >= static_cast<uint64_t>(*below))) {
+      list.Put(it->second->json(), std::to_string(it->first));
+    }
   }
   return list.Finish(app, **view, call);
 }

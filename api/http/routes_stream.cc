@@ -31,16 +31,16 @@ std::string SnapshotJson(const View& view) {
   for (auto it = view.jobs.rbegin(); it != view.jobs.rend(); ++it) {
     const bool is_finished = it->second->message.state() == v1::JOB_STATE_FINISHED;
     if (!is_finished || ++finished <= kFinishedInSnapshot) {
-      Append(jobs, it->second->json);
+      Append(jobs, it->second->json());
     }
   }
   std::string nodes;
   for (const auto& [name, row] : view.nodes) {
-    Append(nodes, row->json);
+    Append(nodes, row->json());
   }
   std::string faults;
   for (auto it = view.incidents.rbegin(); it != view.incidents.rend(); ++it) {
-    Append(faults, it->second->json);
+    Append(faults, it->second->json());
   }
   return "{\"rev\":" + std::to_string(view.rev) + ",\"jobs\":[" + jobs + "],\"nodes\":[" + nodes +
          "],\"faults\":[" + faults + "]}";
@@ -52,7 +52,7 @@ void Sort(const Rows& rows, const Keys& keys, Named named, std::string& now, std
   for (const auto& key : keys) {
     const auto it = rows.find(key);
     if (it != rows.end()) {
-      Append(now, it->second->json);
+      Append(now, it->second->json());
     } else {
       Append(gone, named(key));
     }

@@ -15,6 +15,16 @@ namespace tide::api {
 [[nodiscard]] std::string ArchivedJobJson(const tide::v1::Job& job);
 [[nodiscard]] std::string NodeJson(const tide::v1::Node& node);
 [[nodiscard]] std::string IncidentJson(const tide::v1::Incident& incident);
+// The object of each kind, for what is written once for all kinds.
+[[nodiscard]] inline std::string ToJson(const tide::v1::Job& job) {
+  return JobJson(job);
+}
+[[nodiscard]] inline std::string ToJson(const tide::v1::Node& node) {
+  return NodeJson(node);
+}
+[[nodiscard]] inline std::string ToJson(const tide::v1::Incident& incident) {
+  return IncidentJson(incident);
+}
 // {job, state, outcome, summary, reasons, rev}
 [[nodiscard]] std::string WhyJson(const tide::v1::Job& job, uint64_t rev);
 // {verdict, plan_hash, layout, part, opportunistic, borrows, cross_zone_pairs, victims, reasons}

@@ -10,7 +10,7 @@ void ReadFences::Note(const std::string& user, uint64_t rev) {
   noted = std::max(noted, rev);
 }
 
-void ReadFences::Await(const ViewStore& store,
+bool ReadFences::Await(const ViewStore& store,
                        const std::string& user,
                        std::chrono::milliseconds timeout) {
   uint64_t rev = 0;
@@ -18,17 +18,16 @@ void ReadFences::Await(const ViewStore& store,
     const std::scoped_lock lock(mutex_);
     const auto noted = revs_.find(user);
     if (noted == revs_.end()) {
-      return;
+      return true;
     }
     rev = noted->second;
   }
-  if (!store.broken()) {
-    static_cast<void>(store.WaitForRev(rev, timeout));
-  }
+  const bool shown = store.broken() || store.WaitForRev(rev, timeout) || store.broken();
   const std::scoped_lock lock(mutex_);
   if (const auto noted = revs_.find(user); noted != revs_.end() && noted->second <= rev) {
     revs_.erase(noted);
   }
+  return shown;
 }
 
 }  // namespace tide::api

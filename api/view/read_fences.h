@@ -19,7 +19,10 @@ class ReadFences {
   void Note(const std::string& user, uint64_t rev);
   // Returns once the view shows what the user changed. Waits `timeout` at most, and then no more
   // for these changes; not at all without a stream, whose next leader counts anew.
-  void Await(const ViewStore& store, const std::string& user, std::chrono::milliseconds timeout);
+  // False when the time was over: what the view shows now is from before those changes.
+  [[nodiscard]] bool Await(const ViewStore& store,
+                           const std::string& user,
+                           std::chrono::milliseconds timeout);
 
  private:
   std::mutex mutex_;

@@ -23,12 +23,12 @@ TEST_CASE("a user's read waits for the user's own change, and for no other") {
   ReadFences fences;
   fences.Note("ada", 7);
   fences.Note("ada", 6);
-  fences.Await(store, "bob", seconds(100));  // returns at once
+  CHECK(fences.Await(store, "bob", seconds(100)));  // returns at once
   std::thread scheduler([&] { Show(store, 7); });
-  fences.Await(store, "ada", seconds(100));
+  CHECK(fences.Await(store, "ada", seconds(100)));
   CHECK(store.Get()->rev >= 7);
   scheduler.join();
-  fences.Await(store, "ada", seconds(100));  // nothing is noted any more
+  CHECK(fences.Await(store, "ada", seconds(100)));  // nothing is noted any more
 }
 
 TEST_CASE("a change that is not shown in time, or whose leader is gone, holds nobody up twice") {
@@ -37,13 +37,13 @@ TEST_CASE("a change that is not shown in time, or whose leader is gone, holds no
   Show(store, 5);
   ReadFences fences;
   fences.Note("ada", 7);
-  fences.Await(store, "ada", milliseconds(1));
-  fences.Await(store, "ada", seconds(100));
+  CHECK_FALSE(fences.Await(store, "ada", milliseconds(1)));
+  CHECK(fences.Await(store, "ada", seconds(100)));
   fences.Note("ada", 8);
   store.MarkBroken();
-  fences.Await(store, "ada", seconds(100));
+  CHECK(fences.Await(store, "ada", seconds(100)));
   store.MarkConnected();
-  fences.Await(store, "ada", seconds(100));
+  CHECK(fences.Await(store, "ada", seconds(100)));
   CHECK(store.Get()->rev == 5);
 }
 

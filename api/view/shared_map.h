@@ -13,11 +13,25 @@
 
 namespace tide::api {
 
-template <typename T>
+// For a map that counts nothing.
+struct NoTally {
+  template <typename T>
+  void Add(const T& /*row*/) {}
+  template <typename T>
+  void Remove(const T& /*row*/) {}
+};
+
+//   Tally: counts the rows of a chunk while they come and go.
+template <typename T, typename Tally = NoTally>
 class SharedMap {
  public:
   using Rows = std::map<uint64_t, std::shared_ptr<const T>>;
   using value_type = typename Rows::value_type;
+  struct Chunk {
+    Rows rows;
+    Tally tally;
+  };
+  using Chunks = std::map<uint64_t, std::shared_ptr<const Chunk>>;
 
   // Bidirectional. Valid while the map is not changed.
   class Iterator {
@@ -33,18 +47,18 @@ class SharedMap {
     pointer operator->() const { return &*row_; }
     Iterator& operator++() {
       ++row_;
-      if (row_ == chunk_->second->end()) {
+      if (row_ == chunk_->second->rows.end()) {
         ++chunk_;
         if (chunk_ != chunks_->end()) {
-          row_ = chunk_->second->begin();
+          row_ = chunk_->second->rows.begin();
         }
       }
       return *this;
     }
     Iterator& operator--() {
-      if (chunk_ == chunks_->end() || row_ == chunk_->second->begin()) {
+      if (chunk_ == chunks_->end() || row_ == chunk_->second->rows.begin()) {
         --chunk_;
-        row_ = chunk_->second->end();
+        row_ = chunk_->second->rows.end();
       }
       --row_;
       return *this;
@@ -65,7 +79,6 @@ class SharedMap {
 
    private:
     friend class SharedMap;
-    using Chunks = std::map<uint64_t, std::shared_ptr<const Rows>>;
     const Chunks* chunks_ = nullptr;
     typename Chunks::const_iterator chunk_;
     typename Rows::const_iterator row_;
@@ -77,7 +90,7 @@ class SharedMap {
     Iterator at = end();
     at.chunk_ = chunks_.begin();
     if (!chunks_.empty()) {
-      at.row_ = at.chunk_->second->begin();
+      at.row_ = at.chunk_->second->rows.begin();
     }
     return at;
   }
@@ -92,36 +105,48 @@ class SharedMap {
   [[nodiscard]] bool empty() const { return chunks_.empty(); }
   [[nodiscard]] size_t size() const {
     size_t count = 0;
-    for (const auto& [number, rows] : chunks_) {
-      count += rows->size();
+    for (const auto& [number, chunk] : chunks_) {
+      count += chunk->rows.size();
     }
     return count;
   }
   [[nodiscard]] Iterator find(uint64_t key) const {
     Iterator at = end();
-    const auto chunk = chunks_.find(key / kPerChunk);
+    const auto chunk = chunks_.find(ChunkOf(key));
     if (chunk == chunks_.end()) {
       return at;
     }
-    if (const auto row = chunk->second->find(key); row != chunk->second->end()) {
+    if (const auto row = chunk->second->rows.find(key); row != chunk->second->rows.end()) {
       at.chunk_ = chunk;
       at.row_ = row;
     }
     return at;
   }
 
+  // By their number; none is empty. A chunk's keys are below those of the next.
+  [[nodiscard]] const Chunks& chunks() const { return chunks_; }
+  // The number of the chunk that has the key, or would have it.
+  [[nodiscard]] static uint64_t ChunkOf(uint64_t key) { return key / kPerChunk; }
+
   void Set(uint64_t key, std::shared_ptr<const T> row) {
-    Own(key / kPerChunk)[key] = std::move(row);
+    Chunk& chunk = Own(ChunkOf(key));
+    std::shared_ptr<const T>& place = chunk.rows[key];
+    if (place != nullptr) {
+      chunk.tally.Remove(*place);
+    }
+    place = std::move(row);
+    chunk.tally.Add(*place);
   }
   // Nothing happens where there is none.
   void Erase(uint64_t key) {
     if (find(key) == end()) {
       return;
     }
-    Rows& rows = Own(key / kPerChunk);
-    rows.erase(key);
-    if (rows.empty()) {
-      chunks_.erase(key / kPerChunk);
+    Chunk& chunk = Own(ChunkOf(key));
+    chunk.tally.Remove(*chunk.rows.at(key));
+    chunk.rows.erase(key);
+    if (chunk.rows.empty()) {
+      chunks_.erase(ChunkOf(key));
     }
   }
 
@@ -129,15 +154,15 @@ class SharedMap {
   static constexpr uint64_t kPerChunk = 512;
 
   // The chunk, which no other map shares after that.
-  Rows& Own(uint64_t number) {
-    std::shared_ptr<const Rows>& chunk = chunks_[number];
+  Chunk& Own(uint64_t number) {
+    std::shared_ptr<const Chunk>& chunk = chunks_[number];
     if (chunk == nullptr || chunk.use_count() > 1) {
-      chunk = chunk == nullptr ? std::make_shared<Rows>() : std::make_shared<Rows>(*chunk);
+      chunk = chunk == nullptr ? std::make_shared<Chunk>() : std::make_shared<Chunk>(*chunk);
     }
-    return const_cast<Rows&>(*chunk);  // made by this class as one that may change
+    return const_cast<Chunk&>(*chunk);  // made by this class as one that may change
   }
 
-  std::map<uint64_t, std::shared_ptr<const Rows>> chunks_;  // by key / kPerChunk; none is empty
+  Chunks chunks_;
 };
 
 }  // namespace tide::api

@@ -61,5 +61,40 @@ TEST_CASE("a copy of a shared map stays as it is, and shares what did not change
   CHECK(&*before.find(6) != &*map.find(6));
 }
 
+// The sum of a chunk's rows.
+struct Sum {
+  int64_t sum = 0;
+  void Add(const int& row) { sum += row; }
+  void Remove(const int& row) { sum -= row; }
+};
+
+TEST_CASE("each chunk of a shared map counts its own rows, whatever is done to it") {
+  Prng prng(11);
+  SharedMap<int, Sum> map;
+  SharedMap<int, Sum> before;
+  for (int step = 0; step < 3000; ++step) {
+    const uint64_t key = prng.Below(2000);
+    if (prng.Below(3) == 0) {
+      map.Erase(key);
+    } else {
+      map.Set(key, std::make_shared<const int>(step));
+    }
+    if (step == 1500) {
+      before = map;
+    }
+  }
+  for (const auto* each : {&map, &before}) {
+    for (const auto& [number, chunk] : each->chunks()) {
+      int64_t sum = 0;
+      for (const auto& [key, row] : chunk->rows) {
+        CHECK(SharedMap<int, Sum>::ChunkOf(key) == number);
+        sum += *row;
+      }
+      CHECK(chunk->tally.sum == sum);
+      CHECK_FALSE(chunk->rows.empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tide::api

@@ -1,36 +1,52 @@
 #include "api/view/view.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <algorithm>
 
 #include "api/http/auth.h"
-#include "api/view/json.h"
 #include "common/base/time.h"
 #include "common/spec/job_spec.h"
 
 namespace tide::api {
 namespace {
 
+// Every field, and maps in the order of their keys.
+template <typename T>
+std::string BytesOf(const T& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream out(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&out);
+    coded.SetSerializationDeterministic(true);
+    static_cast<void>(message.SerializeToCodedStream(&coded));
+  }
+  return bytes;
+}
+
+template <typename T>
+bool IsSame(const std::shared_ptr<const Row<T>>& row, const T& message) {
+  return row != nullptr && BytesOf(row->message) == BytesOf(message);
+}
+
 // Puts `message` under `key` unless it is there already, word for word.
 template <typename Key, typename T>
 void Put(std::map<Key, std::shared_ptr<const Row<T>>>& rows,
          const Key& key,
          const T& message,
-         std::string text,
          std::set<Key>& changed) {
   auto& row = rows[key];
-  if (row == nullptr || row->json != text) {
-    row = std::make_shared<const Row<T>>(Row<T>{message, std::move(text)});
+  if (!IsSame(row, message)) {
+    row = std::make_shared<const Row<T>>(message);
     changed.insert(key);
   }
 }
 
-void Put(SharedMap<JobRow>& rows,
-         const v1::Job& job,
-         std::string text,
-         std::set<uint64_t>& changed) {
+void Put(JobRows& rows, const v1::Job& job, std::set<uint64_t>& changed) {
   const auto row = rows.find(job.id());
-  if (row == rows.end() || row->second->json != text) {
-    rows.Set(job.id(), std::make_shared<const JobRow>(JobRow{job, std::move(text)}));
+  if (row == rows.end() || !IsSame(row->second, job)) {
+    rows.Set(job.id(), std::make_shared<const JobRow>(job));
     changed.insert(job.id());
   }
 }
@@ -61,7 +77,7 @@ void DropMissing(View& view, const v1::ViewDelta& snapshot, Changes& changes) {
   for (const v1::Incident& incident : snapshot.incidents()) {
     kept.incidents.insert(incident.id());
   }
-  const SharedMap<JobRow> jobs = view.jobs;
+  const JobRows jobs = view.jobs;
   for (const auto& [id, row] : jobs) {
     if (!kept.jobs.contains(id)) {
       changes.jobs.insert(id);
@@ -112,13 +128,13 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
     }
   }
   for (const v1::Job& job : delta.jobs()) {
-    Put(next->jobs, job, JobJson(job), changes.jobs);
+    Put(next->jobs, job, changes.jobs);
   }
   for (const v1::Node& node : delta.nodes()) {
-    Put(next->nodes, node.name(), node, NodeJson(node), changes.nodes);
+    Put(next->nodes, node.name(), node, changes.nodes);
   }
   for (const v1::Incident& incident : delta.incidents()) {
-    Put(next->incidents, incident.id(), incident, IncidentJson(incident), changes.incidents);
+    Put(next->incidents, incident.id(), incident, changes.incidents);
   }
   for (const uint64_t id : delta.removed_jobs()) {
     next->jobs.Erase(id);
