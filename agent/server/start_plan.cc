@@ -375,6 +375,9 @@ void SetWhatFewHave(const tide::v1::StartTask& start,
   if (!task.secrets.empty()) {
     env["TIDE_SECRETS_DIR"] = SecretsSeen(task);
   }
+  if (start.checkpoint_step() > 0) {
+    env["TIDE_CHECKPOINT_STEP"] = std::to_string(start.checkpoint_step());
+  }
 }
 
 // What goes before what: the image, the agent, the devices, the job, Tide's own.

@@ -27,6 +27,7 @@ TEST_CASE("a rank's environment is complete") {
   start.mutable_spec()->set_count(5);
   start.set_array_job(4);
   start.set_array_index(3);
+  start.set_checkpoint_step(1200);
   auto& env_asked = *start.mutable_spec()->mutable_env();
   env_asked["SEED"] = "4";
   env_asked["RANK"] = "999";
@@ -58,6 +59,7 @@ TEST_CASE("a rank's environment is complete") {
       {"TIDE_ATTEMPT", "2"},
       {"TIDE_NODE", "n2"},
       {"TIDE_CHECKPOINT_DIR", dir.File("checkpoints/j-7")},
+      {"TIDE_CHECKPOINT_STEP", "1200"},
       {"TIDE_PAGE", run + "/page-1"},
       {"TIDE_SOCKET", run + "/agent.sock"},
       {"TIDE_TOPOLOGY", R"({"version":1})"},

@@ -1,5 +1,6 @@
 #include "proto/wire/commands.h"
 
+#include <algorithm>
 #include <string>
 
 #include "common/base/check.h"
@@ -44,6 +45,7 @@ void FillStart(const ClusterState& state,
   }
   out->set_submitted_at(job->submitted_at.unix_nanos());
   out->set_start_timeout_ms(static_cast<uint64_t>(command.start_timeout.millis()));
+  out->set_checkpoint_step(std::max<int64_t>(0, job->checkpoint.step));
 }
 
 template <typename Message>

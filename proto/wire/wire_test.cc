@@ -314,6 +314,9 @@ TEST_CASE("every command is filled") {
   CHECK(start.peers(1).node() == world.state.nodes[1].identity.name);
   CHECK(start.user() == "ada");
   CHECK(start.master_port() >= 20000);
+  CHECK(start.checkpoint_step() == 0);
+  world.state.jobs.at(job).checkpoint.step = 1200;
+  CHECK(convert(CommandKind::kStartTask).start().checkpoint_step() == 1200);
   const auto topology = nlohmann::json::parse(start.topology_json());
   CHECK(topology["version"] == 1);
   CHECK(topology["nodes"].size() == 2);

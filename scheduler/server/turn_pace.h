@@ -21,8 +21,8 @@ class TurnPace {
   // Counts a turn, whatever it was for. Many that did not wait put the next one that does off by
   // one interval at most.
   void Count(int64_t now_ns) {
-    paid_until_ns_ = std::min(std::max(paid_until_ns_, now_ns) + kEveryNs,
-                              now_ns + (kAtOnce + 1) * kEveryNs);
+    paid_until_ns_ =
+        std::min(std::max(paid_until_ns_, now_ns) + kEveryNs, now_ns + (kAtOnce + 1) * kEveryNs);
   }
 
  private:

@@ -197,9 +197,12 @@ class Checkpoint {
   // Restores the newest whole checkpoint. Returns its step, 0 if there is none. Every rank checks
   // every byte, so that all ranks decide the same; a damaged one is named on stderr and the one
   // before it used.
-  //   Errors: state that does not fit, then nothing has changed; a newer format; an unreadable
-  //   disk.
-  [[nodiscard]] int64_t resume();
+  //   allow_restart: start at 0, or below the step that the platform has on record, where no
+  //   checkpoint is left. Else that is an error: a folder that is not mounted looks like a job that
+  //   never saved.
+  //   Errors: that; state that does not fit, then nothing has changed; a newer format; an
+  //   unreadable disk.
+  [[nodiscard]] int64_t resume(bool allow_restart = false);
 
   // To be called by all ranks after each step. True: leave now, with run.exit().
   //   step: finished steps.   loss: shown to people.   safe: false where state cannot be saved.

@@ -68,13 +68,16 @@ CheckpointCore::CheckpointCore(RunCore& run, const CheckpointOptions& options)
                  NoteFailed(ticket, why);
                }}) {}
 
-int64_t CheckpointCore::Resume() {
+int64_t CheckpointCore::Resume(bool allow_restart) {
   OrThrow(WithAdvice(MakeDirs(folder_, 0777)));
   if (!run_.in_platform()) {
     AwaitOrphans(folder_, MonotonicNanos() + kOrphansEndNs);
   }
   OrThrow(WithAdvice(DropOwnLeftovers(folder_, attempt_, run_.rank)));
   const int64_t step = OrThrow(WithAdvice(RestoreNewest()));
+  if (!allow_restart) {
+    OrThrow(RequireRecorded(step));
+  }
   if (step > 0) {
     run_.Resumed(step);
   }
@@ -109,6 +112,26 @@ Result<int64_t> CheckpointCore::RestoreNewest() {
   return 0;
 }
 
+// Falling back from a damaged checkpoint to a whole one has been told and is what checkpoints are
+// kept for.
+Status CheckpointCore::RequireRecorded(int64_t step) const {
+  if (step == 0 && !damaged_.empty()) {
+    return Fail(ErrorCode::kNotFound,
+                "no checkpoint in " + folder_ + " is whole, " + std::to_string(damaged_.size()) +
+                    " damaged; repair the file system, or start anew with resume(true)");
+  }
+  if (step < run_.recorded_step && damaged_.empty()) {
+    const std::string held =
+        step > 0 ? "step " + std::to_string(step) + " is the newest in " : "there is none in ";
+    return Fail(ErrorCode::kNotFound,
+                "this job has saved step " + std::to_string(run_.recorded_step) + ", but " + held +
+                    folder_ +
+                    "; is the file system mounted, is dir the one it saved in? To lose what is "
+                    "gone use resume(true), or submit the job anew with another checkpoint.dir");
+  }
+  return {};
+}
+
 // A tick at which there is something to do.
 bool CheckpointCore::Act(int64_t step, bool safe, bool is_ordered) {
   if (background_.busy()) {
@@ -118,7 +141,11 @@ bool CheckpointCore::Act(int64_t step, bool safe, bool is_ordered) {
   if (settled.verdict == Verdict::kStop || (given_up_step_ && OthersLeft(*given_up_step_))) {
     return true;
   }
-  due_ = due_ || IsPeriodic(step);
+  // Once for a step: its ticks that are not safe do not order again what is saved.
+  if (IsPeriodic(step) && step != due_for_) {
+    due_ = true;
+    due_for_ = step;
+  }
   if (settled.verdict == Verdict::kFire && settled.orders.seq != given_up_seq_) {
     if (settled.orders.order == kOrderSuspend) {
       return Suspend(step, settled.orders);

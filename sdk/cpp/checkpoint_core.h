@@ -34,7 +34,7 @@ class CheckpointCore {
 
   // As Checkpoint's functions of these names; they throw.
   Objects& objects() { return objects_; }
-  [[nodiscard]] int64_t Resume();
+  [[nodiscard]] int64_t Resume(bool allow_restart);
   [[nodiscard]] bool Tick(int64_t step, double loss, bool safe);
   std::string Save(int64_t step, bool wait);
   bool Flush(std::optional<int64_t> timeout_ns);
@@ -58,6 +58,9 @@ class CheckpointCore {
     return every_ > 0 && step > 0 && step % every_ == 0;
   }
 
+  // Fails where work would be lost without a word.
+  //   step: of what was restored.
+  [[nodiscard]] Status RequireRecorded(int64_t step) const;
   Result<std::string> SaveNow(int64_t step, const Order& order);
   Status Write(const sdk::Ticket& ticket, const Order& order);
   Status WriteHere(sdk::Ticket ticket, const Order& order);
@@ -91,7 +94,8 @@ class CheckpointCore {
   // order.
   int64_t calm_from_ = 0;
   uint64_t calm_steps_ = 0;
-  bool due_ = false;  // a periodic save waits for a safe step
+  bool due_ = false;     // a periodic save waits for a safe step
+  int64_t due_for_ = 0;  // the last step that made one due
   std::vector<std::string> damaged_;
   struct Committed {
     int64_t step = 0;

@@ -31,14 +31,24 @@ struct Program {
   explicit Program(const std::string& folder,
                    const std::string& native = TIDE_NATIVE_BIN,
                    int64_t rank = 0,
-                   int64_t world = 1)
+                   int64_t world = 1,
+                   const Run::Variables& more = {})
       : agent(MakeTestingPage(folder + "/page-" + std::to_string(rank))),
-        run({{"RANK", std::to_string(rank)},
-             {"WORLD_SIZE", std::to_string(world)},
-             {"TIDE_ATTEMPT", "1"},
-             {"TIDE_PAGE", folder + "/page-" + std::to_string(rank)},
-             {"TIDE_CHECKPOINT_DIR", folder + "/ck"},
-             {"TIDE_NATIVE", native}}) {}
+        run(Environment(folder, native, rank, world, more)) {}
+
+  static Run::Variables Environment(const std::string& folder,
+                                    const std::string& native,
+                                    int64_t rank,
+                                    int64_t world,
+                                    Run::Variables more) {
+    more.insert({{"RANK", std::to_string(rank)},
+                 {"WORLD_SIZE", std::to_string(world)},
+                 {"TIDE_ATTEMPT", "1"},
+                 {"TIDE_PAGE", folder + "/page-" + std::to_string(rank)},
+                 {"TIDE_CHECKPOINT_DIR", folder + "/ck"},
+                 {"TIDE_NATIVE", native}});
+    return more;
+  }
 
   Page& page() const { return agent.page(); }
 
@@ -153,6 +163,18 @@ TEST_CASE("a step that is not safe puts saves and suspensions off") {
   CHECK(ck.tick(5));
 }
 
+TEST_CASE("ticks that are not safe order nothing twice") {
+  const sdk::TestingFolder folder;
+  Program program(folder.path, "0");
+  Checkpoint& ck = program.Make({.every = 10});
+  CHECK(ck.resume() == 0);
+  for (const auto& [step, safe] : std::vector<std::pair<int64_t, bool>>{
+           {9, true}, {10, true}, {10, false}, {11, true}, {20, false}, {20, false}, {21, true}}) {
+    CHECK_FALSE(ck.tick(step, 0.5, safe));
+  }
+  CHECK(CommittedIn(folder.path + "/ck") == std::vector<int64_t>{10, 21});
+}
+
 TEST_CASE("a suspension saves and is acknowledged") {
   const sdk::TestingFolder folder;
   Program program(folder.path);
@@ -249,9 +271,23 @@ TEST_CASE("a damaged checkpoint is passed over, and nothing of it is kept") {
   CHECK(program.epoch == 3);
   std::filesystem::remove(folder.path + "/ck/s000000000001-0001/d00000.safetensors");
   Forget(program);
-  CHECK(program.Make().resume() == 0);
+  CHECK_THROWS_WITH(program.Make().resume(), Contains("is whole, 2 damaged"));
+  CHECK(program.Make().resume(true) == 0);
   CHECK(program.weights == std::vector<float>(6));
   CHECK_THROWS_WITH(program.ck->save(2), Contains("is damaged and was committed by this attempt"));
+}
+
+TEST_CASE("what the job has saved must be there") {
+  const sdk::TestingFolder folder;
+  Program first(folder.path);
+  first.Make().save(3);
+  Program next(folder.path, TIDE_NATIVE_BIN, 0, 1, {{"TIDE_CHECKPOINT_STEP", "7"}});
+  CHECK_THROWS_WITH(next.Make().resume(),
+                    Contains("has saved step 7, but step 3 is the newest in"));
+  CHECK(next.Make().resume(true) == 3);
+  std::filesystem::remove_all(folder.path + "/ck");
+  CHECK_THROWS_WITH(next.Make().resume(), Contains("has saved step 7, but there is none in"));
+  CHECK(next.Make().resume(true) == 0);
 }
 
 TEST_CASE("state that does not fit is refused before anything changes") {

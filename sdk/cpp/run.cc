@@ -72,6 +72,7 @@ RunCore::RunCore(const Run::Variables& environment)
       job(TextOf(environment, "TIDE_JOB_ID")),
       attempt(MaybeNumberOf(environment, "TIDE_ATTEMPT")),
       checkpoint_dir(FolderOf(environment)),
+      recorded_step(NumberOf(environment, "TIDE_CHECKPOINT_STEP", 0)),
       page_path(TextOf(environment, "TIDE_PAGE")),
       native_folder(TextOf(environment, "TIDE_NATIVE")),
       program_path(TextOf(environment, "PATH")),

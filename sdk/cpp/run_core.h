@@ -25,6 +25,7 @@ class RunCore {
   const std::string job;
   const std::optional<int64_t> attempt;
   const std::string checkpoint_dir;
+  const int64_t recorded_step;      // TIDE_CHECKPOINT_STEP: of the newest checkpoint; 0 = unknown
   const std::string page_path;      // "": outside the platform
   const std::string native_folder;  // TIDE_NATIVE
   const std::string program_path;   // PATH

@@ -1,7 +1,9 @@
 """What people do with jobs and nodes, through the HTTP API and through `tide`."""
 
 import json
+import os
 import re
+import shutil
 import unittest
 
 from harness import PYTHON, SERVING, ClusterTest, Refused, describe, until
@@ -68,6 +70,22 @@ class Flow(ClusterTest):
         self.assertTrue(all(n["job"] is None for n in self.cluster.get("/v1/nodes")["items"]))
         self.post("/v1/jobs/%s/resume" % job)
         self.assert_resumed(job, self.cluster.await_over(job))
+
+    def test_a_job_whose_checkpoints_are_gone_does_not_begin_anew(self):
+        """As when the file system it saves in is not mounted."""
+        job = self.submit(self.cluster.count_job())
+        self.cluster.await_step(job, 10)
+        self.post("/v1/jobs/%s/suspend" % job, reason="lunch")
+        saved = self.cluster.await_state(job, "held")["checkpoint"]["step"]
+        folder = self.cluster.checkpoints(job)
+        for name in os.listdir(folder):
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+        self.post("/v1/jobs/%s/resume" % job)
+        final = self.cluster.await_over(job)
+        self.assertEqual((final["outcome"], len(final["attempts"])), ("failed", 2), describe(final))
+        # The first rank that fails ends the others, some before they have read the folder.
+        said = "".join(self.cluster.logs(job, rank=str(rank), attempt=2) for rank in range(4))
+        self.assertIn("this job has saved step %d, but there is none in" % saved, said)
 
     def test_suspend_and_resume_by_cli(self):
         cluster = self.cluster

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -221,6 +222,33 @@ class Damage(TempCase):
             self.assertEqual((step, err.count("\n")), (2, 1))
         os.unlink(self.path("s000000000003-0001", "MANIFEST.json"))
         self.assertEqual(self.resume()[2:], (2, ""), "an uncommitted folder is not worth a word")
+
+    def test_nothing_whole_needs_a_word(self):
+        for step in (1, 2, 3):
+            os.truncate(self.path(f"s{step:012d}-0001", "d00000.safetensors"), 100)
+        with self.assertRaisesRegex(CheckpointError, "no checkpoint in .* is whole, 3 damaged.*allow_restart=True"), captured_stderr():
+            Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=make_run(attempt=2)).resume()
+        with captured_stderr():
+            self.assertEqual(Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=make_run(attempt=2)).resume(allow_restart=True), 0)
+
+    def test_what_the_job_has_saved_must_be_there(self):
+        def start(**how):
+            return Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=make_run(attempt=2, TIDE_CHECKPOINT_STEP="3")).resume(**how)
+
+        self.assertEqual(start(), 3)
+        self.change("d00000.safetensors", lambda data: data[:-1])
+        with captured_stderr() as err:
+            self.assertEqual(start(), 2)  # told, and what the one before is kept for
+        self.assertIn("is damaged", err.getvalue())
+        shutil.rmtree(self.path("s000000000003-0001"))
+        with self.assertRaisesRegex(CheckpointError, "has saved step 3, but step 2 is the newest in .*mounted"):
+            start()
+        self.assertEqual(start(allow_restart=True), 2)
+        for name in os.listdir(self.dir):
+            shutil.rmtree(self.path(name))
+        with self.assertRaisesRegex(CheckpointError, "has saved step 3, but there is none in .*mounted"):
+            start()
+        self.assertEqual(start(allow_restart=True), 0)
 
     def test_damaged_is_not_overwritten_and_goes_when_passed(self):
         self.change("d00000.safetensors", lambda data: data[:-1])
@@ -526,6 +554,48 @@ class Life(TempCase):
         self.assertEqual([item.step for item in store.scan(self.dir)], [1, 2])
 
 
+class Ticks(TempCase):
+    def test_ticks_that_are_not_safe_order_nothing_twice(self):
+        value = Plain(1)
+        ck = Checkpoint(dir=self.dir, global_={"v": value}, every=10, run=make_run())
+        ck.resume()
+        for step, safe in [(9, True), (10, True), (10, False), (11, True), (19, True), (20, False), (20, False), (21, True), (22, True)]:
+            ck.tick(step, safe=safe)
+            self.assertTrue(ck.flush())
+        self.assertEqual([item.step for item in store.scan(self.dir) if item.has_manifest], [10, 21])
+
+    def test_what_cannot_be_stored_is_found_before_training(self):
+        for value in (object(), {"deep": [Plain]}):
+            with self.subTest(value=value), self.assertRaisesRegex(CheckpointError, "opt.value.* cannot be stored"):
+                Checkpoint(dir=self.dir, replicated={"opt": Plain(value)}, run=make_run()).resume()
+
+    def test_a_state_that_comes_to_be_unstorable_is_told_by_the_second_tick(self):
+        value = Plain(1)
+        ck = Checkpoint(dir=self.dir, replicated={"opt": value}, every=100, run=make_run())
+        ck.resume()
+        value.value = object()  # as an optimizer's state, which comes with the first step
+        with captured_stderr() as err:
+            ck.tick(1)
+            ck.tick(2)
+        self.assertIn("no save will succeed: opt.value: a builtins.object", err.getvalue())
+
+    def test_what_a_state_dict_raises_does_not_leave_a_tick(self):
+        class Broken(Plain):
+            def state_dict(self):
+                if self.value:
+                    raise KeyError("lost")
+                return {"value": 0}
+
+        value = Broken(0)
+        ck = Checkpoint(dir=self.dir, replicated={"opt": value}, every=1, run=make_run())
+        ck.resume()
+        value.value = 1
+        with captured_stderr() as err:
+            self.assertFalse(ck.tick(1))
+        self.assertEqual(ck.failed_saves, 1)
+        self.assertIn("object 'opt': state_dict() failed", err.getvalue())
+
+
 class Samplers(TempCase):
     def test_any_world_size_gives_the_same_batches(self):
         whole = list(Sampler(103, 8, seed=5, rank=0, world_size=1))
@@ -551,6 +621,32 @@ class Samplers(TempCase):
         other.consumed = 7 * 4
         self.assertEqual(next(iter(other)), seen[7])
         self.assertNotEqual(seen[0:5], seen[5:10], "epochs differ")
+
+    def test_accumulated_batches_are_given_once(self):
+        def training(sampler, attempt, last):
+            ck = Checkpoint(dir=self.dir, global_={"sampler": sampler}, run=make_run(attempt=attempt))
+            step, seen, batches = ck.resume(), [], iter(sampler)
+            while step < last:
+                seen += next(batches) + next(batches) + next(batches)
+                step += 1
+                ck.tick(step)
+            ck.save(step)
+            return seen
+
+        whole = [i for batch in Sampler(100, 4, 1, 0, 1) for i in batch]
+        first = training(Sampler(100, 4, 1, 0, 1, accumulate=3), 1, 4)
+        second = training(Sampler(100, 4, 1, 0, 1, accumulate=3), 2, 8)
+        self.assertEqual(first + second, whole[:96])
+
+    def test_batches_that_are_not_counted_are_told(self):
+        for accumulate, told in ((1, 1), (2, 0)):
+            sampler = Sampler(8000, 4, 1, 0, 1, accumulate=accumulate)
+            batches = iter(sampler)
+            with self.subTest(accumulate=accumulate), captured_stderr() as err:
+                for _ in range(900):
+                    next(batches), next(batches)
+                    sampler.advance_steps(1)
+                self.assertEqual(err.getvalue().count("accumulate="), told)
 
 
 if __name__ == "__main__":

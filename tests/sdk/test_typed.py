@@ -1,6 +1,7 @@
 """Typed JSON comes back as the same values, through real JSON text."""
 
 import collections
+import enum
 import json
 import math
 import struct
@@ -22,7 +23,8 @@ class Typed(unittest.TestCase):
             None, True, False, 0, -1, 2 ** 53, -2 ** 53 - 1, 2 ** 200, -(2 ** 64), 0.1, -0.0, 1e-320, 1.0, math.inf,
             -math.inf, "", "$tensor", "é\n", b"\0\xff", (), (1, (2, [3])), [None, (True,)], {}, {"a": 1},
             {1: "int", "1": "text", None: 2.5, (1, 2): b"x", 2.0 ** -1074: 1}, {"$int": "not a tag"}, {1, 2, 3},
-            frozenset({"a"}), 1 + 2j, {"deep": [{"er": ({"est": 2 ** 70},)}]},
+            frozenset({"a"}), 1 + 2j, bytearray(b"\0\xff"), collections.deque([1, (2,)], 7), collections.deque(),
+            collections.Counter({30: 2, "a": 1}), collections.defaultdict(list, {"a": [1]}), collections.defaultdict(None), {"deep": [{"er": ({"est": 2 ** 70},)}]},
         ]
         for value in values:
             with self.subTest(value=value):
@@ -48,6 +50,27 @@ class Typed(unittest.TestCase):
         loop.append(loop)
         with self.assertRaisesRegex(CheckpointError, "contain itself"):
             through(loop)
+
+    def test_what_would_come_back_as_another_type_is_named(self):
+        class Color(enum.IntEnum):
+            RED = 1
+
+        class Word(str):
+            pass
+
+        class Table(dict):
+            pass
+
+        class Numbers(list):
+            pass
+
+        Point = collections.namedtuple("Point", "x y")
+        for value, base in ((Color.RED, "int"), (Word("a"), "str"), (Table(), "dict"), (Numbers(), "list"), (Point(1, 2), "tuple")):
+            with self.subTest(value=value):
+                with self.assertRaisesRegex(CheckpointError, rf"x\.a: a .* plain {base}: give {base}\(…\)"):
+                    through({"a": value})
+        with self.assertRaisesRegex(CheckpointError, r"x\.a: a defaultdict of .*lambda"):
+            through({"a": collections.defaultdict(lambda: 1)})
 
     def test_unknown_tag_asks_for_an_update(self):
         with self.assertRaisesRegex(CheckpointError, "update tide"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Dict, Iterator, List, Optional
 
-from ._errors import TideError
+from ._errors import TideError, warn
 from ._run import attach
 
 _ROUNDS = 4
+_READ_AHEAD_MOST = 256  # batches: of a DataLoader with many workers
 
 
 class Permutation:
@@ -44,20 +45,28 @@ class Permutation:
 class Sampler:
     """Yields this rank's share of each global batch. Pass as DataLoader(batch_sampler=…), save under global_=.
 
-      size: samples in the data set; global_batch: samples per step over all ranks; incomplete last batches are left
+      size: samples in the data set; global_batch: samples of a batch over all ranks; incomplete last batches are left
       out. Iterating goes from the current position to the end of the epoch.
+      accumulate: batches that the program trains on in a step, where it accumulates gradients over several.
 
     The position moves in advance(), not while iterating: loader workers read ahead, and batches read but not trained
-    on must be given again after a restart. Checkpoint.tick advances the samplers it holds.
+    on must be given again after a restart. Checkpoint.tick advances the samplers it holds, by `accumulate` batches a
+    step. A program that reads many more batches than it counts is told so on stderr, once.
     Errors: TideError if an epoch has no whole batch or a rank would get no sample.
     """
 
     def __init__(self, size: int, global_batch: int, seed: int = 0, rank: Optional[int] = None,
-                 world_size: Optional[int] = None) -> None:
+                 world_size: Optional[int] = None, accumulate: int = 1) -> None:
         self.size, self.global_batch, self.seed = size, global_batch, seed
         self.rank = attach().rank if rank is None else rank
         self.world_size = attach().world_size if world_size is None else world_size
+        self.accumulate = accumulate
         self.consumed = 0
+        self._given = 0    # batches read in this process
+        self._counted = 0  # batches advanced over in this process
+        self._told = False
+        if accumulate < 1:
+            raise TideError(f"accumulate={accumulate} must be the number of batches in a step, at least 1")
         if not self.world_size <= global_batch <= size:
             raise TideError(f"global_batch={global_batch} must lie between the {self.world_size} ranks and the {size} "
                             "samples of the data set")
@@ -73,11 +82,22 @@ class Sampler:
         first = self.global_batch * self.rank // self.world_size
         last = self.global_batch * (self.rank + 1) // self.world_size
         for batch in range(done, self._batches):
+            self._given += 1
             yield [order(batch * self.global_batch + i) for i in range(first, last)]
 
     def advance(self, batches: int = 1) -> None:
         """Counts `batches` global batches as trained on."""
         self.consumed += batches * self.global_batch
+        self._counted += batches
+        # Loaders read some ahead; who reads half as many again as are counted trains on more than one in a step.
+        if self._given > 1.5 * self._counted + _READ_AHEAD_MOST and not self._told:
+            self._told = True
+            warn(f"the sampler has given {self._given} batches and {self._counted} are counted as trained on: after a restart the "
+                 "others are given again; with gradient accumulation say tide.Sampler(…, accumulate=batches in a step)")
+
+    def advance_steps(self, steps: int) -> None:
+        """Counts the batches of `steps` steps as trained on."""
+        self.advance(steps * self.accumulate)
 
     def state_dict(self) -> Dict[str, Any]:
         return {"consumed": self.consumed, "size": self.size, "global_batch": self.global_batch, "seed": self.seed}

@@ -65,6 +65,7 @@ class Checkpoint:
         self._uncommitted: Optional[Identity] = None       # written by this rank, not known to be committed
         self._failures = (-1, 0)                           # step of the last failed save, how often it failed
         self._due = False                                  # a periodic save waits for a safe step
+        self._due_for = 0                                  # the last step that made one due
         self._looked_at = 0.0
         self._given_up_seq = 0
         self._given_up: Optional[Identity] = None          # a suspension's checkpoint that this rank did not see in time
@@ -76,18 +77,25 @@ class Checkpoint:
                                       for_life=self._run.in_platform)
         self._attempt = store.next_attempt(self.dir) if self._run.attempt is None else self._run.attempt
 
-    def resume(self) -> int:
+    def resume(self, allow_restart: bool = False) -> int:
         """Restores the newest whole checkpoint. Returns its step, 0 if there is none.
 
         Every rank checks every byte, so that all ranks decide the same. A damaged one is named on stderr and the
-        one before it used.   Errors: CheckpointError for objects that do not fit, a newer format, an unreadable disk.
+        one before it used.
+          allow_restart: start at 0, or below the step that the platform has on record, where no checkpoint is left. Else
+          that is an error: a folder that is not mounted looks like a job that never saved.
+          Errors: CheckpointError for that, for objects that hold what cannot be stored or do not fit, a newer format, an
+          unreadable disk.
         """
+        writer.gather(self._identity(0), self._groups)  # what no save could store is found now, not after a day
         store.prepare(self.dir)
         if not self._run.in_platform:
             store.await_orphans(self.dir, time.monotonic() + store.ORPHANS_END_S)
         try:
             store.drop_own_leftovers(self.dir, self._attempt, self._run.rank)
             step = self._restore_newest()
+            if not allow_restart:
+                self._require_recorded(step)
         except OSError as error:
             raise CheckpointError(f"cannot read the checkpoints in {self.dir}: {error.strerror} "
                                   f"({error.filename or 'no name'}); repair the file system or give another dir=") from error
@@ -124,7 +132,9 @@ class Checkpoint:
             return True
         if self._given_up is not None and self._others_left(self._given_up):
             return True
-        self._due = self._due or bool(self._every and step > 0 and step % self._every == 0)
+        # Once for a step: its ticks with safe=False do not order again what is saved.
+        if self._every and step > 0 and step % self._every == 0 and step != self._due_for:
+            self._due, self._due_for = True, step
         if order is not None and verdict is Verdict.FIRE and order.seq != self._given_up_seq:
             if order.order == _page.ORDER_SUSPEND:
                 return self._suspend(step, order)
@@ -278,6 +288,21 @@ class Checkpoint:
                 warn(f"checkpoint {item.path} is damaged ({error}); using the one before it")
         return 0
 
+    def _require_recorded(self, step: int) -> None:
+        """step: of what was restored. Errors: CheckpointError where work would be lost without a word.
+
+        Falling back from a damaged checkpoint to a whole one has been told and is what checkpoints are kept for.
+        """
+        recorded, damaged = self._run.recorded_step, len(self._damaged)
+        if step == 0 and damaged:
+            raise CheckpointError(f"no checkpoint in {self.dir} is whole, {damaged} damaged; repair the file system, or start anew "
+                                  "with resume(allow_restart=True)")
+        if step < recorded and not damaged:
+            held = f"step {step} is the newest in" if step else "there is none in"
+            raise CheckpointError(f"this job has saved step {recorded}, but {held} {self.dir}; is the file system mounted, is dir= the "
+                                  "one it saved in? To lose what is gone use resume(allow_restart=True), or submit the job anew with "
+                                  "another checkpoint.dir")
+
     def _trees(self, reader: Reader) -> "list[tuple[Mapping[str, Any], Mapping[str, Any]]]":
         """(objects of this rank, the stored trees they may be found in), group by group.
 
@@ -304,14 +329,14 @@ class Checkpoint:
     def _advance_samplers(self, passed: int) -> None:
         if passed > 0:
             for sampler in self._samplers:
-                sampler.advance(passed)
+                sampler.advance_steps(passed)
 
     def _prepare(self) -> None:
         """Fresh pages cost ten times what the copy into used ones does, so they are made ready before the first save."""
         try:
             self._background.prepare(self._identity(self._ticked_step or 0), self._groups)
-        except CheckpointError:
-            pass  # the first save says what is wrong
+        except CheckpointError as error:
+            warn(f"no save will succeed: {error}")
 
     def _lock_path(self) -> str:
         if self._run.in_platform:

@@ -48,10 +48,11 @@ class Background:
         return None if self._saver is None else self._saver.pid
 
     def prepare(self, identity: Identity, groups: Groups) -> None:
-        """Makes memory ready for saves of this size while training goes on. Errors: CheckpointError."""
-        ours = self._started()
+        """Makes memory ready for saves of this size while training goes on. Errors: CheckpointError, also where nothing is
+        made ready: for what no save could store."""
+        gathered, ours = writer.gather(identity, groups), self._started()
         if ours is not None:
-            ours.prepare(writer.gather(identity, groups))
+            ours.prepare(gathered)
 
     def hand_over(self, identity: Identity, groups: Groups, order: Order, wait: bool) -> Handed:
         """Stages the state, which may change once this returns.

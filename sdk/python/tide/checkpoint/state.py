@@ -8,6 +8,8 @@ its state has no Shard of yet; path: below the object, such as "state.0.exp_avg"
 
 from __future__ import annotations
 
+import types
+import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Tuple
 
 from .._errors import CheckpointError, first_line
@@ -15,6 +17,7 @@ from . import boxes, tensors, typed
 from .shard import Shard
 
 SHARDED = "sharded"
+_CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, weakref.ref)
 
 
 class Captured(NamedTuple):
@@ -141,11 +144,31 @@ def tensors_of(tree: Any) -> Iterator["Tuple[str, str]"]:
 
 def _state_of(name: str, item: Any) -> Any:
     if hasattr(item, "state_dict"):
-        return item.state_dict()
+        try:
+            state = item.state_dict()
+        except CheckpointError:
+            raise
+        except Exception as error:  # whatever the user's object raises
+            raise CheckpointError(f"object {name!r}: state_dict() failed: {first_line(error)}") from error
+        return _without_code(state) if _is_torch_schedule(item) else state
     if _is_leaf(item) or isinstance(item, (dict, list)):
         return item
     raise CheckpointError(f"object {name!r} is a {type(item).__qualname__}: give a tensor, dict or list, or an object "
                           "with state_dict() and load_state_dict()")
+
+
+def _is_torch_schedule(item: Any) -> bool:
+    return any(kind.__module__ == "torch.optim.lr_scheduler" for kind in type(item).__mro__)
+
+
+def _without_code(state: Any) -> Any:
+    """The state of a torch scheduler without the functions that torch keeps in it, such as OneCycleLR's anneal_func: the
+    program makes them anew, and load_state_dict() leaves alone what is not there."""
+    if isinstance(state, list):
+        return [_without_code(item) for item in state]
+    if type(state) is not dict:
+        return state
+    return {key: _without_code(item) for key, item in state.items() if not isinstance(item, _CODE)}
 
 
 def _require_match(name: str, item: Any, tree: Any, stored: Stored) -> None:
@@ -182,7 +205,7 @@ def _tensor_nodes(node: Any, path: str, out: Dict[str, str]) -> None:
         if "$tensor" in node:
             out[path] = node["$tensor"]
         for key, child in node.items():
-            if key in ("$dict", "$odict"):
+            if key in typed.PAIR_TAGS:
                 for pair_key, item in child:
                     _tensor_nodes(item, f"{path}.{pair_key}", out)
             else:
