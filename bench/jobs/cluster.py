@@ -60,8 +60,10 @@ class Cluster:
                       for path in glob.glob("/proc/[0-9]*/exe") if _program(path) == name}
 
     def tide(self, *words: str, check: bool = True) -> str:
-        return subprocess.run([self._tide, *words], env=self.env, cwd=self.folder, stdout=subprocess.PIPE,
-                              stderr=None if check else subprocess.DEVNULL, text=True, check=check).stdout
+        done = subprocess.run([self._tide, *words], env=self.env, cwd=self.folder, capture_output=True, text=True, check=False)
+        if check and done.returncode != 0:
+            raise SystemExit(f"tide {' '.join(words)} failed: {done.stderr.strip()}")
+        return done.stdout
 
     def submit(self, count: int = 1) -> int:
         """Returns the number of the (first) job, which runs `true` on one part of a node."""

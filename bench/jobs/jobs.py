@@ -132,9 +132,11 @@ def measure_many(options, sizes: Sizes) -> None:
             firsts = [cluster.submit(min(jobs, _ARRAY_MOST)) for _ in range(0, jobs, _ARRAY_MOST)]
             early: Dict[str, float] = {}
             looks: List[float] = []
+            starts: List[float] = []  # of the program that looks, on cores that are busy with jobs
             done = 0
             while done < jobs:
                 looks.append(figures.seconds(lambda: cluster.tide("ps")) * 1e3)
+                starts.append(figures.seconds(lambda: cluster.tide("--version")) * 1e3)
                 states: Dict[str, int] = {}
                 for first in firsts:
                     for word, count in cluster.states(first, min(jobs, _ARRAY_MOST)).items():
@@ -153,6 +155,7 @@ def measure_many(options, sizes: Sizes) -> None:
                                at_most=None if name == "tide-api" else 1.1)
             figures.figure("many, tide ps", "p50_ms", figures.percentile(looks, 50), len(looks), at_most=50)
             figures.figure("many, tide ps", "max_ms", max(looks), len(looks))
+            figures.figure("many, tide --version", "p50_ms", figures.percentile(starts, 50), len(starts))
         finally:
             cluster.stop()
 
