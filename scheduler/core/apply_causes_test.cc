@@ -284,6 +284,21 @@ TEST_CASE("a fault on a node that failed first explains it while the rest of the
   CHECK(world.NodesOf(job) == std::vector<uint32_t>{2, 1});  // the other keeps its rank
 }
 
+TEST_CASE("the last task of a job that failed is kept until it is known whether the job is over") {
+  const uint32_t nodes = GENERATE(1U, 2U);
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob().Nodes(nodes).Gpus(8));
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  REQUIRE(world.Is(job) == JobState::kStopping);  // evidence of a fault may still come
+  CHECK(world.agents.Held(NodeId(nodes - 1)).size() == 1);
+  world.Rejoin(nodes - 1);  // says again what it holds
+  CHECK(world.agents.Held(NodeId(nodes - 1)).size() == 1);
+  world.Pass(world.policy.evidence_wait);
+  REQUIRE(world.Is(job) == JobState::kFinished);
+  CHECK(world.agents.Held(NodeId(0)).empty());
+  CHECK(world.agents.Held(NodeId(1)).empty());
+}
+
 TEST_CASE("a program that fails alone on its CPU, or for memory, does not wait for evidence") {
   World world(Cluster().Leaf(2));
   const JobId alone = world.Submit(AJob());
