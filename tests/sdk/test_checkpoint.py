@@ -180,6 +180,27 @@ class RoundTrip(TempCase):
             load(self.dir)
 
 
+@unittest.skipIf(torch is None, "no torch")
+class Buffers(TempCase):
+    """As DistributedDataParallel leaves them: each rank has running statistics of its own, and goes on with rank 0's."""
+
+    def test_buffers_are_those_of_rank_0(self):
+        def model(rank):
+            torch.manual_seed(1)
+            net = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.BatchNorm1d(5), torch.nn.BatchNorm1d(5, affine=False))
+            with torch.no_grad():
+                for number, (_, buffer) in enumerate(sorted(net.named_buffers())):
+                    buffer.fill_(100 * rank + number)
+            return net
+
+        save_with(3, self.dir, 1, lambda rank: {"replicated": {"net": model(rank)}})
+        for reader in range(2):
+            net = model(7)
+            Checkpoint(dir=self.dir, replicated={"net": net}, run=make_run(reader, 2, 6)).resume()
+            for name, value in model(0).state_dict().items():
+                self.assertTrue(torch.equal(net.state_dict()[name], value), name)
+
+
 class Damage(TempCase):
     def setUp(self):
         super().setUp()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterator, Mapping, NamedTuple, Tuple
 
 from .._errors import CheckpointError, first_line
 from . import boxes, tensors, typed
@@ -22,11 +22,12 @@ _CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, weakre
 
 class Captured(NamedTuple):
     """trees: {object: typed JSON}; found: {tensor name: View}, names starting with the group; shards: {tensor name:
-    Shard} of those of them that are a box of a larger one."""
+    Shard} of those of them that are a box of a larger one; buffers: names of those that are a torch module's buffers."""
 
     trees: Dict[str, Any]
     found: Dict[str, tensors.View]
     shards: Dict[str, Shard]
+    buffers: FrozenSet[str]
 
 
 def capture(group: str, objects: Mapping[str, Any]) -> Captured:
@@ -49,7 +50,8 @@ def capture(group: str, objects: Mapping[str, Any]) -> Captured:
         return {"$tensor": name, "lib": found[name].lib}
 
     trees = {name: typed.encode(_state_of(name, item), name, take) for name, item in objects.items()}
-    return Captured(trees, found, shards)
+    buffers = frozenset(f"{group}/{name}.{buffer}" for name, item in objects.items() for buffer in _buffers_of(item))
+    return Captured(trees, found, shards, buffers & found.keys())
 
 
 def restore(objects: Mapping[str, Any], trees: Mapping[str, Any], stored: "Stored", where: str) -> None:
@@ -155,6 +157,14 @@ def _state_of(name: str, item: Any) -> Any:
         return item
     raise CheckpointError(f"object {name!r} is a {type(item).__qualname__}: give a tensor, dict or list, or an object "
                           "with state_dict() and load_state_dict()")
+
+
+def _buffers_of(item: Any) -> Iterator[str]:
+    """Names of a torch module's buffers, below the module. DistributedDataParallel keeps rank 0's: before each forward pass
+    it broadcasts them, and after it every rank has running statistics of its own."""
+    if hasattr(item, "named_buffers"):
+        for name, _ in item.named_buffers():
+            yield name
 
 
 def _is_torch_schedule(item: Any) -> bool:

@@ -1,7 +1,9 @@
 """Writing a checkpoint: every rank its data file and part, rank 0 the commit.
 
 Replicated tensors are equal on all ranks and stored once: rank r writes the r-th 1/N of the bytes of their
-concatenation in name order, cut at element borders. Of a Shard each rank writes its own box.
+concatenation in name order, cut at element borders. Buffers of torch modules differ between the ranks of a
+DistributedDataParallel model, whose next forward pass takes rank 0's: those are rank 0's alone. Of a Shard each rank
+writes its own box.
 
 Whoever removes a rank's part decides about it, for a name can be removed only once: rank 0, which then writes the
 manifest, or the rank itself, which gives up. So no manifest appears after a rank has given up, and no rank gives up
@@ -83,7 +85,7 @@ def gather(identity: Identity, groups: Groups) -> Gathered:
     sharded = capture(SHARDED, groups.sharded)
     mine = capture(f"local/{identity.rank:05d}", groups.local)
     leader = identity.rank == 0
-    shared = capture("global", groups.global_) if leader else Captured({}, {}, {})
+    shared = capture("global", groups.global_) if leader else Captured({}, {}, {}, frozenset())
 
     held: Dict[str, Held] = {}
     entries: List[fmt.Entry] = []
@@ -94,8 +96,12 @@ def gather(identity: Identity, groups: Groups) -> Gathered:
 
     whole = {name: item for found in (replicated.found, sharded.found) for name, item in found.items()
              if name not in sharded.shards}
-    for name, bounds in share(whole, identity.rank, identity.world).items():
+    buffers = replicated.buffers | (sharded.buffers - sharded.shards.keys())
+    shared_out = {name: item for name, item in whole.items() if name not in buffers}
+    for name, bounds in share(shared_out, identity.rank, identity.world).items():
         hold(name, whole[name], *bounds)
+    for name in sorted(buffers) if leader else ():
+        hold(name, whole[name], 0, count(whole[name].shape))
     for name, item in {**mine.found, **shared.found}.items():
         hold(name, item, 0, count(item.shape))
     for name, shard in sharded.shards.items():
