@@ -49,6 +49,7 @@ std::string SaverLock(const RunCore& run, const std::string& folder) {
 CheckpointCore::CheckpointCore(RunCore& run, const CheckpointOptions& options)
     : run_(run),
       folder_(AbsoluteFolder(options.dir.empty() ? run.checkpoint_dir : options.dir)),
+      is_main_(folder_ == AbsoluteFolder(run.checkpoint_dir)),
       every_(options.every),
       keep_(std::max<int64_t>(1, options.keep)),
       timeout_ns_(NanosOf(options.timeout)),
@@ -66,7 +67,9 @@ CheckpointCore::CheckpointCore(RunCore& run, const CheckpointOptions& options)
                [this](const auto& ticket, const auto& why) {
                  TakeBack(ticket);
                  NoteFailed(ticket, why);
-               }}) {}
+               }}) {
+  run_.has_main = run_.has_main || is_main_;
+}
 
 int64_t CheckpointCore::Resume(bool allow_restart) {
   OrThrow(WithAdvice(MakeDirs(folder_, 0777)));
@@ -78,7 +81,7 @@ int64_t CheckpointCore::Resume(bool allow_restart) {
   if (!allow_restart) {
     OrThrow(RequireRecorded(step));
   }
-  if (step > 0) {
+  if (step > 0 && IsOnRecord()) {
     run_.Resumed(step);
   }
   run_.RestartStepClock();
@@ -96,6 +99,7 @@ Result<int64_t> CheckpointCore::RestoreNewest() {
         stored ? Restore(*stored, objects_) : Status(std::unexpected(stored.error()));
     if (!restored && restored.error().code == ErrorCode::kCorrupt) {
       damaged_.push_back(item->path);
+      damaged_step_ = std::max(damaged_step_, item->step);
       Warn("checkpoint " + item->path + " is damaged (" + restored.error().message +
            "); using the one before it");
       continue;
@@ -120,12 +124,12 @@ Status CheckpointCore::RequireRecorded(int64_t step) const {
                 "no checkpoint in " + folder_ + " is whole, " + std::to_string(damaged_.size()) +
                     " damaged; repair the file system, or start anew with resume(true)");
   }
-  if (step < run_.recorded_step && damaged_.empty()) {
+  const int64_t recorded = is_main_ ? run_.recorded_step : 0;
+  if (step < recorded && damaged_step_ < recorded) {
     const std::string held =
         step > 0 ? "step " + std::to_string(step) + " is the newest in " : "there is none in ";
     return Fail(ErrorCode::kNotFound,
-                "this job has saved step " + std::to_string(run_.recorded_step) + ", but " + held +
-                    folder_ +
+                "this job has saved step " + std::to_string(recorded) + ", but " + held + folder_ +
                     "; is the file system mounted, is dir the one it saved in? To lose what is "
                     "gone use resume(true), or submit the job anew with another checkpoint.dir");
   }

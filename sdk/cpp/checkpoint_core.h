@@ -58,6 +58,9 @@ class CheckpointCore {
     return every_ > 0 && step > 0 && step % every_ == 0;
   }
 
+  // True for what the scheduler keeps on record: the job's own folder, or any where the program has
+  // no Checkpoint of that.
+  [[nodiscard]] bool IsOnRecord() const { return is_main_ || !run_.has_main; }
   // Fails where work would be lost without a word.
   //   step: of what was restored.
   [[nodiscard]] Status RequireRecorded(int64_t step) const;
@@ -84,6 +87,8 @@ class CheckpointCore {
 
   RunCore& run_;
   const std::string folder_;
+  const bool
+      is_main_;  // folder_ is the job's own: what a second one holds is the program's business
   const int64_t every_;
   const int64_t keep_;
   const int64_t timeout_ns_;
@@ -94,8 +99,9 @@ class CheckpointCore {
   // order.
   int64_t calm_from_ = 0;
   uint64_t calm_steps_ = 0;
-  bool due_ = false;     // a periodic save waits for a safe step
-  int64_t due_for_ = 0;  // the last step that made one due
+  int64_t damaged_step_ = 0;  // the highest of damaged_
+  bool due_ = false;          // a periodic save waits for a safe step
+  int64_t due_for_ = 0;       // the last step that made one due
   std::vector<std::string> damaged_;
   struct Committed {
     int64_t step = 0;

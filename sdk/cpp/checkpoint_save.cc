@@ -123,7 +123,9 @@ void CheckpointCore::NoteStaged(int64_t step) {
 
 void CheckpointCore::NoteCommitted(int64_t step, uint64_t bytes, int64_t begun_ns) {
   Page& page = run_.page();
-  page.saved_step = std::max(step, page.saved_step.load());
+  if (IsOnRecord()) {
+    page.saved_step = std::max(step, page.saved_step.load());
+  }
   committed_ = {.step = step, .id = IdOf(step)};
   given_up_step_.reset();
   const double seconds = static_cast<double>(MonotonicNanos() - begun_ns) / 1e9;

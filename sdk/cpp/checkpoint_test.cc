@@ -290,6 +290,28 @@ TEST_CASE("what the job has saved must be there") {
   CHECK(next.Make().resume(true) == 0);
 }
 
+TEST_CASE("a second checkpoint, elsewhere, is not on the job's record") {
+  const sdk::TestingFolder folder;
+  Program program(folder.path, "0", 0, 1, {{"TIDE_CHECKPOINT_STEP", "3"}});
+  program.Make().save(3);
+  Checkpoint best(program.run, {.dir = folder.path + "/best"});
+  best.global("epoch", &program.epoch);
+  CHECK(best.resume() == 0);
+  best.save(9);
+  CHECK(program.page().saved_step == 3);
+  CHECK(program.Make().resume() == 3);
+  CHECK(program.page().saved_step == 3);
+}
+
+TEST_CASE("an older damaged checkpoint does not excuse that the newest is gone") {
+  const sdk::TestingFolder folder;
+  Program program(folder.path, "0", 0, 1, {{"TIDE_CHECKPOINT_STEP", "3"}});
+  program.Make().save(1);
+  program.ck->save(2);
+  std::filesystem::remove(folder.path + "/ck/s000000000002-0001/d00000.safetensors");
+  CHECK_THROWS_WITH(program.Make().resume(), Contains("step 1 is the newest in"));
+}
+
 TEST_CASE("state that does not fit is refused before anything changes") {
   const sdk::TestingFolder folder;
   Program program(folder.path);

@@ -26,6 +26,7 @@ class RunCore {
   const std::optional<int64_t> attempt;
   const std::string checkpoint_dir;
   const int64_t recorded_step;      // TIDE_CHECKPOINT_STEP: of the newest checkpoint; 0 = unknown
+  bool has_main = false;            // there is a Checkpoint of checkpoint_dir
   const std::string page_path;      // "": outside the platform
   const std::string native_folder;  // TIDE_NATIVE
   const std::string program_path;   // PATH

@@ -1,6 +1,7 @@
 """Saving and restoring: round trips, other world sizes, damage, errors, clean-up."""
 
 import array
+import collections
 import contextlib
 import errno
 import json
@@ -15,7 +16,7 @@ import zlib
 from unittest import mock
 
 from support import TempCase, captured_stderr, make_run, pure_python
-from tide import Checkpoint, CheckpointError, Sampler, load
+from tide import Checkpoint, CheckpointError, Sampler, TideError, load
 from tide.checkpoint import format as fmt
 from tide.checkpoint import RawTensor, store
 from tide.checkpoint.__main__ import main as command
@@ -253,8 +254,11 @@ class Damage(TempCase):
             self.assertEqual(Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=make_run(attempt=2)).resume(allow_restart=True), 0)
 
     def test_what_the_job_has_saved_must_be_there(self):
+        def run():
+            return make_run(attempt=2, TIDE_CHECKPOINT_STEP="3", TIDE_CHECKPOINT_DIR=self.dir)
+
         def start(**how):
-            return Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=make_run(attempt=2, TIDE_CHECKPOINT_STEP="3")).resume(**how)
+            return Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=run()).resume(**how)
 
         self.assertEqual(start(), 3)
         self.change("d00000.safetensors", lambda data: data[:-1])
@@ -270,6 +274,22 @@ class Damage(TempCase):
         with self.assertRaisesRegex(CheckpointError, "has saved step 3, but there is none in .*mounted"):
             start()
         self.assertEqual(start(allow_restart=True), 0)
+
+    def test_an_older_damaged_one_does_not_excuse_that_the_newest_is_gone(self):
+        self.change("d00000.safetensors", lambda data: data[:-1])
+        run = make_run(attempt=2, TIDE_CHECKPOINT_STEP="9", TIDE_CHECKPOINT_DIR=self.dir)
+        with self.assertRaisesRegex(CheckpointError, "has saved step 9, but step 2 is the newest in"), captured_stderr():
+            Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=run).resume()
+
+    def test_a_second_checkpoint_elsewhere_is_not_on_record(self):
+        run = make_run(attempt=2, TIDE_CHECKPOINT_STEP="3", TIDE_CHECKPOINT_DIR=self.dir)
+        main = Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=run)
+        best = Checkpoint(dir=self.path("best"), replicated={"m": Plain(1)}, run=run)
+        self.assertEqual((main.resume(), best.resume()), (3, 0))
+        best.save(9)
+        self.assertEqual(run.page.saved_step, 3)
+        again = Checkpoint(dir=self.path("best"), replicated={"m": Plain()}, run=run)
+        self.assertEqual((again.resume(), run.page.saved_step), (9, 3))
 
     def test_damaged_is_not_overwritten_and_goes_when_passed(self):
         self.change("d00000.safetensors", lambda data: data[:-1])
@@ -590,6 +610,30 @@ class Ticks(TempCase):
             with self.subTest(value=value), self.assertRaisesRegex(CheckpointError, "opt.value.* cannot be stored"):
                 Checkpoint(dir=self.dir, replicated={"opt": Plain(value)}, run=make_run()).resume()
 
+    @unittest.skipIf(torch is None, "no torch")
+    def test_what_comes_with_the_first_step_is_not_asked_before(self):
+        class Late(Plain):
+            def state_dict(self):
+                raise RuntimeError("not consolidated")
+
+        for item in (torch.nn.LazyLinear(3), torch.nn.Linear(2, 2, device="meta"), Late()):
+            with self.subTest(item=type(item)):
+                self.assertEqual(Checkpoint(dir=self.dir, replicated={"m": item}, run=make_run()).resume(), 0)
+
+    def test_a_dict_that_is_filled_in_place_stays_what_it_is(self):
+        class Table(dict):
+            pass
+
+        def objects(number):
+            counts, table = collections.defaultdict(lambda: 7), Table()
+            counts["a"] = table["a"] = number
+            return {"counts": counts, "table": table}
+
+        Checkpoint(dir=self.dir, global_=objects(1), run=make_run()).save(1)
+        found = objects(2)
+        self.assertEqual(Checkpoint(dir=self.dir, global_=found, run=make_run(attempt=2)).resume(), 1)
+        self.assertEqual((found["counts"]["a"], found["counts"]["new"], type(found["table"]), found["table"]["a"]), (1, 7, Table, 1))
+
     def test_a_state_that_comes_to_be_unstorable_is_told_by_the_second_tick(self):
         value = Plain(1)
         ck = Checkpoint(dir=self.dir, replicated={"opt": value}, every=100, run=make_run())
@@ -598,7 +642,7 @@ class Ticks(TempCase):
         with captured_stderr() as err:
             ck.tick(1)
             ck.tick(2)
-        self.assertIn("no save will succeed: opt.value: a builtins.object", err.getvalue())
+        self.assertIn("a save now would fail: opt.value: a builtins.object", err.getvalue())
 
     def test_what_a_state_dict_raises_does_not_leave_a_tick(self):
         class Broken(Plain):
@@ -658,6 +702,16 @@ class Samplers(TempCase):
         first = training(Sampler(100, 4, 1, 0, 1, accumulate=3), 1, 4)
         second = training(Sampler(100, 4, 1, 0, 1, accumulate=3), 2, 8)
         self.assertEqual(first + second, whole[:96])
+
+    def test_an_epoch_has_whole_steps(self):
+        sampler, steps = Sampler(103, 10, 1, 0, 1, accumulate=4), []
+        for _ in range(3):
+            batches = list(sampler)
+            steps.append(len(batches) // 4)
+            sampler.advance_steps(len(batches) // 4)
+        self.assertEqual((len(sampler), steps), (8, [2, 2, 2]))
+        with self.assertRaisesRegex(TideError, "accumulate=11 batches"):
+            Sampler(103, 10, 1, 0, 1, accumulate=11)
 
     def test_batches_that_are_not_counted_are_told(self):
         for accumulate, told in ((1, 1), (2, 0)):

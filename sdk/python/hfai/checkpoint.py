@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 import tide
 from tide._errors import warn
+from tide.checkpoint.state import without_code
 
 from . import _session, _store, client
 
@@ -86,7 +87,8 @@ class _WithoutFunctions:
         self._item = item
 
     def state_dict(self) -> Dict[str, Any]:
-        return {name: value for name, value in self._item.state_dict().items() if not callable(value)}
+        state = without_code(self._item.state_dict())
+        return {name: value for name, value in state.items() if not callable(value)}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         self._item.load_state_dict({**self._item.state_dict(), **state})

@@ -42,6 +42,7 @@ class Run:
         self.attempt: Optional[int] = _number(env, "TIDE_ATTEMPT", 0) if env.get("TIDE_ATTEMPT") else None
         self.checkpoint_dir = env.get("TIDE_CHECKPOINT_DIR") or "checkpoints"
         self.recorded_step = _number(env, "TIDE_CHECKPOINT_STEP", 0)  # of the job's newest checkpoint; 0 = none known
+        self.has_main = False  # there is a Checkpoint of checkpoint_dir
         self.page_path = env.get("TIDE_PAGE") or ""
         self.in_platform = bool(self.page_path)
         self.state = State(self.checkpoint_dir)  # a small key/value that outlives restarts

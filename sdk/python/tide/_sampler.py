@@ -47,7 +47,8 @@ class Sampler:
 
       size: samples in the data set; global_batch: samples of a batch over all ranks; incomplete last batches are left
       out. Iterating goes from the current position to the end of the epoch.
-      accumulate: batches that the program trains on in a step, where it accumulates gradients over several.
+      accumulate: batches that the program trains on in a step, where it accumulates gradients over several. An epoch has
+      whole steps only: batches that are left over at its end are left out, too.
 
     The position moves in advance(), not while iterating: loader workers read ahead, and batches read but not trained
     on must be given again after a restart. Checkpoint.tick advances the samplers it holds, by `accumulate` batches a
@@ -70,7 +71,10 @@ class Sampler:
         if not self.world_size <= global_batch <= size:
             raise TideError(f"global_batch={global_batch} must lie between the {self.world_size} ranks and the {size} "
                             "samples of the data set")
-        self._batches = size // global_batch
+        self._batches = size // global_batch // accumulate * accumulate  # whole steps
+        if self._batches == 0:
+            raise TideError(f"accumulate={accumulate} batches of global_batch={global_batch} are more than the {size} samples of the "
+                            "data set")
 
     def __len__(self) -> int:
         """Batches of an epoch."""

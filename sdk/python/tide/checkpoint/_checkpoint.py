@@ -17,7 +17,7 @@ from . import store, writer
 from .background import Background, Handed, Sink
 from .reader import Reader
 from .saver import Answer, Order
-from .state import boxes_wanted, restore
+from .state import boxes_wanted, check, restore
 from .writer import Groups, Identity
 
 SAVE_TIMEOUT_S = 120.0
@@ -51,6 +51,9 @@ class Checkpoint:
                  sharded: Optional[Mapping[str, Any]] = None) -> None:
         self._run = attach() if run is None else run
         self.dir = os.path.abspath(dir)
+        # Only what the job's own folder holds is on record; a second Checkpoint elsewhere is the program's business.
+        self._is_main = self.dir == os.path.abspath(self._run.checkpoint_dir)
+        self._run.has_main = self._run.has_main or self._is_main
         self._groups = Groups(dict(replicated or {}), dict(local or {}), dict(global_ or {}), dict(sharded or {}))
         twice = sorted(self._groups.replicated.keys() & self._groups.sharded.keys())
         if twice:
@@ -61,6 +64,7 @@ class Checkpoint:
         self.failed_saves = 0   # of tick(); training went on
         self.skipped_saves = 0  # of tick(): earlier ones were still being written
         self._damaged: Set[str] = set()
+        self._damaged_step = 0  # the highest of them
         self._committed: Optional[Tuple[int, str]] = None  # newest known commit: step and id
         self._uncommitted: Optional[Identity] = None       # written by this rank, not known to be committed
         self._failures = (-1, 0)                           # step of the last failed save, how often it failed
@@ -87,7 +91,8 @@ class Checkpoint:
           Errors: CheckpointError for that, for objects that hold what cannot be stored or do not fit, a newer format, an
           unreadable disk.
         """
-        writer.gather(self._identity(0), self._groups)  # what no save could store is found now, not after a day
+        for objects in self._groups:
+            check(objects)  # what no save could store is found now, not after a day
         store.prepare(self.dir)
         if not self._run.in_platform:
             store.await_orphans(self.dir, time.monotonic() + store.ORPHANS_END_S)
@@ -100,7 +105,7 @@ class Checkpoint:
             raise CheckpointError(f"cannot read the checkpoints in {self.dir}: {error.strerror} "
                                   f"({error.filename or 'no name'}); repair the file system or give another dir=") from error
         self._ticked_step = step
-        if step:
+        if step and self._is_on_record:
             self._run.resumed(step)
         return step
 
@@ -285,6 +290,7 @@ class Checkpoint:
                 return item.step
             except DamagedError as error:
                 self._damaged.add(item.path)
+                self._damaged_step = max(self._damaged_step, item.step)
                 warn(f"checkpoint {item.path} is damaged ({error}); using the one before it")
         return 0
 
@@ -293,11 +299,11 @@ class Checkpoint:
 
         Falling back from a damaged checkpoint to a whole one has been told and is what checkpoints are kept for.
         """
-        recorded, damaged = self._run.recorded_step, len(self._damaged)
-        if step == 0 and damaged:
-            raise CheckpointError(f"no checkpoint in {self.dir} is whole, {damaged} damaged; repair the file system, or start anew "
-                                  "with resume(allow_restart=True)")
-        if step < recorded and not damaged:
+        recorded = self._run.recorded_step if self._is_main else 0
+        if step == 0 and self._damaged:
+            raise CheckpointError(f"no checkpoint in {self.dir} is whole, {len(self._damaged)} damaged; repair the file system, or "
+                                  "start anew with resume(allow_restart=True)")
+        if step < recorded and self._damaged_step < recorded:
             held = f"step {step} is the newest in" if step else "there is none in"
             raise CheckpointError(f"this job has saved step {recorded}, but {held} {self.dir}; is the file system mounted, is dir= the "
                                   "one it saved in? To lose what is gone use resume(allow_restart=True), or submit the job anew with "
@@ -336,7 +342,7 @@ class Checkpoint:
         try:
             self._background.prepare(self._identity(self._ticked_step or 0), self._groups)
         except CheckpointError as error:
-            warn(f"no save will succeed: {error}")
+            warn(f"a save now would fail: {error}")
 
     def _lock_path(self) -> str:
         if self._run.in_platform:
@@ -370,11 +376,19 @@ class Checkpoint:
 
     def _note_committed(self, identity: Identity, size: int, started: float) -> None:
         """started: time.monotonic() seconds."""
-        self._run.page.saved_step = max(identity.step, self._run.page.saved_step)
+        self._record(identity.step)
         self._committed, self._uncommitted = (identity.step, self._id(identity.step)), None
         self._given_up = None
         self._run.reporter.send("saved", step=identity.step, checkpoint=self._id(identity.step), bytes=size,
                                 seconds=round(time.monotonic() - started, 6))
+
+    @property
+    def _is_on_record(self) -> bool:
+        return self._is_main or not self._run.has_main
+
+    def _record(self, step: int) -> None:
+        if self._is_on_record:
+            self._run.page.saved_step = max(step, self._run.page.saved_step)
 
     def _look_for_commit(self, written: Identity) -> None:
         """Finds out, at most once a second, that rank 0 committed what this rank did not wait for."""
@@ -383,7 +397,7 @@ class Checkpoint:
             self._looked_at = now
             step = written.step
             if _is_committed(written):
-                self._run.page.saved_step = step
+                self._record(step)
                 self._committed, self._uncommitted = (step, self._id(step)), None
 
     def _collect_garbage(self, identity: Identity) -> None:

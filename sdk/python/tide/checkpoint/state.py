@@ -8,6 +8,7 @@ its state has no Shard of yet; path: below the object, such as "state.0.exp_avg"
 
 from __future__ import annotations
 
+import collections
 import types
 import weakref
 from typing import Any, Callable, Dict, FrozenSet, Iterator, Mapping, NamedTuple, Tuple
@@ -152,33 +153,50 @@ def _state_of(name: str, item: Any) -> Any:
             raise
         except Exception as error:  # whatever the user's object raises
             raise CheckpointError(f"object {name!r}: state_dict() failed: {first_line(error)}") from error
-        return _without_code(state) if _is_torch_schedule(item) else state
-    if _is_leaf(item) or isinstance(item, (dict, list)):
+        return without_code(state) if _is_torch_schedule(item) else state
+    if isinstance(item, dict) and type(item) not in (dict, collections.OrderedDict):
+        return dict(item)  # it is filled in place, so what kind of dict it is stays the program's
+    if isinstance(item, list):
+        return list(item)
+    if _is_leaf(item) or isinstance(item, dict):
         return item
     raise CheckpointError(f"object {name!r} is a {type(item).__qualname__}: give a tensor, dict or list, or an object "
                           "with state_dict() and load_state_dict()")
 
 
 def _buffers_of(item: Any) -> Iterator[str]:
-    """Names of a torch module's buffers, below the module. DistributedDataParallel keeps rank 0's: before each forward pass
+    """Yields the names of a torch module's buffers, below the module. DistributedDataParallel keeps rank 0's: before each forward pass
     it broadcasts them, and after it every rank has running statistics of its own."""
     if hasattr(item, "named_buffers"):
         for name, _ in item.named_buffers():
             yield name
 
 
+def check(objects: Mapping[str, Any]) -> None:
+    """Looks at the types that `objects` hold now. What cannot be asked yet, such as a state that comes with the first step,
+    is left for later.   Errors: CheckpointError naming what no save could store."""
+    for name, item in objects.items():
+        if hasattr(item, "state_dict"):
+            try:
+                item.state_dict()
+            except Exception:  # whatever the user's object raises, it may not later
+                continue
+        typed.encode(_state_of(name, item), name, lambda value, path: {} if _is_leaf(value) else None)
+
+
 def _is_torch_schedule(item: Any) -> bool:
-    return any(kind.__module__ == "torch.optim.lr_scheduler" for kind in type(item).__mro__)
+    """True for those that load a state as torch does: what is not in it stays as it is."""
+    return getattr(getattr(item, "load_state_dict", None), "__module__", "") == "torch.optim.lr_scheduler"
 
 
-def _without_code(state: Any) -> Any:
-    """The state of a torch scheduler without the functions that torch keeps in it, such as OneCycleLR's anneal_func: the
-    program makes them anew, and load_state_dict() leaves alone what is not there."""
+def without_code(state: Any) -> Any:
+    """Returns the state of a scheduler without the functions that torch keeps in it, such as OneCycleLR's anneal_func: the
+    program makes them anew."""
     if isinstance(state, list):
-        return [_without_code(item) for item in state]
+        return [without_code(item) for item in state]
     if type(state) is not dict:
         return state
-    return {key: _without_code(item) for key, item in state.items() if not isinstance(item, _CODE)}
+    return {key: without_code(item) for key, item in state.items() if not isinstance(item, _CODE)}
 
 
 def _require_match(name: str, item: Any, tree: Any, stored: Stored) -> None:
@@ -233,7 +251,7 @@ def _put_back(name: str, item: Any, tree: Any, stored: Stored) -> None:
         tensors.fill(target, _bare(stored.make(tree["$tensor"], tensors.library(target) or "raw")), name)
         return
     value = typed.decode(tree, stored.make)
-    if type(value) is not type(item) and not (isinstance(value, dict) and isinstance(item, dict)):
+    if not any(isinstance(value, kind) and isinstance(item, kind) for kind in (dict, list)):
         raise CheckpointError(f"object {name!r} is a {type(item).__name__}, the stored one a {type(value).__name__}")
     _merge(item, value)
 
