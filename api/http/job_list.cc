@@ -36,7 +36,7 @@ class JobFilter {
   }
 
   [[nodiscard]] bool Matches(const v1::Job& job) const { return Has(JobWordOf(job)); }
-  // How many of those counted match.
+  // Returns how many of those counted match.
   [[nodiscard]] size_t Matches(const JobTally::Counts& counts) const {
     size_t matching = 0;
     for (size_t word = 0; word < counts.size(); ++word) {
@@ -53,7 +53,7 @@ class JobFilter {
     }
     return words;
   }
-  // 0 where there is no such word.
+  // Returns the words that a text names, 0 where it names none.
   static uint32_t Named(const std::string& text) {
     if (text.empty()) {
       return 0;
@@ -72,7 +72,7 @@ class JobFilter {
   uint32_t words_ = 0;  // bit i: the word i
 };
 
-// Whether elements of an array are one item of a list.
+// Reads whether elements of an array are one item of a list.
 std::expected<bool, Problem> ParseFolded(const Call& call) {
   const std::string arrays = call.Query("arrays");
   if (!arrays.empty() && arrays != "folded") {
@@ -85,8 +85,8 @@ std::expected<bool, Problem> ParseFolded(const Call& call) {
 class JobLister {
  public:
   //   below: the page's jobs have smaller numbers.
-  JobLister(const App& app, const View& view, JobFilter filter, bool folded, uint64_t below)
-      : app_(app), view_(view), filter_(filter), folded_(folded), below_(below) {}
+  JobLister(const View& view, JobFilter filter, bool folded, uint64_t below)
+      : view_(view), filter_(filter), folded_(folded), below_(below) {}
 
   void Fill(ListWriter& list) {
     const auto& chunks = view_.jobs.chunks();
@@ -100,13 +100,13 @@ class JobLister {
         continue;
       }
       for (auto row = chunk.rows.rbegin(); row != chunk.rows.rend(); ++row) {
-        Take(*row->second, list);
+        Take(row->second, list);
       }
     }
   }
 
  private:
-  // Of the jobs counted, those that match; arrays that have their item already are none.
+  // Counts the items of the jobs that match; arrays that have their item already are none.
   [[nodiscard]] size_t CountItems(const JobTally& tally) const {
     size_t items = 0;
     for (const auto& [array, counts] : tally.by_array()) {
@@ -125,8 +125,8 @@ class JobLister {
     }
   }
 
-  void Take(const JobRow& row, ListWriter& list) {
-    const v1::Job& job = row.message;
+  void Take(const std::shared_ptr<const JobRow>& row, ListWriter& list) {
+    const v1::Job& job = row->message;
     const bool folded = folded_ && job.array() != 0;
     if (!filter_.Matches(job) || (folded && !listed_.insert(job.array()).second) ||
         !list.Count(job.id() >= below_)) {
@@ -135,22 +135,22 @@ class JobLister {
     if (folded) {
       list.Put(FoldedJson(row), FormatJobName(job.array()));  // no page begins within an array
     } else {
-      list.Put(row.json(), FormatJobName(job.id()));
+      list.Put(row->json(), FormatJobName(job.id()));
     }
   }
 
-  // An element of an array, which stands for all of them: its own JSON and `elements`.
-  [[nodiscard]] std::string FoldedJson(const JobRow& row) const {
-    const auto elements = FindElements(app_, view_, FormatJobName(row.message.array()) + "[]");
-    if (!elements) {
-      return row.json();  // its array's first is archived
-    }
-    std::string folded = row.json();
+  // Returns the JSON of an element that stands for its array, with `elements`: all of them that the
+  // view has. The array's first may be archived.
+  [[nodiscard]] std::string FoldedJson(const std::shared_ptr<const JobRow>& row) const {
+    Elements all;
+    all.ref.job = row->message.array();
+    all.array = row;
+    all.last = std::max(1U, row->message.spec().count()) - 1;
+    std::string folded = row->json();
     folded.back() = ',';
-    return folded + "\"elements\":" + ElementsJson(view_, *elements) + "}";
+    return folded + "\"elements\":" + ElementsJson(view_, all) + "}";
   }
 
-  const App& app_;
   const View& view_;
   const JobFilter filter_;
   const bool folded_;
@@ -180,7 +180,7 @@ Outcome ListJobs(const App& app, const Call& call) {
     below = *id;
   }
   ListWriter list(*page);
-  JobLister(app, **view, *filter, *folded, below).Fill(list);
+  JobLister(**view, *filter, *folded, below).Fill(list);
   return list.Finish(app, **view, call);
 }
 

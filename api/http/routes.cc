@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/view/json.h"
+#include "common/base/time.h"
 
 namespace tide::api {
 namespace {
@@ -29,10 +30,10 @@ void FenceReads(Routes& routes, App& app) {
     const bool submits = route.method == "POST" && route.pattern == "/v1/jobs";
     if (!submits && route.access != Access::kOpen) {
       route.handler = [answer = std::move(route.handler), &app](const Call& call) {
-        if (!app.fences->Await(app.store, call.who.user, kReadAfterWrite)) {
+        if (!app.fences->Await(app.store, call.who.user, kReadAfterWrite, MonotonicNanos())) {
           return Outcome(Refuse(ErrorCode::kUnavailable,
-                                "your last change is made, but not shown yet: the API has much to "
-                                "take in; ask again"));
+                                "nothing was read or done: the API does not show yet what you "
+                                "submitted before, it has much to take in; ask again"));
         }
         return answer(call);
       };

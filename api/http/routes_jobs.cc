@@ -76,7 +76,7 @@ Outcome Submit(App& app, const Call& call) {
   Reply reply;
   reply.status = response->existed() ? 200 : 201;
   if (response->has_job()) {
-    app.fences->Note(call.who.user, response->rev());
+    app.fences->Note(app.store, call.who.user, response->rev());
     reply.body = JobJson(response->job());
   } else {
     AwaitRev(app, response->rev());

@@ -18,12 +18,17 @@ inline constexpr size_t kJobWords =
     static_cast<size_t>(tide::v1::JobState_MAX) + 1 + tide::v1::Outcome_MAX + 1;
 static_assert(kJobWords <= 32, "sets of them are 32 bits");
 
+// Returns the word's index; that of "unspecified" for what only a newer scheduler knows.
 [[nodiscard]] inline size_t JobWordOf(tide::v1::Outcome outcome) {
-  return static_cast<size_t>(tide::v1::JobState_MAX) + 1 + static_cast<size_t>(outcome);
+  const bool known = tide::v1::Outcome_IsValid(outcome);
+  return static_cast<size_t>(tide::v1::JobState_MAX) + 1 +
+         (known ? static_cast<size_t>(outcome) : 0);
 }
 [[nodiscard]] inline size_t JobWordOf(const tide::v1::Job& job) {
-  return job.state() == tide::v1::JOB_STATE_FINISHED ? JobWordOf(job.outcome())
-                                                     : static_cast<size_t>(job.state());
+  if (job.state() == tide::v1::JOB_STATE_FINISHED) {
+    return JobWordOf(job.outcome());
+  }
+  return tide::v1::JobState_IsValid(job.state()) ? static_cast<size_t>(job.state()) : 0;
 }
 [[nodiscard]] inline std::string JobWordText(size_t word) {
   constexpr size_t kStates = static_cast<size_t>(tide::v1::JobState_MAX) + 1;

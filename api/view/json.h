@@ -15,7 +15,7 @@ namespace tide::api {
 [[nodiscard]] std::string ArchivedJobJson(const tide::v1::Job& job);
 [[nodiscard]] std::string NodeJson(const tide::v1::Node& node);
 [[nodiscard]] std::string IncidentJson(const tide::v1::Incident& incident);
-// The object of each kind, for what is written once for all kinds.
+// Encodes an object of any kind, for what is written once for all kinds.
 [[nodiscard]] inline std::string ToJson(const tide::v1::Job& job) {
   return JobJson(job);
 }

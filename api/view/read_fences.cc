@@ -1,31 +1,52 @@
 #include "api/view/read_fences.h"
 
-#include <algorithm>
+#include "common/base/time.h"
 
 namespace tide::api {
+namespace {
 
-void ReadFences::Note(const std::string& user, uint64_t rev) {
+constexpr int64_t kLongestNs = 60'000'000'000;
+
+uint64_t TermOf(const ViewStore& store) {
+  const ViewPtr view = store.Get();
+  return view == nullptr ? 0 : view->term;
+}
+
+}  // namespace
+
+void ReadFences::Note(const ViewStore& store, const std::string& user, uint64_t rev) {
+  const uint64_t term = TermOf(store);
   const std::scoped_lock lock(mutex_);
-  uint64_t& noted = revs_[user];
-  noted = std::max(noted, rev);
+  Fence& fence = fences_[user];
+  if (fence.term != term || fence.rev < rev) {
+    fence = {rev, term, MonotonicNanos()};
+  }
 }
 
 bool ReadFences::Await(const ViewStore& store,
                        const std::string& user,
-                       std::chrono::milliseconds timeout) {
-  uint64_t rev = 0;
+                       std::chrono::milliseconds timeout,
+                       int64_t now_ns) {
+  Fence fence;
   {
     const std::scoped_lock lock(mutex_);
-    const auto noted = revs_.find(user);
-    if (noted == revs_.end()) {
+    const auto noted = fences_.find(user);
+    if (noted == fences_.end()) {
       return true;
     }
-    rev = noted->second;
+    fence = noted->second;
   }
-  const bool shown = store.broken() || store.WaitForRev(rev, timeout) || store.broken();
-  const std::scoped_lock lock(mutex_);
-  if (const auto noted = revs_.find(user); noted != revs_.end() && noted->second <= rev) {
-    revs_.erase(noted);
+  const auto is_over = [&] {
+    return store.broken() || TermOf(store) != fence.term || now_ns - fence.noted_ns > kLongestNs;
+  };
+  const bool shown = is_over() || store.WaitForRev(fence.rev, timeout) || is_over();
+  if (shown) {
+    const std::scoped_lock lock(mutex_);
+    if (const auto noted = fences_.find(user); noted != fences_.end() &&
+                                               noted->second.term == fence.term &&
+                                               noted->second.rev <= fence.rev) {
+      fences_.erase(noted);
+    }
   }
   return shown;
 }

@@ -123,9 +123,9 @@ class SharedMap {
     return at;
   }
 
-  // By their number; none is empty. A chunk's keys are below those of the next.
+  // Returns the chunks by number; none is empty. A chunk's keys are below those of the next.
   [[nodiscard]] const Chunks& chunks() const { return chunks_; }
-  // The number of the chunk that has the key, or would have it.
+  // Returns the number of the chunk that has the key, or would have it.
   [[nodiscard]] static uint64_t ChunkOf(uint64_t key) { return key / kPerChunk; }
 
   void Set(uint64_t key, std::shared_ptr<const T> row) {

@@ -12,7 +12,7 @@
 namespace tide::api {
 namespace {
 
-// Every field, and maps in the order of their keys.
+// Encodes every field, and maps in the order of their keys.
 template <typename T>
 std::string BytesOf(const T& message) {
   std::string bytes;
@@ -141,6 +141,7 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
     changes.jobs.insert(id);
   }
   next->rev = delta.rev();
+  next->term = delta.term();
   next->seq += 1;
   const std::scoped_lock lock(mutex_);
   view_ = std::move(next);

@@ -51,8 +51,9 @@ using IncidentRow = Row<tide::v1::Incident>;
 using JobRows = SharedMap<JobRow, JobTally>;
 
 struct View {
-  uint64_t rev = 0;  // the scheduler's revision
-  uint64_t seq = 0;  // counts the views of this process: never goes back, unlike `rev`
+  uint64_t rev = 0;   // the scheduler's revision
+  uint64_t term = 0;  // of the scheduler, whose revisions begin anew
+  uint64_t seq = 0;   // counts the views of this process: never goes back, unlike `rev`
   JobRows jobs;
   std::map<std::string, std::shared_ptr<const NodeRow>> nodes;
   std::map<uint64_t, std::shared_ptr<const IncidentRow>> incidents;

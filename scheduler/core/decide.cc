@@ -379,6 +379,8 @@ class Planner {
             .nodes = job.spec.nodes,
             .gpus_per_node = job.spec.gpus_per_node,
             .part = part,
+            .named_cpus = job.spec.cpus_per_node,
+            .named_memory = job.spec.memory_bytes_per_node,
             .since = job.state_since,
             .use = shares_.UseOf(owner_),
             .standing = standing,

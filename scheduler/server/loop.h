@@ -61,7 +61,8 @@ class Loop : private TurnHost {
  private:
   void Run();
   std::deque<Request> TakeBatch();
-  // How long there is nothing to do, or only what may wait, in ns; <= 0 = a turn is to begin.
+  // Returns how long there is nothing to do, or only what may wait, in ns; <= 0 = a turn is to
+  // begin.
   //   due: when one begins though nothing has come.
   [[nodiscard]] int64_t IdleNs(Instant due) TIDE_REQUIRES(mutex_);
   // Where nothing has come, nothing is noticed and no time has come there is nothing to decide

@@ -11,22 +11,30 @@ bool MayHaveMore(const Wish& wish, const Wish& refused) {
          (wish.standing != Standing::kOverLimit && wish.standing != refused.standing);
 }
 
-// Not Covers: that asks which GPUs there are, and what is wanted has none yet.
+// Compares by number. Covers asks which GPUs there are, and what is wanted has none yet.
 bool IsSmaller(const Part& part, const Part& other) {
   return part.gpus < other.gpus || part.cpus < other.cpus || part.memory_bytes < other.memory_bytes;
+}
+
+// A share of the node and a number may be equal on one node and differ on the next.
+bool NamesTheSame(const Wish& wish, const Wish& refused) {
+  return (wish.named_cpus == 0) == (refused.named_cpus == 0) &&
+         (wish.named_memory == 0) == (refused.named_memory == 0);
 }
 
 bool WantsLess(const Wish& wish, const Wish& refused) {
   if (wish.part.has_value() != refused.part.has_value()) {
     return true;  // something else
   }
-  return wish.gpus_per_node < refused.gpus_per_node ||
-         (wish.part ? IsSmaller(*wish.part, *refused.part) : wish.nodes < refused.nodes);
+  if (!wish.part) {
+    return wish.gpus_per_node < refused.gpus_per_node || wish.nodes < refused.nodes;
+  }
+  return !NamesTheSame(wish, refused) || IsSmaller(*wish.part, *refused.part);
 }
 
 bool IsSameSize(const Wish& wish, const Wish& refused) {
   return wish.nodes == refused.nodes && wish.gpus_per_node == refused.gpus_per_node &&
-         wish.part == refused.part;
+         wish.part == refused.part && NamesTheSame(wish, refused);
 }
 
 }  // namespace

@@ -34,8 +34,11 @@ struct Wish {
   std::string zone;
   uint32_t nodes = 0;
   uint32_t gpus_per_node = 0;
-  std::optional<Part> part;  // nothing: whole nodes
-  Instant since;             // who waits longer may have more
+  std::optional<Part> part;  // on the largest node of its group; nothing: whole nodes
+  // What of a part was named. What was not, 0, is a share of the node, less on a smaller one.
+  uint32_t named_cpus = 0;
+  uint64_t named_memory = 0;
+  Instant since;  // who waits longer may have more
   int64_t use = 0;
   Standing standing = Standing::kNoRow;
   bool patient = false;  // it does not ask others of its class yet

@@ -58,6 +58,9 @@ TEST_CASE("a search is in vain for what wants as much or more, and not for less"
        {APart(1, 8, 2U << 30U), APart(2, 7, 2U << 30U), APart(2, 8, 1U << 30U), WholeNodes(1)}) {
     CHECK_FALSE(refusals.Find("g", less, 0).in_vain);
   }
+  Wish share = APart(2, 8, 2U << 30U);  // of a node half as large it would be half as much
+  share.named_cpus = 8;
+  CHECK_FALSE(refusals.Find("g", share, 0).in_vain);
   Wish older = APart(2, 8, 2U << 30U);
   older.since = kSubmitted - Duration::Seconds(1);
   CHECK_FALSE(refusals.Find("g", older, 0).in_vain);
