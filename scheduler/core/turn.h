@@ -53,7 +53,7 @@ struct Request {
   std::function<Result<std::vector<EventBody>>(BatchContext&, Reply&)> make;
   // Runs after the commit; must not block.
   std::function<void(const Reply&)> done;
-  // Nobody sits and waits for it: it may be held some milliseconds for more to come with it.
+  // Leave to hold it some milliseconds, for more to come with it: no person waits for its answer.
   bool patient = false;
 };
 

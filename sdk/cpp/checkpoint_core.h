@@ -58,8 +58,8 @@ class CheckpointCore {
     return every_ > 0 && step > 0 && step % every_ == 0;
   }
 
-  // True for what the scheduler keeps on record: the job's own folder, or any where the program has
-  // no Checkpoint of that.
+  // Returns whether the scheduler keeps this folder on record: the job's own, or any where the
+  // program has no Checkpoint of that.
   [[nodiscard]] bool IsOnRecord() const { return is_main_ || !run_.has_main; }
   // Fails where work would be lost without a word.
   //   step: of what was restored.
@@ -87,8 +87,7 @@ class CheckpointCore {
 
   RunCore& run_;
   const std::string folder_;
-  const bool
-      is_main_;  // folder_ is the job's own: what a second one holds is the program's business
+  const bool is_main_;  // folder_ is the job's own
   const int64_t every_;
   const int64_t keep_;
   const int64_t timeout_ns_;

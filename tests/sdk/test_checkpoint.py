@@ -710,6 +710,8 @@ class Samplers(TempCase):
             steps.append(len(batches) // 4)
             sampler.advance_steps(len(batches) // 4)
         self.assertEqual((len(sampler), steps), (8, [2, 2, 2]))
+        with self.assertRaisesRegex(TideError, "saved with accumulate=4, the program has 3"):
+            Sampler(103, 10, 1, 0, 1, accumulate=3).load_state_dict(sampler.state_dict())
         with self.assertRaisesRegex(TideError, "accumulate=11 batches"):
             Sampler(103, 10, 1, 0, 1, accumulate=11)
 

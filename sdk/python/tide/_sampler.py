@@ -104,12 +104,14 @@ class Sampler:
         self.advance(steps * self.accumulate)
 
     def state_dict(self) -> Dict[str, Any]:
-        return {"consumed": self.consumed, "size": self.size, "global_batch": self.global_batch, "seed": self.seed}
+        return {"consumed": self.consumed, "size": self.size, "global_batch": self.global_batch, "seed": self.seed,
+                "accumulate": self.accumulate}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Errors: TideError if data set, batch or seed differ: samples would be repeated or left out unnoticed."""
-        for name in ("size", "global_batch", "seed"):
-            if state[name] != getattr(self, name):
-                raise TideError(f"the sampler was saved with {name}={state[name]}, the program has "
+        """Errors: TideError if data set, batch, seed or accumulate differ: samples would be repeated or left out unnoticed."""
+        saved = {"accumulate": 1, **state}  # checkpoints of before do not name it
+        for name in ("size", "global_batch", "seed", "accumulate"):
+            if saved[name] != getattr(self, name):
+                raise TideError(f"the sampler was saved with {name}={saved[name]}, the program has "
                                 f"{getattr(self, name)}; use the saved value or start a new checkpoint folder")
         self.consumed = state["consumed"]
