@@ -10,6 +10,7 @@ suspension, and what `python3 -m tide.checkpoint` shows, checks and exports.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -120,6 +121,7 @@ class _Saver:
         self.place = _Place()
         self._calls = 0
         self._gave_up = False
+        self._told: Any = None  # the tensor of each broadcast
         self._run, self._agrees = _choose_run()
         state = {name: _WithoutFunctions(item) for name, item in others.items() if item is not None}
         # Buffers such as batch norm's averages differ between ranks; those of rank 0 count, as everywhere in DDP.
@@ -147,12 +149,11 @@ class _Saver:
         dist = _store.distributed()
         if dist is None:
             return client.receive_suspend_command()
-        import torch
-        device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
-        asked = dist.get_rank() == 0 and client.receive_suspend_command()
-        told = torch.tensor([int(asked)], device=device)
-        dist.broadcast(told, src=0)
-        return bool(told.item())
+        if self._told is None:
+            self._told = _never_freed(dist.get_backend())
+        self._told.fill_(dist.get_rank() == 0 and client.receive_suspend_command())
+        dist.broadcast(self._told, src=0)
+        return bool(self._told.item())
 
     def _save_and_go(self) -> None:
         try:
@@ -165,6 +166,18 @@ class _Saver:
             client.go_suspend()
         if _session.current is not None:
             _session.current.await_end()
+
+
+def _never_freed(backend: str) -> Any:
+    """Returns a tensor for broadcasts by that backend that outlives the interpreter.
+
+    A thread of gloo holds what it has sent until a little after the call is over. Were it the last to let go of the
+    tensor while the interpreter ends, it would wait for an interpreter that is gone, and abort the whole process.
+    """
+    import torch
+    tensor = torch.zeros(1, dtype=torch.int64, device="cuda" if backend == "nccl" else "cpu")
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(tensor))
+    return tensor
 
 
 def _choose_run() -> "Tuple[tide.Run, bool]":
