@@ -132,8 +132,10 @@ class TaskFixture {
   [[nodiscard]] std::string Log(uint32_t rank, const std::string& key = "7.1.0") const {
     return ReadFile(Folder(key) + "/logs/" + LogName(rank) + ".log").value_or("(no log)");
   }
-  [[nodiscard]] bool WaitLog(uint32_t rank, const std::string& text) const {
-    return WaitUntil([&] { return Log(rank).find(text) != std::string::npos; });
+  [[nodiscard]] bool WaitLog(uint32_t rank,
+                             const std::string& text,
+                             const std::string& key = "7.1.0") const {
+    return WaitUntil([&] { return Log(rank, key).find(text) != std::string::npos; });
   }
   SupervisedRuntime& runtime() { return *runtime_; }
   [[nodiscard]] const std::string& state_dir() const { return state_dir_; }
