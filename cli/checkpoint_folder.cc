@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <optional>
+#include <utility>
 
 #include "cli/json_view.h"
 #include "common/base/file.h"
@@ -16,7 +16,6 @@
 namespace tide::cli {
 namespace {
 
-constexpr size_t kStepDigits = 12;
 constexpr size_t kManifestMax = size_t{256} << 20U;
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
 
@@ -41,19 +40,6 @@ void ReadManifest(const std::string& path, FoundCheckpoint& out) {
 
 }  // namespace
 
-bool ParseCheckpointName(const std::string& name, FoundCheckpoint& out) {
-  const size_t dash = 1 + kStepDigits;
-  if (name.size() < dash + 5 || name.size() > dash + 9 || name[0] != 's' || name[dash] != '-') {
-    return false;
-  }
-  const char* const end = name.data() + name.size();
-  const auto step = std::from_chars(name.data() + 1, name.data() + dash, out.step);
-  const auto attempt = std::from_chars(name.data() + dash + 1, end, out.attempt, 16);
-  out.id = name;
-  return step.ec == std::errc() && step.ptr == name.data() + dash && attempt.ec == std::errc() &&
-         attempt.ptr == end && out.step >= 0;
-}
-
 Result<std::vector<FoundCheckpoint>> FindCheckpoints(const std::string& folder) {
   const auto close = [](DIR* dir) { ::closedir(dir); };
   const std::unique_ptr<DIR, decltype(close)> dir(::opendir(folder.c_str()), close);
@@ -67,16 +53,17 @@ Result<std::vector<FoundCheckpoint>> FindCheckpoints(const std::string& folder) 
     const std::string manifest =
         folder + "/" + static_cast<const char*>(entry->d_name) + "/MANIFEST.json";
     struct stat info{};
-    if (!ParseCheckpointName(static_cast<const char*>(entry->d_name), each) ||
-        ::stat(manifest.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    std::optional<CheckpointId> id = ParseCheckpointId(static_cast<const char*>(entry->d_name));
+    if (!id || ::stat(manifest.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
       continue;
     }
+    each.id = std::move(*id);
     each.at = Instant::FromUnixNanos(info.st_mtim.tv_sec * kNanosPerSecond + info.st_mtim.tv_nsec);
     ReadManifest(manifest, each);
     found.push_back(std::move(each));
   }
   std::ranges::sort(found, [](const FoundCheckpoint& a, const FoundCheckpoint& b) {
-    return std::tie(a.step, a.attempt) > std::tie(b.step, b.attempt);
+    return b.id.IsOlderThan(a.id);
   });
   return found;
 }

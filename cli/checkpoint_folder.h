@@ -1,29 +1,25 @@
 #pragma once
-// Checkpoints in a folder, as the SDK leaves them there: one folder `s<step>-<attempt>` each, whose
+// Checkpoints in a folder, as the SDK leaves them there: one folder each, whose
 // MANIFEST.json is written last (sdk/python/tide/checkpoint/format.py).
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "common/base/checkpoint_id.h"
 #include "common/base/result.h"
 #include "common/base/time.h"
 
 namespace tide::cli {
 
 struct FoundCheckpoint {
-  std::string id;  // the folder's name
-  int64_t step = 0;
-  uint64_t attempt = 0;
+  CheckpointId id;
   Instant at;          // when it was committed
   int64_t bytes = -1;  // -1 = unknown
   int64_t ranks = -1;  // that wrote it; -1 = unknown
   std::string job;
   std::string damage;  // why its manifest cannot be read; "" = it can
 };
-
-// Step and attempt of a checkpoint's name; false for any other name.
-[[nodiscard]] bool ParseCheckpointName(const std::string& name, FoundCheckpoint& out);
 
 // The committed ones, newest first. Data files are not looked at: `python3 -m tide.checkpoint
 // verify` does that. Errors: kNotFound, kSystem.

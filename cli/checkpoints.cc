@@ -8,7 +8,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "cli/checkpoint_folder.h"
 #include "cli/context.h"
@@ -23,52 +25,47 @@ struct CheckpointsOptions {
   std::string dir;
 };
 
-// Step and attempt, by which the newest comes last.
-using CheckpointKey = std::pair<int64_t, int64_t>;
-using CheckpointRows = std::map<CheckpointKey, json>;
+// Attempt of the job and step, by which the newest comes last.
+using Recorded = std::map<std::pair<int64_t, int64_t>, json>;
 
-json& RowOf(CheckpointRows& rows, const json& id, CheckpointKey key) {
-  json& row = rows[key];
+json RowOf(const std::string& id, int64_t step, int64_t attempt) {
+  return {{"id", id},
+          {"step", step},
+          {"attempt", attempt},
+          {"at", nullptr},
+          {"bytes", nullptr},
+          {"seconds", nullptr},
+          {"ranks", nullptr},
+          {"job", nullptr},
+          {"state", "recorded"},
+          {"damage", nullptr}};
+}
+
+json& RecordedRow(Recorded& rows, int64_t step, int64_t attempt) {
+  json& row = rows[{attempt, step}];
   if (row.is_null()) {
-    row = {{"id", id},
-           {"step", key.first},
-           {"attempt", key.second},
-           {"at", nullptr},
-           {"bytes", nullptr},
-           {"seconds", nullptr},
-           {"ranks", nullptr},
-           {"job", nullptr},
-           {"state", "recorded"},
-           {"damage", nullptr}};
+    row =
+        RowOf(FormatCheckpointId({.step = step, .attempt = attempt, .start = {}, .generation = 1}),
+              step,
+              attempt);
   }
   return row;
 }
 
-std::string NameOfCheckpoint(CheckpointKey key) {
-  std::string step = std::to_string(key.first);
-  step.insert(0, step.size() < 12 ? 12 - step.size() : 0, '0');
-  std::array<char, 24> attempt{};
-  std::snprintf(
-      attempt.data(), attempt.size(), "%04llx", static_cast<unsigned long long>(key.second));
-  return "s" + step + "-" + attempt.data();
-}
-
 // The newest one, and those with which attempts left.
-CheckpointRows RecordedOf(const json& job) {
-  CheckpointRows rows;
+Recorded RecordedOf(const json& job) {
+  Recorded rows;
   if (const json& newest = Member(job, "checkpoint"); newest.is_object()) {
-    const CheckpointKey key{Number(newest, "step", -1), Number(newest, "epoch", 0)};
-    const std::string id = Text(newest, "id");
-    json& row = RowOf(rows, id.empty() ? NameOfCheckpoint(key) : id, key);
-    row["at"] = Member(newest, "at");
+    RecordedRow(rows, Number(newest, "step", -1), Number(newest, "epoch", 0))["at"] =
+        Member(newest, "at");
   }
   for (const json& attempt : Items(job, "attempts")) {
-    const CheckpointKey key{Number(attempt, "stop_step", -1), Number(attempt, "epoch", 0)};
+    const int64_t step = Number(attempt, "stop_step", -1);
     const Instant saved = Time(attempt, "saved_at");
-    if (key.first < 0 || !saved.is_set()) {
+    if (step < 0 || !saved.is_set()) {
       continue;
     }
-    json& row = RowOf(rows, NameOfCheckpoint(key), key);
+    json& row = RecordedRow(rows, step, Number(attempt, "epoch", 0));
     row["at"] = Member(attempt, "saved_at");
     const Instant parked = Time(attempt, "parked_at");
     if (parked.is_set() && saved >= parked) {
@@ -78,25 +75,51 @@ CheckpointRows RecordedOf(const json& job) {
   return rows;
 }
 
-// What is no longer in the folder was collected, as older ones are; the newest should be there.
-void MergeFound(const std::vector<FoundCheckpoint>& found, CheckpointRows& rows) {
-  CheckpointRows kept;
+json FoundRow(const FoundCheckpoint& each) {
+  json row = RowOf(FormatCheckpointId(each.id), each.id.step, each.id.attempt);
+  row["state"] = each.damage.empty() ? "committed" : "damaged";
+  row["damage"] = each.damage.empty() ? json(nullptr) : json(each.damage);
+  row["at"] = FormatRfc3339(each.at);
+  row["bytes"] = each.bytes < 0 ? json(nullptr) : json(each.bytes);
+  row["ranks"] = each.ranks < 0 ? json(nullptr) : json(each.ranks);
+  row["job"] = each.job.empty() ? json(nullptr) : json(each.job);
+  return row;
+}
+
+// Newest first. What is no longer in the folder was collected, as older ones are; the newest should
+// be there. The scheduler records steps: a folder that several jobs saved in numbers its starts
+// anew, so a step of this job is what is looked for.
+std::vector<json> Merge(const std::vector<FoundCheckpoint>& found,
+                        const Recorded& recorded,
+                        const std::string& job) {
+  std::vector<json> rows;
+  std::set<int64_t> found_steps;
   for (const FoundCheckpoint& each : found) {
-    const CheckpointKey key{each.step, static_cast<int64_t>(each.attempt)};
-    json& row = kept[key] = RowOf(rows, each.id, key);
-    row["id"] = each.id;
-    row["state"] = each.damage.empty() ? "committed" : "damaged";
-    row["damage"] = each.damage.empty() ? json(nullptr) : json(each.damage);
-    row["at"] = FormatRfc3339(each.at);
-    row["bytes"] = each.bytes < 0 ? json(nullptr) : json(each.bytes);
-    row["ranks"] = each.ranks < 0 ? json(nullptr) : json(each.ranks);
-    row["job"] = each.job.empty() ? json(nullptr) : json(each.job);
+    json row = FoundRow(each);
+    const bool is_own = each.job.empty() || each.job == job;
+    if (is_own && found_steps.insert(each.id.step).second) {
+      for (const auto& [key, of_attempt] : recorded) {
+        if (key.second == each.id.step) {
+          row["seconds"] = Member(of_attempt, "seconds");
+        }
+      }
+    }
+    rows.push_back(std::move(row));
   }
-  if (!rows.empty() && !kept.contains(rows.rbegin()->first)) {
-    json& newest = kept[rows.rbegin()->first] = rows.rbegin()->second;
+  if (!recorded.empty() && !found_steps.contains(recorded.rbegin()->first.second)) {
+    json newest = recorded.rbegin()->second;
     newest["state"] = "missing";
+    rows.insert(rows.begin(), std::move(newest));
   }
-  rows = std::move(kept);
+  return rows;
+}
+
+std::vector<json> NewestFirst(const Recorded& recorded) {
+  std::vector<json> rows;
+  for (auto each = recorded.rbegin(); each != recorded.rend(); ++each) {
+    rows.push_back(each->second);
+  }
+  return rows;
 }
 
 // "" where the job leaves the choice to the agent.
@@ -160,13 +183,13 @@ void HintFolder(const Context& context, const std::string& why) {
   context.Hint(why + "; what the scheduler recorded is shown. `--dir DIR` looks into a folder.");
 }
 
-// Adds what lies in the folder, if there is one to look into. A failure: it was asked for and
-// cannot be read.
+// Puts what lies in the folder into `list`, if there is one to look into. A failure: it was asked
+// for and cannot be read.
 std::optional<Failure> LookIntoFolder(const Context& context,
                                       const CheckpointsOptions& options,
                                       const json& job,
-                                      json& list,
-                                      CheckpointRows& rows) {
+                                      const Recorded& recorded,
+                                      json& list) {
   const std::string folder = options.dir.empty() ? FolderOf(job) : options.dir;
   if (folder.empty()) {
     HintFolder(context, "The nodes' agents chose the checkpoint folder");
@@ -184,7 +207,7 @@ std::optional<Failure> LookIntoFolder(const Context& context,
     return std::nullopt;
   }
   list["dir_read"] = true;
-  MergeFound(*found, rows);
+  list["items"] = Merge(*found, recorded, Text(job, "id"));
   return std::nullopt;
 }
 
@@ -200,16 +223,14 @@ int ShowCheckpoints(Context& context, const CheckpointsOptions& options) {
                            false});
   }
   const std::string id = Text(*job, "id");
-  json list = {{"job", id}, {"dir", nullptr}, {"dir_read", false}, {"items", json::array()}};
-  CheckpointRows rows = RecordedOf(*job);
-  if (const auto failure = LookIntoFolder(context, options, *job, list, rows)) {
+  const Recorded recorded = RecordedOf(*job);
+  json list = {
+      {"job", id}, {"dir", nullptr}, {"dir_read", false}, {"items", NewestFirst(recorded)}};
+  if (const auto failure = LookIntoFolder(context, options, *job, recorded, list)) {
     return context.Report(*failure);
   }
-  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
-    list["items"].push_back(row->second);
-  }
   context.PrintList(list, "id", [&] { return CheckpointTable(list, id); });
-  if (rows.empty()) {
+  if (list["items"].empty()) {
     context.Hint(id + " has saved nothing yet; see docs/guide/getting-started.md.");
   }
   return kExitOk;

@@ -20,7 +20,9 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "agent/devices/cdi.h"
 #include "agent/devices/device_files.h"
@@ -146,10 +148,10 @@ Result<MountConfig> SpecMount(const AgentConfig& config, const tide::v1::Mount& 
   return mount;
 }
 
-// "j-7-18a3f0c2b1d4e5f6". Numbers begin anew when the scheduler's database is lost, and repeat when
-// it is restored; the time of submission tells the jobs apart, so that none resumes from another's
-// checkpoint.
-std::string CheckpointName(const tide::v1::StartTask& start) {
+// "j-7-18a3f0c2b1d4e5f6", a job among those of all databases. Numbers begin anew when the
+// scheduler's database is lost, and repeat when it is restored; the time of submission tells the
+// jobs apart, so that none resumes from another's checkpoint.
+std::string JobName(const tide::v1::StartTask& start) {
   std::string name = "j-" + std::to_string(start.job_id());
   if (start.submitted_at() != 0) {
     std::array<char, 17> hex{};
@@ -164,7 +166,7 @@ Result<MountConfig> PrepareCheckpointDir(const AgentConfig& config,
                                          const tide::v1::StartTask& start) {
   std::string path = start.spec().checkpoint_dir();
   if (path.empty()) {
-    path = config.checkpoint_root + "/" + CheckpointName(start);
+    path = config.checkpoint_root + "/" + JobName(start);
     TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       return NodeFault("cannot create the checkpoint folder " + path, errno);
@@ -444,6 +446,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   env["CUDA_VISIBLE_DEVICES"] = sources.devices.at("CUDA_VISIBLE_DEVICES");
   env["TIDE_JOB_ID"] = "j-" + std::to_string(start.job_id());
   env["TIDE_ATTEMPT"] = std::to_string(start.epoch());
+  env["TIDE_START"] = JobName(start) + "." + std::to_string(start.epoch());
   env["TIDE_NODE"] = config.name;
   env["TIDE_CHECKPOINT_DIR"] = checkpoint_dir;
   env["TIDE_PAGE"] = run_dir + "/page-" + std::to_string(local_rank);
@@ -475,9 +478,24 @@ Result<TaskId> ParseTaskKey(const std::string& key) {
 }
 
 void RemoveUnusedCheckpointDir(const AgentConfig& config, const tide::v1::StartTask& start) {
-  if (start.spec().checkpoint_dir().empty()) {
-    ::rmdir((config.checkpoint_root + "/" + CheckpointName(start)).c_str());
+  if (!start.spec().checkpoint_dir().empty()) {
+    return;
   }
+  const std::string path = config.checkpoint_root + "/" + JobName(start);
+  // What a start of the SDK leaves beside its checkpoints goes, where there are none.
+  std::vector<std::string> notes;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name != ".lease" && !name.starts_with(".start-")) {
+      return;
+    }
+    notes.push_back(entry.path().string());
+  }
+  for (const std::string& note : notes) {
+    ::unlink(note.c_str());
+  }
+  ::rmdir(path.c_str());
 }
 
 std::string RunDir(const AgentConfig& config, const std::string& key) {

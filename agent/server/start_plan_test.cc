@@ -57,6 +57,7 @@ TEST_CASE("a rank's environment is complete") {
       {"TIDE_ARRAY_INDEX", "3"},
       {"TIDE_ARRAY_COUNT", "5"},
       {"TIDE_ATTEMPT", "2"},
+      {"TIDE_START", "j-7.2"},
       {"TIDE_NODE", "n2"},
       {"TIDE_CHECKPOINT_DIR", dir.File("checkpoints/j-7")},
       {"TIDE_CHECKPOINT_STEP", "1200"},

@@ -35,12 +35,14 @@ bool Background::Start() {
   return link_ != nullptr;
 }
 
-void Background::Prepare(const sdk::Ticket& ticket, const Objects& objects) {
+void Background::Prepare(int64_t rank, int64_t world, const Objects& objects) {
   if (!Start()) {
     return;
   }
-  const Layout layout = LayOut(objects, ticket.rank, ticket.world);
-  sdk::Ticket described = ticket;
+  const Layout layout = LayOut(objects, rank, world);
+  sdk::Ticket described;
+  described.rank = rank;
+  described.world = world;
   DescribePart(objects, layout, described);
   link_->Prepare(SlotBytes(layout, sdk::FormatTicket(described).size()));
 }
@@ -64,20 +66,16 @@ Result<Handed> Background::TryHandOver(const sdk::Ticket& ticket,
                                        const Objects& objects,
                                        bool wait,
                                        int64_t begun_ns) {
-  std::optional<uint64_t> number = link_->Find(ticket);
-  if (!number) {
-    TIDE_ASSIGN(const SaverLink::Staging staged, Stage(ticket, objects, wait, begun_ns));
-    if (!staged.number && !staged.is_free) {
-      TIDE_TRY(link_->Skip(ticket));
-      return Handed::kSkipped;
-    }
-    number = staged.number;
+  TIDE_ASSIGN(const SaverLink::Staging staged, Stage(ticket, objects, wait, begun_ns));
+  if (!staged.number && !staged.is_free) {
+    TIDE_TRY(link_->Skip(ticket));
+    return Handed::kSkipped;
   }
-  if (!number) {
+  if (!staged.number) {
     return Handed::kNot;
   }
   if (wait) {
-    TIDE_TRY(Await(*number, ticket));
+    TIDE_TRY(Await(*staged.number, ticket));
   }
   return Handed::kOver;
 }
@@ -178,8 +176,7 @@ void Background::Lose(const std::string& why, const sdk::Ticket* again) {
   has_tried_ = false;
   Warn(why);
   for (const StagedSave& save : lost) {
-    if (again == nullptr || save.ticket.directory != again->directory ||
-        save.ticket.round != again->round) {
+    if (again == nullptr || save.ticket.directory != again->directory) {
       sink_.lost(save.ticket, why);
     }
   }

@@ -40,7 +40,7 @@ class Background {
   [[nodiscard]] bool busy() const { return link_ != nullptr && link_->busy(); }
 
   // Makes memory ready for saves of this size while training goes on.
-  void Prepare(const sdk::Ticket& ticket, const Objects& objects);
+  void Prepare(int64_t rank, int64_t world, const Objects& objects);
 
   // Stages the state, which may change once this returns.
   //   ticket: without its data.   wait: for a free slot, and then until the save is over.

@@ -1,5 +1,7 @@
 #include "sdk/cpp/checkpoint_core.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -7,6 +9,7 @@
 
 #include "common/base/file.h"
 #include "common/base/time.h"
+#include "sdk/cpp/lease.h"
 #include "sdk/cpp/restore.h"
 #include "sdk/cpp/store.h"
 #include "sdk/cpp/text.h"
@@ -53,14 +56,13 @@ CheckpointCore::CheckpointCore(RunCore& run, const CheckpointOptions& options)
       every_(options.every),
       keep_(std::max<int64_t>(1, options.keep)),
       timeout_ns_(NanosOf(options.timeout)),
-      attempt_(run.attempt ? *run.attempt : OrThrow(WithAdvice(NextAttempt(folder_)))),
       background_(
           FindSaver(run.native_folder, run.program_path),
           SaverLock(run, folder_),
           {.committed =
                [this](const SaveAnswer& answer) {
                  const uint64_t bytes = run_.rank == 0 ? answer.bytes : 0;
-                 NoteCommitted(answer.save.ticket.step, bytes, answer.save.begun_ns);
+                 NoteCommitted(answer.save.ticket, bytes, answer.save.begun_ns);
                },
            .failed = [this](const auto& ticket, const auto& why) { NoteFailed(ticket, why); },
            .lost =
@@ -76,11 +78,23 @@ int64_t CheckpointCore::Resume(bool allow_restart) {
   if (!run_.in_platform()) {
     AwaitOrphans(folder_, MonotonicNanos() + kOrphansEndNs);
   }
-  OrThrow(WithAdvice(DropOwnLeftovers(folder_, attempt_, run_.rank)));
-  const int64_t step = OrThrow(WithAdvice(RestoreNewest()));
-  if (!allow_restart) {
-    OrThrow(RequireRecorded(step));
+  // Where nothing can be written, no start saves: the ranks only look.
+  const bool is_writable = IsWritable();
+  if (is_writable) {
+    OrThrow(WithAdvice(TakeLease()));
   }
+  Resumed resumed = OrThrow(WithAdvice(RestoreNewest()));
+  if (!allow_restart) {
+    OrThrow(RequireRecorded(resumed.step));
+  }
+  if (is_writable) {
+    start_ = OrThrow(WithAdvice(Agree(resumed.id)));
+    if (start_->checkpoint != resumed.id) {
+      resumed = OrThrow(WithAdvice(RestoreTold(start_->checkpoint, resumed.id)));
+    }
+  }
+  const int64_t step = resumed.step;
+  resumed_ = resumed.id.empty() ? std::nullopt : std::optional(std::move(resumed));
   if (step > 0 && IsOnRecord()) {
     run_.Resumed(step);
   }
@@ -88,32 +102,91 @@ int64_t CheckpointCore::Resume(bool allow_restart) {
   return step;
 }
 
-Result<int64_t> CheckpointCore::RestoreNewest() {
+Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest() {
   TIDE_ASSIGN(const std::vector<sdk::CheckpointFolder> found, sdk::ScanFolder(folder_));
   for (auto item = found.rbegin(); item != found.rend(); ++item) {
     if (!item->has_manifest) {
       continue;
     }
-    const Result<StoredCheckpoint> stored = ReadStored(item->path, run_.rank);
-    const Status restored =
-        stored ? Restore(*stored, objects_) : Status(std::unexpected(stored.error()));
+    const Status restored = RestoreFrom(item->path);
     if (!restored && restored.error().code == ErrorCode::kCorrupt) {
       damaged_.push_back(item->path);
-      damaged_step_ = std::max(damaged_step_, item->step);
+      damaged_step_ = std::max(damaged_step_, item->id.step);
       Warn("checkpoint " + item->path + " is damaged (" + restored.error().message +
            "); using the one before it");
       continue;
     }
     TIDE_TRY(restored);
-    if (!stored->local && !objects_.local.empty()) {
-      Warn(item->path + " was saved by " + std::to_string(stored->world) +
-           " ranks and has no local state for rank " + std::to_string(run_.rank) +
-           ", which starts anew");
-    }
-    committed_ = {.step = item->step, .id = std::filesystem::path(item->path).filename().string()};
-    return item->step;
+    return Resumed{.step = item->id.step, .id = FormatCheckpointId(item->id)};
   }
-  return 0;
+  return Resumed{};
+}
+
+Status CheckpointCore::RestoreFrom(const std::string& directory) {
+  TIDE_ASSIGN(const StoredCheckpoint stored, ReadStored(directory, run_.rank));
+  TIDE_TRY(Restore(stored, objects_));
+  if (!stored.local && !objects_.local.empty()) {
+    Warn(directory + " was saved by " + std::to_string(stored.world) +
+         " ranks and has no local state for rank " + std::to_string(run_.rank) +
+         ", which starts anew");
+  }
+  return {};
+}
+
+Result<CheckpointCore::Resumed> CheckpointCore::RestoreTold(const std::string& told,
+                                                            const std::string& own) {
+  const auto text = [](const std::string& id) { return id.empty() ? "nothing" : id; };
+  const std::string problem = folder_ + ": rank 0 resumes from " + text(told) + ", rank " +
+                              std::to_string(run_.rank) + " from " + text(own);
+  const std::string advice = "; do all nodes see the same folder?";
+  const std::optional<CheckpointId> name = ParseCheckpointId(told);
+  if (!name) {
+    return Fail(ErrorCode::kConflict, problem + advice);
+  }
+  const Status restored = RestoreFrom(folder_ + "/" + told);
+  if (!restored) {
+    return Fail(restored.error().code,
+                problem + ", and cannot read that: " + restored.error().message + advice);
+  }
+  return Resumed{.step = name->step, .id = told};
+}
+
+bool CheckpointCore::IsWritable() const {
+  return ::access(folder_.c_str(), W_OK) == 0;
+}
+
+Status CheckpointCore::TakeLease() {
+  return run_.rank == 0 ? HoldLease(folder_, run_.job, run_.attempt.value_or(0)) : Status();
+}
+
+Result<Start> CheckpointCore::Agree(const std::string& id) {
+  const auto decide = [&](std::string nonce) -> Result<Start> {
+    TIDE_ASSIGN(StartPlace place, PlaceOf(folder_, nonce));
+    return Start{.number = std::max(place.number, run_.attempt.value_or(0)),
+                 .nonce = std::move(nonce),
+                 .checkpoint = id,
+                 .generations = std::move(place.generations)};
+  };
+  const std::string task_folder =
+      run_.in_platform() ? std::filesystem::path(run_.page_path).parent_path().string() : "";
+  return AgreeOnStart({.folder = folder_,
+                       .start = run_.start,
+                       .task_folder = task_folder,
+                       .rank = run_.rank,
+                       .world = run_.world},
+                      decide,
+                      MonotonicNanos() + timeout_ns_ * kPatienceInPassing);
+}
+
+Result<Start> CheckpointCore::AgreedStart() {
+  if (start_) {
+    return *start_;
+  }
+  TIDE_TRY(WithAdvice(MakeDirs(folder_, 0777)));
+  TIDE_TRY(WithAdvice(TakeLease()));
+  TIDE_ASSIGN(Start start, WithAdvice(Agree("")));
+  start_ = start;
+  return start;
 }
 
 // Falling back from a damaged checkpoint to a whole one has been told and is what checkpoints are
@@ -142,7 +215,7 @@ bool CheckpointCore::Act(int64_t step, bool safe, bool is_ordered) {
     background_.Look(0);
   }
   const Settled settled = is_ordered && safe ? run_.Decide(step) : Settled{};
-  if (settled.verdict == Verdict::kStop || (given_up_step_ && OthersLeft(*given_up_step_))) {
+  if (settled.verdict == Verdict::kStop || (given_up_ && OthersLeft(*given_up_))) {
     return true;
   }
   // Once for a step: its ticks that are not safe do not order again what is saved.
@@ -161,13 +234,13 @@ bool CheckpointCore::Act(int64_t step, bool safe, bool is_ordered) {
   }
   ticks_ += 1;
   if (ticks_ == kPrepareAtTick && (every_ > 0 || run_.in_platform())) {
-    background_.Prepare(TicketFor(step), objects_);
+    background_.Prepare(run_.rank, run_.world, objects_);
   }
   return false;
 }
 
 void CheckpointCore::FindCalm(int64_t step) {
-  const bool is_busy = background_.busy() || due_ || given_up_step_ || ticks_ < kPrepareAtTick;
+  const bool is_busy = background_.busy() || due_ || given_up_ || ticks_ < kPrepareAtTick;
   calm_from_ = step;
   if (is_busy) {
     calm_steps_ = 0;
@@ -202,6 +275,10 @@ void CheckpointCore::SaveInPassing(int64_t step) {
 }
 
 bool CheckpointCore::Suspend(int64_t step, const PageOrders& orders) {
+  if (resumed_ && resumed_->step == step) {  // no step was taken since
+    run_.Acknowledge(resumed_->id, step);
+    return true;
+  }
   const int64_t now = MonotonicNanos();
   const Result<std::string> saved =
       SaveNow(step,
@@ -217,7 +294,7 @@ bool CheckpointCore::Suspend(int64_t step, const PageOrders& orders) {
   // later step could let one rank leave while another trains, so the order is left to its deadline.
   failed_saves += 1;
   given_up_seq_ = orders.seq;
-  given_up_step_ = step;
+  given_up_ = begun_ && begun_->step == step ? begun_ : std::nullopt;
   Warn("not suspended at step " + std::to_string(step) + ": " + saved.error().message +
        "; training goes on until the deadline, then the run returns to its last committed "
        "checkpoint");
@@ -227,11 +304,11 @@ bool CheckpointCore::Suspend(int64_t step, const PageOrders& orders) {
 // True where a suspension that this rank gave up has been committed after all: the other ranks are
 // gone. It takes a rank 0 that took this rank's part and then stood still for longer than the
 // grace.
-bool CheckpointCore::OthersLeft(int64_t given_up_step) {
-  if (!sdk::IsCommitted(TicketFor(given_up_step).directory).value_or(false)) {
+bool CheckpointCore::OthersLeft(const sdk::Ticket& given_up) {
+  if (!sdk::IsCommitted(given_up.directory).value_or(false)) {
     return false;
   }
-  run_.Acknowledge(IdOf(given_up_step), given_up_step);
+  run_.Acknowledge(sdk::IdOf(given_up), given_up.step);
   return true;
 }
 
@@ -241,23 +318,34 @@ int64_t CheckpointCore::NoticeNs(const PageOrders& orders) const {
   return std::min(left_ns, timeout_ns_);
 }
 
-sdk::Ticket CheckpointCore::TicketFor(int64_t step) const {
+Result<sdk::Ticket> CheckpointCore::Begin(int64_t step) {
+  TIDE_ASSIGN(const Start start, AgreedStart());
+  resumed_.reset();
+  generation_ = begun_ && begun_->step == step ? generation_ + 1 : 1;
+  sdk::Ticket ticket = TicketFor(start, step);
+  begun_ = ticket;
+  return ticket;
+}
+
+sdk::Ticket CheckpointCore::TicketFor(const Start& start, int64_t step) const {
+  const auto saved = start.generations.find(step);
+  const int64_t earlier = saved == start.generations.end() ? 0 : saved->second;
   sdk::Ticket ticket;
   ticket.folder = folder_;
-  ticket.directory = folder_ + "/" + IdOf(step);
+  ticket.directory = folder_ + "/" +
+                     FormatCheckpointId({.step = step,
+                                         .attempt = start.number,
+                                         .start = start.nonce,
+                                         .generation = earlier + generation_});
   ticket.step = step;
-  ticket.attempt = attempt_;
+  ticket.attempt = start.number;
+  ticket.start = start.nonce;
   ticket.rank = run_.rank;
   ticket.world = run_.world;
-  ticket.round = failed_step_ == step ? failures_ : 0;
   ticket.keep = keep_;
   ticket.job = sdk::JsonQuote(run_.job);
   ticket.damaged = damaged_;
   return ticket;
-}
-
-std::string CheckpointCore::IdOf(int64_t step) const {
-  return sdk::DirectoryName(step, attempt_);
 }
 
 bool CheckpointCore::Flush(std::optional<int64_t> timeout_ns) {

@@ -13,6 +13,7 @@
 #include "sdk/cpp/background.h"
 #include "sdk/cpp/objects.h"
 #include "sdk/cpp/run_core.h"
+#include "sdk/cpp/start.h"
 #include "sdk/native/ticket.h"
 
 namespace tide::cpp {
@@ -69,21 +70,37 @@ class CheckpointCore {
   Status WriteHere(sdk::Ticket ticket, const Order& order);
   void SaveInPassing(int64_t step);
   [[nodiscard]] bool Suspend(int64_t step, const PageOrders& orders);
-  [[nodiscard]] bool OthersLeft(int64_t given_up_step);
+  [[nodiscard]] bool OthersLeft(const sdk::Ticket& given_up);
   [[nodiscard]] int64_t NoticeNs(const PageOrders& orders) const;
-  [[nodiscard]] Result<int64_t> RestoreNewest();
+  // What the program holds comes from this checkpoint; an empty id: from none.
+  struct Resumed {
+    int64_t step = 0;
+    std::string id;
+  };
+  [[nodiscard]] Result<Resumed> RestoreNewest();
+  [[nodiscard]] Status RestoreFrom(const std::string& directory);
+  // Restores what rank 0 has, and this rank has not.
+  [[nodiscard]] Result<Resumed> RestoreTold(const std::string& told, const std::string& own);
 
+  [[nodiscard]] bool IsWritable() const;
+  [[nodiscard]] Status TakeLease();
+  // Settles with the other ranks what this start is.
+  //   id: of the checkpoint that this rank has restored; empty: none.
+  [[nodiscard]] Result<Start> Agree(const std::string& id);
+  // What the ranks agreed on, now if not yet: programs may save without a resume() before.
+  [[nodiscard]] Result<Start> AgreedStart();
+
+  // Begins a save. All ranks begin the same ones, so they count the same generations. What fails is
+  // not tried again in the same folder, so no rank takes what another left there for something new.
+  [[nodiscard]] Result<sdk::Ticket> Begin(int64_t step);
   // Which checkpoint, by whom: a ticket without its data.
-  [[nodiscard]] sdk::Ticket TicketFor(int64_t step) const;
-  [[nodiscard]] std::string IdOf(int64_t step) const;
+  [[nodiscard]] sdk::Ticket TicketFor(const Start& start, int64_t step) const;
   void NoteStaged(int64_t step);
-  void NoteCommitted(int64_t step, uint64_t bytes, int64_t begun_ns);
+  void NoteCommitted(const sdk::Ticket& ticket, uint64_t bytes, int64_t begun_ns);
   void NoteSkipped(int64_t step);
   // The saver is done with a save that nobody waits for.
   void NoteFailed(const sdk::Ticket& ticket, const std::string& why);
-  // After this the next save of the same step starts over.
   void TakeBack(const sdk::Ticket& ticket);
-  void NoteFailure(const sdk::Ticket& ticket);
 
   RunCore& run_;
   const std::string folder_;
@@ -91,7 +108,6 @@ class CheckpointCore {
   const int64_t every_;
   const int64_t keep_;
   const int64_t timeout_ns_;
-  const int64_t attempt_;
   Objects objects_;
 
   // Ticks at steps of [calm_from_, calm_from_ + calm_steps_) only publish, unless there is an
@@ -102,16 +118,13 @@ class CheckpointCore {
   bool due_ = false;          // a periodic save waits for a safe step
   int64_t due_for_ = 0;       // the last step that made one due
   std::vector<std::string> damaged_;
-  struct Committed {
-    int64_t step = 0;
-    std::string id;  // maybe of an earlier attempt
-  };
-  std::optional<Committed> committed_;  // the newest that is known
-  int64_t failed_step_ = -1;            // of the last failed save, and how often it failed
-  int64_t failures_ = 0;
+  std::optional<Start> start_;        // agreed on by Resume(), or by the first save without it
+  std::optional<Resumed> resumed_;    // until a save begins
+  std::optional<sdk::Ticket> begun_;  // the last save, and how often its step was begun
+  int64_t generation_ = 0;
   uint32_t given_up_seq_ = 0;
-  std::optional<int64_t> given_up_step_;  // a suspension that this rank did not see in time
-  int64_t ticks_ = 0;                     // at which there was something to do
+  std::optional<sdk::Ticket> given_up_;  // a suspension that this rank did not see in time
+  int64_t ticks_ = 0;                    // at which there was something to do
   Background background_;
 };
 

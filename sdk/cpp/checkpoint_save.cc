@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "common/base/time.h"
 #include "sdk/cpp/checkpoint_core.h"
@@ -29,20 +30,13 @@ using FileMemory = std::unique_ptr<char, FreeMemory>;
 Result<std::string> CheckpointCore::SaveNow(int64_t step, const Order& order) {
   calm_steps_ = 0;
   due_ = false;
-  if (committed_ && committed_->step == step) {
-    return committed_->id;
+  Result<sdk::Ticket> begun = Begin(step);
+  if (!begun) {
+    return Fail(begun.error().code,
+                "cannot save step " + std::to_string(step) + ": " + begun.error().message);
   }
-  sdk::Ticket ticket = TicketFor(step);
+  sdk::Ticket ticket = std::move(*begun);
   ticket.deadline_ns = order.deadline_ns;
-  if (std::find(damaged_.begin(), damaged_.end(), ticket.directory) != damaged_.end()) {
-    return Fail(ErrorCode::kConflict,
-                ticket.directory + " is damaged and was committed by this attempt; remove it");
-  }
-  TIDE_ASSIGN(const bool is_committed, sdk::IsCommitted(ticket.directory));
-  if (is_committed) {
-    NoteCommitted(step, 0, order.begun_ns);
-    return IdOf(step);
-  }
   TIDE_TRY(CheckTexts(objects_));
   const uint32_t phase = run_.page().phase.exchange(kPhaseSaving);
   const Status written = Write(ticket, order);
@@ -56,7 +50,7 @@ Result<std::string> CheckpointCore::SaveNow(int64_t step, const Order& order) {
                     (is_system ? "; free space or repair the file system," : ";") +
                     " earlier checkpoints are intact");
   }
-  return IdOf(step);
+  return sdk::IdOf(ticket);
 }
 
 Status CheckpointCore::Write(const sdk::Ticket& ticket, const Order& order) {
@@ -107,7 +101,7 @@ Status CheckpointCore::WriteHere(sdk::Ticket ticket, const Order& order) {
   std::mutex writing;
   TIDE_ASSIGN(const sdk::SaveOutcome outcome,
               sdk::CarryOut(ticket, {memory.get(), layout.bytes}, writing, control));
-  NoteCommitted(ticket.step, ticket.rank == 0 ? outcome.bytes : 0, order.begun_ns);
+  NoteCommitted(ticket, ticket.rank == 0 ? outcome.bytes : 0, order.begun_ns);
   if (ticket.rank == 0) {
     sdk::CollectGarbage(ticket, {});
   }
@@ -115,23 +109,20 @@ Status CheckpointCore::WriteHere(sdk::Ticket ticket, const Order& order) {
 }
 
 void CheckpointCore::NoteStaged(int64_t step) {
-  if (run_.page().staged_step != step) {
-    saves += 1;
-    run_.page().staged_step = step;
-  }
+  saves += 1;
+  run_.page().staged_step = step;
 }
 
-void CheckpointCore::NoteCommitted(int64_t step, uint64_t bytes, int64_t begun_ns) {
+void CheckpointCore::NoteCommitted(const sdk::Ticket& ticket, uint64_t bytes, int64_t begun_ns) {
   Page& page = run_.page();
   if (IsOnRecord()) {
-    page.saved_step = std::max(step, page.saved_step.load());
+    page.saved_step = std::max(ticket.step, page.saved_step.load());
   }
-  committed_ = {.step = step, .id = IdOf(step)};
-  given_up_step_.reset();
+  given_up_.reset();
   const double seconds = static_cast<double>(MonotonicNanos() - begun_ns) / 1e9;
   run_.reporter().Send("saved",
-                       ",\"step\":" + std::to_string(step) + ",\"checkpoint\":\"" + IdOf(step) +
-                           "\",\"bytes\":" + std::to_string(bytes) +
+                       ",\"step\":" + std::to_string(ticket.step) + ",\"checkpoint\":\"" +
+                           sdk::IdOf(ticket) + "\",\"bytes\":" + std::to_string(bytes) +
                            ",\"seconds\":" + NumberText(seconds));
 }
 
@@ -144,7 +135,6 @@ void CheckpointCore::NoteSkipped(int64_t step) {
 }
 
 void CheckpointCore::NoteFailed(const sdk::Ticket& ticket, const std::string& why) {
-  NoteFailure(ticket);
   failed_saves += 1;
   Warn("save " + std::to_string(failed_saves) + " failed, training goes on: cannot save step " +
        std::to_string(ticket.step) + ": " + why + "; earlier checkpoints are intact");
@@ -155,12 +145,6 @@ void CheckpointCore::TakeBack(const sdk::Ticket& ticket) {
     ::unlink(sdk::PartPath(ticket.directory, ticket.rank).c_str());
     sdk::MarkFailed(ticket);
   }
-  NoteFailure(ticket);
-}
-
-void CheckpointCore::NoteFailure(const sdk::Ticket& ticket) {
-  failed_step_ = ticket.step;
-  failures_ = ticket.round + 1;
 }
 
 }  // namespace tide::cpp

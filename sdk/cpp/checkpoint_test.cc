@@ -20,7 +20,7 @@ std::vector<int64_t> CommittedIn(const std::string& folder) {
   std::vector<int64_t> steps;
   for (const sdk::CheckpointFolder& item : found) {
     if (item.has_manifest) {
-      steps.push_back(item.step);
+      steps.push_back(item.id.step);
     }
   }
   return steps;
@@ -44,6 +44,7 @@ struct Program {
     more.insert({{"RANK", std::to_string(rank)},
                  {"WORLD_SIZE", std::to_string(world)},
                  {"TIDE_ATTEMPT", "1"},
+                 {"TIDE_START", "1"},
                  {"TIDE_PAGE", folder + "/page-" + std::to_string(rank)},
                  {"TIDE_CHECKPOINT_DIR", folder + "/ck"},
                  {"TIDE_NATIVE", native}});
@@ -102,7 +103,7 @@ TEST_CASE("all state comes back, with a saver and without") {
     const sdk::TestingFolder folder;
     Program program(folder.path, native);
     CHECK(program.Make().resume() == 0);
-    CHECK(program.ck->save(12) == "s000000000012-0001");
+    CHECK(program.ck->save(12) == "s000000000012-0001-d998b860");
     CHECK(program.ck->saves() == 1);
     CHECK((program.page().saved_step == 12 && program.page().staged_step == 12));
     CHECK(program.page().phase == kPhaseTraining);
@@ -116,18 +117,38 @@ TEST_CASE("all state comes back, with a saver and without") {
   }
 }
 
-TEST_CASE("what was loaded is not saved again") {
+TEST_CASE("a step is saved again as it is now") {
+  for (const std::string native : {TIDE_NATIVE_BIN, "0"}) {
+    const sdk::TestingFolder folder;
+    Program program(folder.path, native);
+    CHECK(program.Make({.every = 2}).resume() == 0);
+    CHECK(program.TickTo(2).empty());
+    program.epoch = 4;
+    CHECK(program.ck->save(2) == "s000000000002-0001-d998b860-2");
+    Forget(program);
+    CHECK(program.Make().resume() == 2);
+    CHECK(program.epoch == 4);
+    // So does a start of the same name, of which the ranks alone were started again.
+    CHECK(program.ck->save(2) == "s000000000002-0001-d998b860-3");
+  }
+}
+
+TEST_CASE("each start saves under a name of its own") {
   const sdk::TestingFolder folder;
   std::vector<float> weights = {1, 2};
   const Run::Variables alone = {{"TIDE_CHECKPOINT_DIR", folder.path}, {"TIDE_NATIVE", "0"}};
-  for (const int64_t known : {0, 5}) {  // the second start has another attempt
+  for (const int64_t known : {0, 5, 2}) {
     Run run(alone);
     Checkpoint ck(run);
     ck.replicated("w", Tensor::Of(weights.data(), {2}));
     CHECK(ck.resume() == known);
-    CHECK(ck.save(5) == "s000000000005-0001");
+    // Whoever goes back goes on from there, whatever lies ahead.
+    CHECK(ck.save(known == 0 ? 5 : 2)
+              .starts_with(known == 0   ? "s000000000005-0001-"
+                           : known == 5 ? "s000000000002-0002-"
+                                        : "s000000000002-0003-"));
   }
-  CHECK(sdk::ScanFolder(folder.path)->size() == 1);
+  CHECK(sdk::ScanFolder(folder.path)->size() == 3);
 }
 
 TEST_CASE("periodic and ordered saves, and what stays of them") {
@@ -212,12 +233,15 @@ TEST_CASE("a suspension that cannot be saved is not acknowledged") {
 
 TEST_CASE("a suspension that others left with ends this rank, too") {
   const sdk::TestingFolder folder;
+  Program first(folder.path, "0", 0, 2);
+  CHECK(first.Make().resume() == 0);
   Program program(folder.path, "0", 1, 2);
   Checkpoint& ck = program.Make({.timeout = std::chrono::milliseconds(1)});
+  CHECK(ck.resume() == 0);
   Commit(program.page(), kOrderSuspend, 2);
   CHECK(program.TickTo(3).empty());  // rank 0 does not come
   CHECK(ck.failed_saves() == 1);
-  std::ofstream(folder.path + "/ck/s000000000002-0001/MANIFEST.json")
+  std::ofstream(folder.path + "/ck/s000000000002-0001-d998b860/MANIFEST.json")
       << sdk::Seal(R"({"format":"tide-checkpoint/1")");
   CHECK(ck.tick(4));
   CHECK((program.page().ack_seq == 1 && program.page().saved_step == 2));
@@ -231,12 +255,12 @@ TEST_CASE("two ranks write one checkpoint, any number reads it") {
     second.own = {11, 12};
     first.Make();
     second.Make();
-    std::thread other([&] { CHECK(second.ck->save(5) == "s000000000005-0001"); });
+    std::thread other([&] { CHECK(second.ck->save(5) == "s000000000005-0001-d998b860"); });
     first.ck->save(5);
     other.join();
   }
   for (const int64_t rank : {0, 1, 2}) {
-    Program program(folder.path, "0", rank, 3);
+    Program program(folder.path, "0", rank, 3, {{"TIDE_START", "2"}});
     Forget(program);
     CHECK(program.Make().resume() == 5);
     CHECK(program.weights == std::vector<float>{1, 2, 3, 4, 5, 6});
@@ -264,17 +288,17 @@ TEST_CASE("a damaged checkpoint is passed over, and nothing of it is kept") {
   program.Make().save(1);
   program.epoch = 4;
   program.ck->save(2);
-  const std::string data = folder.path + "/ck/s000000000002-0001/d00000.safetensors";
+  const std::string data = folder.path + "/ck/s000000000002-0001-d998b860/d00000.safetensors";
   std::filesystem::resize_file(data, std::filesystem::file_size(data) - 1);
   Forget(program);
   CHECK(program.Make().resume() == 1);
   CHECK(program.epoch == 3);
-  std::filesystem::remove(folder.path + "/ck/s000000000001-0001/d00000.safetensors");
+  std::filesystem::remove(folder.path + "/ck/s000000000001-0001-d998b860/d00000.safetensors");
   Forget(program);
   CHECK_THROWS_WITH(program.Make().resume(), Contains("is whole, 2 damaged"));
   CHECK(program.Make().resume(true) == 0);
   CHECK(program.weights == std::vector<float>(6));
-  CHECK_THROWS_WITH(program.ck->save(2), Contains("is damaged and was committed by this attempt"));
+  CHECK(program.ck->save(2) == "s000000000002-0001-d998b860-2");
 }
 
 TEST_CASE("what the job has saved must be there") {
@@ -308,7 +332,7 @@ TEST_CASE("an older damaged checkpoint does not excuse that the newest is gone")
   Program program(folder.path, "0", 0, 1, {{"TIDE_CHECKPOINT_STEP", "3"}});
   program.Make().save(1);
   program.ck->save(2);
-  std::filesystem::remove(folder.path + "/ck/s000000000002-0001/d00000.safetensors");
+  std::filesystem::remove(folder.path + "/ck/s000000000002-0001-d998b860/d00000.safetensors");
   CHECK_THROWS_WITH(program.Make().resume(), Contains("step 1 is the newest in"));
 }
 

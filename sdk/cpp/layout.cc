@@ -169,11 +169,12 @@ void FillFile(const Layout& layout, char* to) {
 }
 
 void DescribePart(const Objects& objects, const Layout& layout, sdk::Ticket& ticket) {
-  ticket.part_head =
-      R"({"format":")" + std::string(sdk::kFormat) + R"(","step":)" + std::to_string(ticket.step) +
-      R"(,"attempt":)" + std::to_string(ticket.attempt) + R"(,"world":)" +
-      std::to_string(ticket.world) + R"(,"rank":)" + std::to_string(ticket.rank) + R"(,"files":{)" +
-      sdk::JsonQuote(ticket.file) + R"(:{"bytes":)" + std::to_string(layout.bytes) + R"(,"crc32":)";
+  ticket.part_head = R"({"format":")" + std::string(sdk::kFormat) + R"(","step":)" +
+                     std::to_string(ticket.step) + R"(,"attempt":)" +
+                     std::to_string(ticket.attempt) + R"(,"start":")" + ticket.start +
+                     R"(","world":)" + std::to_string(ticket.world) + R"(,"rank":)" +
+                     std::to_string(ticket.rank) + R"(,"files":{)" + sdk::JsonQuote(ticket.file) +
+                     R"(:{"bytes":)" + std::to_string(layout.bytes) + R"(,"crc32":)";
   // Trees hold no data of tensors; every rank writes them so that rank 0 can see that ranks agree.
   ticket.part_tail = R"(}},"tensors":)" + DescribeTensors(layout, ticket.file) + R"(,"local":)" +
                      TensorTrees(objects.local, LocalPrefix(ticket.rank)) + R"(,"replicated":)" +

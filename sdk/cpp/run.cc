@@ -42,6 +42,13 @@ std::string FolderOf(const Run::Variables& environment) {
   return folder.empty() ? "checkpoints" : folder;
 }
 
+// Launchers restart ranks within one start of the platform's.
+std::string StartNameOf(const Run::Variables& environment) {
+  const std::string start = TextOf(environment, "TIDE_START");
+  const int64_t restarts = NumberOf(environment, "TORCHELASTIC_RESTART_COUNT", 0);
+  return start.empty() ? "" : start + ":" + std::to_string(restarts);
+}
+
 std::string StepField(int64_t step) {
   return ",\"step\":" + std::to_string(step);
 }
@@ -71,6 +78,7 @@ RunCore::RunCore(const Run::Variables& environment)
       local_rank(NumberOf(environment, "LOCAL_RANK", 0)),
       job(TextOf(environment, "TIDE_JOB_ID")),
       attempt(MaybeNumberOf(environment, "TIDE_ATTEMPT")),
+      start(StartNameOf(environment)),
       checkpoint_dir(FolderOf(environment)),
       recorded_step(NumberOf(environment, "TIDE_CHECKPOINT_STEP", 0)),
       page_path(TextOf(environment, "TIDE_PAGE")),

@@ -24,6 +24,7 @@ class RunCore {
   const int64_t local_rank;
   const std::string job;
   const std::optional<int64_t> attempt;
+  const std::string start;  // name of this start among all others; empty: the platform gave none
   const std::string checkpoint_dir;
   const int64_t recorded_step;      // TIDE_CHECKPOINT_STEP: of the newest checkpoint; 0 = unknown
   bool has_main = false;            // there is a Checkpoint of checkpoint_dir

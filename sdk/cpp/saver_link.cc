@@ -96,15 +96,6 @@ SaverLink::~SaverLink() {
   }
 }
 
-std::optional<uint64_t> SaverLink::Find(const sdk::Ticket& ticket) const {
-  for (const auto& [number, save] : staged_) {
-    if (save.ticket.directory == ticket.directory && save.ticket.round == ticket.round) {
-      return number;
-    }
-  }
-  return std::nullopt;
-}
-
 Result<SaverLink::Staging> SaverLink::Stage(const sdk::Ticket& ticket,
                                             const Layout& layout,
                                             int64_t begun_ns) {

@@ -49,8 +49,6 @@ class SaverLink {
   [[nodiscard]] bool busy() const { return !staged_.empty() || !tidying_.empty(); }
   [[nodiscard]] bool is_gone() const { return is_gone_; }
   [[nodiscard]] bool IsStaged(uint64_t number) const { return staged_.contains(number); }
-  // The save of the same checkpoint and round that is under way.
-  [[nodiscard]] std::optional<uint64_t> Find(const sdk::Ticket& ticket) const;
 
   void Prepare(uint64_t bytes) { slots_.Prepare(bytes); }
 

@@ -26,12 +26,6 @@ namespace {
 constexpr std::string_view kLockPrefix = ".saver-";
 constexpr std::chrono::milliseconds kLookAgain(20);
 
-std::string FiveDigits(int64_t number) {
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "%05lld", static_cast<long long>(number));
-  return text.data();
-}
-
 // When a process started, in clock ticks since boot; "" if there is none.
 std::string StartOf(const std::string& pid) {
   const std::string stat = ReadFile("/proc/" + pid + "/stat").value_or("");
@@ -66,32 +60,23 @@ bool IsOrphanSaving(const std::string& path) {
 
 }  // namespace
 
-Result<int64_t> NextAttempt(const std::string& folder) {
-  if (::access(folder.c_str(), F_OK) != 0 && errno == ENOENT) {
-    return 1;
-  }
-  TIDE_ASSIGN(const std::vector<sdk::CheckpointFolder> found, sdk::ScanFolder(folder));
-  int64_t newest = 0;
-  for (const sdk::CheckpointFolder& item : found) {
-    newest = std::max(newest, item.has_manifest ? item.attempt : 0);
-  }
-  return newest + 1;
+std::string FiveDigits(int64_t number) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "%05lld", static_cast<long long>(number));
+  return text.data();
 }
 
-Status DropOwnLeftovers(const std::string& folder, int64_t attempt, int64_t rank) {
+Result<StartPlace> PlaceOf(const std::string& folder, const std::string& start) {
   TIDE_ASSIGN(const std::vector<sdk::CheckpointFolder> found, sdk::ScanFolder(folder));
+  StartPlace place;
   for (const sdk::CheckpointFolder& item : found) {
-    if (item.attempt != attempt || item.has_manifest) {
-      continue;
-    }
-    for (const std::string& path :
-         {sdk::PartPath(item.path, rank), sdk::FailedPath(item.path, rank)}) {
-      if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-        return FailErrno("cannot remove " + path, errno);
-      }
+    if (item.id.start == start) {
+      place.generations[item.id.step] = item.id.generation;  // they come in their order
+    } else {
+      place.number = std::max(place.number, item.id.attempt + 1);
     }
   }
-  return {};
+  return place;
 }
 
 std::string FreeName(const std::string& directory, int64_t rank) {

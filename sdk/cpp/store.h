@@ -2,18 +2,25 @@
 // A folder of checkpoints as a start of the job finds it. sdk/python/tide/checkpoint/store.py.
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "common/base/result.h"
 
 namespace tide::cpp {
 
-// An attempt number for a start outside the platform, equal on all ranks: only committed
-// checkpoints count, and a new one needs a part of every rank of this start. Errors: kSystem.
-[[nodiscard]] Result<int64_t> NextAttempt(const std::string& folder);
+// Where a start comes in a folder.
+struct StartPlace {
+  int64_t number = 1;  // above those of all others
+  // The last generation of each step in its name, where its ranks were started again.
+  std::map<int64_t, int64_t> generations;
+};
 
-// Removes what an earlier start of this attempt wrote for `rank` and never committed.
-[[nodiscard]] Status DropOwnLeftovers(const std::string& folder, int64_t attempt, int64_t rank);
+// start: a nonce.   Errors: kSystem.
+[[nodiscard]] Result<StartPlace> PlaceOf(const std::string& folder, const std::string& start);
+
+// "00007": ranks in file names.
+[[nodiscard]] std::string FiveDigits(int64_t number);
 
 // A name no earlier start of the same attempt used: its file may already be part of a commit.
 [[nodiscard]] std::string FreeName(const std::string& directory, int64_t rank);

@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <tuple>
 
 #include "common/base/file.h"
 #include "sdk/native/crc32.h"
@@ -46,47 +44,12 @@ unsigned FileRights() {
   return kRights;
 }
 
-std::optional<int64_t> ParseDigits(std::string_view text, int base) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  const bool lower = std::none_of(
-      text.begin(), text.end(), [](char c) { return c < '0' || (c > '9' && c < 'a'); });
-  return lower && error == std::errc() && end == text.data() + text.size() ? std::optional(number)
-                                                                           : std::nullopt;
-}
-
-// "s000000001200-000a"
-std::optional<CheckpointFolder> ParseName(std::string_view name) {
-  constexpr size_t kStepDigits = 12;
-  constexpr size_t kAttemptAt = kStepDigits + 2;
-  if (name.size() < kAttemptAt + 4 || name.size() > kAttemptAt + 8 || name[0] != 's' ||
-      name[kStepDigits + 1] != '-') {
-    return std::nullopt;
-  }
-  const std::optional<int64_t> step = ParseDigits(name.substr(1, kStepDigits), 10);
-  const std::optional<int64_t> attempt = ParseDigits(name.substr(kAttemptAt), 16);
-  if (!step || !attempt) {
-    return std::nullopt;
-  }
-  return CheckpointFolder{.step = *step, .attempt = *attempt, .path = {}, .has_manifest = false};
-}
-
 bool Exists(const std::string& path) {
   struct stat info{};
   return ::lstat(path.c_str(), &info) == 0;
 }
 
 }  // namespace
-
-std::string DirectoryName(int64_t step, int64_t attempt) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(),
-                text.size(),
-                "s%012lld-%04llx",
-                static_cast<long long>(step),
-                static_cast<unsigned long long>(attempt));
-  return text.data();
-}
 
 std::string PartPath(const std::string& directory, int64_t rank) {
   return Numbered(directory, "part-", rank) + ".json";
@@ -159,19 +122,20 @@ Result<std::vector<CheckpointFolder>> ScanFolder(const std::string& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::optional<CheckpointFolder> checkpoint = ParseName(entry->path().filename().string());
+    const std::string file = entry->path().filename().string();
+    std::optional<CheckpointId> id = ParseCheckpointId(file);
     std::error_code unknown;
-    if (checkpoint && entry->is_directory(unknown)) {
-      checkpoint->path = folder + "/" + entry->path().filename().string();
-      checkpoint->has_manifest = Exists(checkpoint->path + "/" + std::string(kManifest));
-      found.push_back(std::move(*checkpoint));
+    if (id && entry->is_directory(unknown)) {
+      const std::string path = folder + "/" + file;
+      const bool has_manifest = Exists(path + "/" + std::string(kManifest));
+      found.push_back({.id = std::move(*id), .path = path, .has_manifest = has_manifest});
     }
   }
   if (error) {
     return FailErrno("cannot read " + folder, error.value());
   }
   std::sort(found.begin(), found.end(), [](const CheckpointFolder& a, const CheckpointFolder& b) {
-    return std::tie(a.step, a.attempt, a.path) < std::tie(b.step, b.attempt, b.path);
+    return a.id.IsOlderThan(b.id) || (!b.id.IsOlderThan(a.id) && a.path < b.path);
   });
   return found;
 }
@@ -185,24 +149,28 @@ std::vector<CheckpointFolder> PickGarbage(const std::vector<CheckpointFolder>& f
     return std::find(range.begin(), range.end(), value) != range.end();
   };
   std::vector<CheckpointFolder> garbage;
+  const CheckpointFolder* last_kept = nullptr;
   int64_t kept = 0;
   for (auto item = found.rbegin(); item != found.rend(); ++item) {
     const bool broken = contains(damaged, item->path);
-    if (item->path == newest.path) {
-      kept += 1;
+    // Of one step that a start saved several times the last one counts.
+    const bool superseded = last_kept != nullptr && !item->id.start.empty() &&
+                            last_kept->id.start == item->id.start &&
+                            last_kept->id.step == item->id.step;
+    const bool is_good = item->has_manifest && !broken && !superseded;
+    if (item->path == newest.path || (is_good && kept < keep)) {
+      last_kept = &*item;
+      kept += superseded ? 0 : 1;
       continue;
     }
-    if (item->has_manifest && !broken && kept < keep) {
-      kept += 1;
+    if (item->has_manifest && broken && item->id.step >= newest.id.step) {
       continue;
     }
-    if (item->has_manifest && broken && item->step >= newest.step) {
-      continue;
-    }
-    // Without a manifest: what this attempt or a later one may still be writing stays.
-    const bool ours = item->attempt == newest.attempt;
-    const bool in_progress = item->attempt > newest.attempt ||
-                             (ours && (item->step >= newest.step || contains(saving, item->step)));
+    // Without a manifest: what this start, a later one or one beside it may still be writing stays.
+    const bool ours = item->id.start == newest.id.start;
+    const bool in_progress =
+        !item->id.IsOlderThan(newest.id) ||
+        (ours ? contains(saving, item->id.step) : item->id.attempt == newest.id.attempt);
     if (!item->has_manifest && in_progress) {
       continue;
     }

@@ -3,12 +3,12 @@
 // The same rules in Python: sdk/python/tide/checkpoint/{format,store}.py.
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/checkpoint_id.h"
 #include "common/base/result.h"
 
 namespace tide::sdk {
@@ -17,13 +17,11 @@ inline constexpr std::string_view kFormat = "tide-checkpoint/1";
 inline constexpr std::string_view kManifest = "MANIFEST.json";
 
 struct CheckpointFolder {
-  int64_t step = 0;
-  int64_t attempt = 0;
+  CheckpointId id;
   std::string path;
   bool has_manifest = false;
 };
 
-[[nodiscard]] std::string DirectoryName(int64_t step, int64_t attempt);
 [[nodiscard]] std::string PartPath(const std::string& directory, int64_t rank);
 [[nodiscard]] std::string FailedPath(const std::string& directory, int64_t rank);
 
@@ -47,9 +45,10 @@ struct CheckpointFolder {
 [[nodiscard]] Result<std::vector<CheckpointFolder>> ScanFolder(const std::string& folder);
 
 // What may go after `newest` was committed, of what was found: all but the last `keep` good ones
-// and what may still be in progress.
+// and what may still be in progress. Of one step that a start saved several times the last one
+// counts.
 //   damaged: paths that do not count as good, and go once training is past their step.
-//   saving: steps of newest.attempt that are being saved.
+//   saving: steps that newest's start is saving.
 [[nodiscard]] std::vector<CheckpointFolder> PickGarbage(const std::vector<CheckpointFolder>& found,
                                                         const CheckpointFolder& newest,
                                                         int64_t keep,

@@ -319,8 +319,8 @@ Result<std::string> MergeParts(const Ticket& ticket, const std::vector<std::stri
   }
   TIDE_ASSIGN(const std::string merged, tensors.Write(ticket.directory));
   std::string body = "{\"format\":\"" + std::string(kFormat) + "\",\"job\":" + ticket.job;
-  body +=
-      ",\"attempt\":" + std::to_string(ticket.attempt) + ",\"step\":" + std::to_string(ticket.step);
+  body += ",\"attempt\":" + std::to_string(ticket.attempt) + ",\"start\":\"" + ticket.start +
+          "\",\"step\":" + std::to_string(ticket.step);
   body += ",\"world\":" + std::to_string(ticket.world) + ",\"bytes\":" + std::to_string(bytes);
   body += ",\"chunk_bytes\":" + std::to_string(kChunkBytes) + ",\"files\":{" + files + "}";
   body += ",\"tensors\":{" + merged + "},\"objects\":{\"replicated\":";

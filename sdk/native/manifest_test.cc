@@ -22,6 +22,7 @@ Result<std::string> Merge(const std::vector<std::string>& parts) {
   ticket.directory = "dir";
   ticket.world = static_cast<int64_t>(parts.size());
   ticket.job = "\"j\"";
+  ticket.start = "d998b860";
   return MergeParts(ticket, parts);
 }
 

@@ -6,11 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <optional>
-#include <thread>
 
 #include "common/base/file.h"
 #include "common/base/time.h"
@@ -18,50 +15,17 @@
 #include "sdk/native/folder.h"
 #include "sdk/native/json_text.h"
 #include "sdk/native/manifest.h"
+#include "sdk/native/nap.h"
 
 namespace tide::sdk {
 namespace {
 
 // Rank 0 has one small file left to write once it has taken the parts.
 constexpr int64_t kDecidedGraceNs = 30'000'000'000;
-constexpr std::chrono::nanoseconds kFirstNap(500'000);
-constexpr std::chrono::nanoseconds kLongestNap(20'000'000);
 
-// Looks again and again, ever more slowly: the other ranks are known by their files only.
-class Nap {
- public:
-  void Take() {
-    std::this_thread::sleep_for(length_);  // tidy: poll
-    length_ = std::min(length_ * 2, kLongestNap);
-  }
-
- private:
-  std::chrono::nanoseconds length_ = kFirstNap;
-};
-
-std::string RanksText(const std::vector<int64_t>& ranks) {
-  constexpr size_t kShown = 8;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < std::min(ranks.size(), kShown); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  if (ranks.size() > kShown) {
-    text += " and " + std::to_string(ranks.size() - kShown) + " more";
-  }
-  return text;
-}
-
-// A mark of an earlier round is old news: that rank is trying again.
+// Marks stay: a save that failed is not tried again in the same folder.
 bool HasFailed(const Ticket& ticket, int64_t rank) {
-  const Result<std::string> text = ReadFile(FailedPath(ticket.directory, rank));
-  if (!text) {
-    return false;
-  }
-  int64_t round = 0;
-  const char* const last = text->data() + text->size();
-  const auto [end, error] = std::from_chars(text->data(), last, round);
-  // Empty: the disk had room for a name only.
-  return error != std::errc() || end != last || round >= ticket.round;
+  return ::access(FailedPath(ticket.directory, rank).c_str(), F_OK) == 0;
 }
 
 // True: the checkpoint cannot be committed now. False: rank 0 was first, or the file system
@@ -107,8 +71,6 @@ Status WritePart(const Ticket& ticket,
                  std::mutex& writing,
                  const SaveControl& control) {
   TIDE_TRY(MakeDirs(ticket.directory, 0777));
-  TIDE_TRY(RemoveStale(PartPath(ticket.directory, ticket.rank)));
-  TIDE_TRY(RemoveStale(FailedPath(ticket.directory, ticket.rank)));
   std::vector<uint32_t> crcs;
   {
     const std::lock_guard lock(writing);
@@ -129,10 +91,12 @@ std::optional<std::string> ReadPart(const Ticket& ticket, int64_t rank) {
   if (!part) {
     return std::nullopt;
   }
-  // A part of another world size is left from an earlier start of this attempt; its rank will
-  // replace it.
+  // A part of another start, or of another size of this one, is not what is waited for; its rank
+  // will replace it.
   const Result<std::string_view> world = JsonMemberOf(*part, "world");
-  const bool ours = world && *world == std::to_string(ticket.world);
+  const Result<std::string_view> start = JsonMemberOf(*part, "start");
+  const bool ours = world && *world == std::to_string(ticket.world) && start &&
+                    *start == "\"" + ticket.start + "\"";
   return ours ? std::optional(std::move(*part)) : std::nullopt;
 }
 
@@ -282,6 +246,18 @@ Result<SaveOutcome> Try(const Ticket& ticket,
 
 }  // namespace
 
+std::string RanksText(const std::vector<int64_t>& ranks) {
+  constexpr size_t kShown = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(ranks.size(), kShown); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  if (ranks.size() > kShown) {
+    text += " and " + std::to_string(ranks.size() - kShown) + " more";
+  }
+  return text;
+}
+
 Result<SaveOutcome> CarryOut(const Ticket& ticket,
                              std::span<const char> data,
                              std::mutex& writing,
@@ -313,10 +289,11 @@ void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
   if (!found) {
     return;
   }
-  const CheckpointFolder newest{.step = ticket.step,
-                                .attempt = ticket.attempt,
-                                .path = ticket.directory,
-                                .has_manifest = true};
+  const std::optional<CheckpointId> id = ParseCheckpointId(IdOf(ticket));
+  if (!id) {
+    return;
+  }
+  const CheckpointFolder newest{.id = *id, .path = ticket.directory, .has_manifest = true};
   for (const CheckpointFolder& old :
        PickGarbage(*found, newest, ticket.keep, ticket.damaged, saving)) {
     static_cast<void>(RemoveCheckpoint(old));
@@ -325,8 +302,7 @@ void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
 
 void MarkFailed(const Ticket& ticket) {
   if (MakeDirs(ticket.directory, 0777)) {
-    static_cast<void>(
-        ReplaceFile(FailedPath(ticket.directory, ticket.rank), std::to_string(ticket.round), 0644));
+    static_cast<void>(ReplaceFile(FailedPath(ticket.directory, ticket.rank), "", 0644));
   }
 }
 

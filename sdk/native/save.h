@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "sdk/native/ticket.h"
@@ -46,6 +47,9 @@ struct SaveControl {
 // removed is left for the next commit.
 //   saving: steps of this rank that are being saved now.
 void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving);
+
+// "rank 3", "ranks 1, 2", with no more than the first eight.
+[[nodiscard]] std::string RanksText(const std::vector<int64_t>& ranks);
 
 // Tells the ranks that wait for this one that it does not save this step. Best effort.
 void MarkFailed(const Ticket& ticket);

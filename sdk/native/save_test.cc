@@ -20,6 +20,7 @@ namespace tide::sdk {
 namespace {
 
 constexpr int64_t kPatienceNs = 20'000'000'000;
+constexpr const char* kStart = "d998b860";
 
 struct Memory {
   explicit Memory(size_t length, char fill) : bytes(length) {
@@ -40,7 +41,10 @@ struct Memory {
 Ticket MakeTicket(const std::string& folder, int64_t rank, int64_t world, size_t bytes) {
   Ticket ticket;
   ticket.folder = folder;
-  ticket.directory = folder + "/" + DirectoryName(7, 1);
+  ticket.start = kStart;
+  ticket.directory =
+      folder + "/" +
+      FormatCheckpointId({.step = 7, .attempt = 1, .start = kStart, .generation = 1});
   ticket.step = 7;
   ticket.attempt = 1;
   ticket.rank = rank;
@@ -50,9 +54,9 @@ Ticket MakeTicket(const std::string& folder, int64_t rank, int64_t world, size_t
   ticket.file = "d" + std::to_string(rank);
   ticket.job = "\"j\"";
   const std::string range = "[" + std::to_string(rank) + "," + std::to_string(rank + 1) + "]";
-  ticket.part_head = R"({"format":"tide-checkpoint/1","step":7,"world":)" + std::to_string(world) +
-                     R"(,"files":{")" + ticket.file + R"(":{"bytes":)" + std::to_string(bytes) +
-                     R"(,"crc32":)";
+  ticket.part_head = R"({"format":"tide-checkpoint/1","step":7,"start":"d998b860","world":)" +
+                     std::to_string(world) + R"(,"files":{")" + ticket.file + R"(":{"bytes":)" +
+                     std::to_string(bytes) + R"(,"crc32":)";
   ticket.part_tail = R"(}},"tensors":{"w":{"dtype":"F32","shape":[)" + std::to_string(world) +
                      R"(],"parts":[{"file":")" + ticket.file +
                      R"(","offset":0,"length":4,"range":)" + range + R"(}]}},"local":{"r":)" +
@@ -106,7 +110,7 @@ TEST_CASE("a rank that does not come is named") {
   const Result<SaveOutcome> outcome = Save(ticket, memory);
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().message.ends_with("ranks 1, 2 of 3 did not write in time"));
-  CHECK(*ReadFile(FailedPath(ticket.directory, 0)) == "0");
+  CHECK(std::filesystem::exists(FailedPath(ticket.directory, 0)));
   CHECK_FALSE(std::filesystem::exists(PartPath(ticket.directory, 0)));
 }
 
@@ -138,12 +142,20 @@ TEST_CASE("a rank that failed ends the wait of the others") {
   MarkFailed(MakeTicket(folder.path, 1, 2, memory.bytes));
   CHECK(
       Save(ticket, memory).error().message.ends_with("rank 1 could not write; their logs say why"));
+}
 
-  // It tries again with the next round.
-  Ticket again = ticket;
-  again.round = 1;
-  again.deadline_ns = MonotonicNanos();
-  CHECK(Save(again, memory).error().code == ErrorCode::kDeadlineExceeded);
+TEST_CASE("a part of another start is not merged") {
+  const Memory memory(10, 'x');
+  for (const std::string start : {"00000000", kStart}) {
+    const TestingFolder folder;
+    Ticket other = MakeTicket(folder.path, 1, 2, memory.bytes);
+    other.part_head.replace(other.part_head.find(kStart), start.size(), start);
+    REQUIRE(MakeDirs(other.directory));
+    REQUIRE(PutFile(PartPath(other.directory, 1), Seal(other.part_head + "[]" + other.part_tail)));
+    Ticket ticket = MakeTicket(folder.path, 0, 2, memory.bytes);
+    ticket.deadline_ns = MonotonicNanos();
+    CHECK(Save(ticket, memory).has_value() == (start == kStart));
+  }
 }
 
 TEST_CASE("a rank that gave up leaves nothing to commit") {
@@ -160,10 +172,9 @@ TEST_CASE("a rank that gave up leaves nothing to commit") {
 TEST_CASE("ranks that disagree are told so") {
   const TestingFolder folder;
   const Memory memory(10, 'x');
-  int64_t round = 0;  // each try is one: marks of the one before are old news then
   const auto save_both = [&](Ticket second) {
     Ticket first = MakeTicket(folder.path, 0, 2, memory.bytes);
-    first.round = second.round = round++;
+    std::filesystem::remove_all(first.directory);  // with the marks of the try before
     Result<SaveOutcome> other;
     std::thread rank([&] { other = Save(second, memory); });
     const Result<SaveOutcome> outcome = Save(first, memory);

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <utility>
 
+#include "common/base/checkpoint_id.h"
+
 namespace tide::sdk {
 namespace {
 
@@ -14,11 +16,10 @@ struct NumberField {
   std::string_view name;
   int64_t Ticket::* member;
 };
-constexpr std::array<NumberField, 7> kNumbers = {{{"step", &Ticket::step},
+constexpr std::array<NumberField, 6> kNumbers = {{{"step", &Ticket::step},
                                                   {"attempt", &Ticket::attempt},
                                                   {"rank", &Ticket::rank},
                                                   {"world", &Ticket::world},
-                                                  {"round", &Ticket::round},
                                                   {"keep", &Ticket::keep},
                                                   {"deadline_ns", &Ticket::deadline_ns}}};
 
@@ -26,8 +27,9 @@ struct TextField {
   std::string_view name;
   std::string Ticket::* member;
 };
-constexpr std::array<TextField, 6> kTexts = {{{"folder", &Ticket::folder},
+constexpr std::array<TextField, 7> kTexts = {{{"folder", &Ticket::folder},
                                               {"directory", &Ticket::directory},
+                                              {"start", &Ticket::start},
                                               {"file", &Ticket::file},
                                               {"part_head", &Ticket::part_head},
                                               {"part_tail", &Ticket::part_tail},
@@ -80,6 +82,9 @@ Status Validate(const Ticket& ticket) {
   if (ticket.folder.empty() || !ticket.directory.starts_with(ticket.folder + "/")) {
     return BadField("directory");
   }
+  if (!IsStartNonce(ticket.start)) {
+    return BadField("start");
+  }
   if (ticket.file.empty() || ticket.file.find('/') != std::string::npos) {
     return BadField("file");
   }
@@ -87,6 +92,10 @@ Status Validate(const Ticket& ticket) {
 }
 
 }  // namespace
+
+std::string IdOf(const Ticket& ticket) {
+  return ticket.directory.substr(ticket.folder.size() + 1);
+}
 
 Result<Ticket> ParseTicket(std::string_view text) {
   if (!text.starts_with(kVersion)) {

@@ -20,9 +20,9 @@ struct Ticket {
   int64_t attempt = 0;
   int64_t rank = 0;
   int64_t world = 1;
-  int64_t round = 0;        // how often this step failed before
   int64_t keep = 1;         // committed checkpoints that stay
   int64_t deadline_ns = 0;  // CLOCK_MONOTONIC; for the other ranks' parts, or rank 0's commit
+  std::string start;        // nonce of the start, as in the name of `directory`
   std::string file;         // name of the data file, free when the ticket was written
   // The part's JSON around the CRCs of the data file; without the last brace.
   std::string part_head;
@@ -30,6 +30,9 @@ struct Ticket {
   std::string job;                   // JSON string
   std::vector<std::string> damaged;  // folders of `folder` that were found broken
 };
+
+// The checkpoint's name, as the scheduler has it on record.
+[[nodiscard]] std::string IdOf(const Ticket& ticket);
 
 // Errors: kCorrupt naming the field; kNewerSchema for another version.
 [[nodiscard]] Result<Ticket> ParseTicket(std::string_view text);

@@ -8,9 +8,10 @@ namespace {
 Ticket MakeTicket() {
   Ticket ticket;
   ticket.folder = "/data/run";
-  ticket.directory = "/data/run/s000000000007-0001";
+  ticket.directory = "/data/run/s000000000007-0001-d998b860";
   ticket.step = 7;
   ticket.attempt = 1;
+  ticket.start = "d998b860";
   ticket.rank = 1;
   ticket.world = 2;
   ticket.keep = 3;
@@ -47,6 +48,7 @@ TEST_CASE("a torn or unknown ticket is an error") {
   CHECK_FALSE(ParseTicket(text + "rank 1\n2\n"));
   CHECK_FALSE(ParseTicket(text + "file 4\n../x\n"));
   CHECK_FALSE(ParseTicket(text + "directory 4\n/etc\n"));
+  CHECK_FALSE(ParseTicket(text + "start 8\nd998b86\"\n"));
 }
 
 }  // namespace

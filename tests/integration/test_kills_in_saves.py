@@ -64,7 +64,7 @@ class KillsInSaves(ClusterTest):
             torn += self.strike(rng, victim)
             self.check_all()
             print("kill %d, %s, at %.1f s: attempt %d, step %d" % (
-                number, victim, time.monotonic() - begin, self.attempt, self.newest().step), file=sys.stderr, flush=True)
+                number, victim, time.monotonic() - begin, self.attempt, self.newest()[0]), file=sys.stderr, flush=True)
         print("seed %d: %d kills in %.0f s, %d while a checkpoint was half written, %d of a rank while one was staged; "
               "%d looks at checkpoints" % (SEED, KILLS, time.monotonic() - begin, torn, self.staged, self.looks), file=sys.stderr, flush=True)
         self.assertGreater(torn, 0, "no kill fell into a save")
@@ -85,7 +85,9 @@ class KillsInSaves(ClusterTest):
         return [item for item in store.scan(self.folder) if item.has_manifest]
 
     def newest(self):
-        return max(self.committed(), default=store.Found(0, 0, "", False))
+        """The newest step and the number of its start."""
+        committed = self.committed()
+        return (committed[-1].step, committed[-1].name.attempt) if committed else (0, 0)
 
     def resumed(self):
         """The step that all ranks of this attempt came back to."""
@@ -113,7 +115,7 @@ class KillsInSaves(ClusterTest):
     def strike(self, rng, victim):
         """One kill at a random moment. True if a checkpoint was half written then."""
         cluster = self.cluster
-        until(30, "commits of attempt %d" % self.attempt, lambda: self.newest().attempt == self.attempt)
+        until(30, "commits of attempt %d" % self.attempt, lambda: self.newest()[1] == self.attempt)
         ranks = self.ranks()
         if not SANITIZED:
             self.assertEqual(len(self.cluster.savers(self.job)), 2, "the native core saves")
@@ -141,11 +143,11 @@ class KillsInSaves(ClusterTest):
             step = cluster.job(self.job)["step"] or -1
             cluster.await_job(self.job, "go on", lambda now: now["state"] == "running" and (now["step"] or -1) > step)
             self.assertEqual([p.pid for p in self.ranks()], [p.pid for p in ranks], "nobody may notice")
-            until(30, "commits to go on", lambda: self.newest().step > floor)
+            until(30, "commits to go on", lambda: self.newest()[0] > floor)
         else:
             self.attempt += 1
             step = self.resumed()
-            before = [item for item in self.committed() if item.attempt < self.attempt]
+            before = [item for item in self.committed() if item.name.attempt < self.attempt]
             self.assertEqual(step, before[-1].step, "the newest committed one is resumed")
             self.assertGreaterEqual(step, floor, "what all ranks had staged is finished")
         return torn

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 from typing import Callable, Dict, List, Optional
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -21,9 +22,9 @@ EXAMPLES = os.path.join(ROOT, "sdk", "examples")
 if SDK not in sys.path:
     sys.path.insert(0, SDK)
 
-from tide import _page  # noqa: E402
+from tide import Checkpoint, _page  # noqa: E402
 from tide._run import Run  # noqa: E402
-from tide.checkpoint import _native  # noqa: E402
+from tide.checkpoint import _native, format as fmt, lease  # noqa: E402
 
 DEADLINE_S = 60.0
 NATIVE = _native.find()
@@ -46,12 +47,38 @@ class TempCase(unittest.TestCase):
         return os.path.join(self.dir, *names)
 
 
+def checkpoints_in(folder: str) -> List[str]:
+    """The names in a folder of checkpoints, but for what its starts keep for themselves."""
+    return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+
+
+def start_of(name: str) -> str:
+    """The nonce of a start that make_run() names so."""
+    return f"{zlib.crc32(f'{name}:0'.encode()):08x}"
+
+
+def name_of(step: int, attempt: int = 1, generation: int = 1) -> str:
+    """A checkpoint's name, of make_run(attempt=…)."""
+    return fmt.directory_name(fmt.Name(step, attempt, start_of(str(attempt)), generation))
+
+
 def make_run(rank: int = 0, world: int = 1, attempt: Optional[int] = 1, **env: str) -> Run:
     """A run of its own, not the process's."""
     values = {"RANK": str(rank), "WORLD_SIZE": str(world), **env}
     if attempt is not None:
         values["TIDE_ATTEMPT"] = str(attempt)
+        values.setdefault("TIDE_START", str(attempt))
     return Run(values)
+
+
+def lead(folder: str, world: int, attempt: int = 1) -> None:
+    """Does rank 0's part at the start of make_run(attempt=…), for tests in which it takes no other."""
+    Checkpoint(dir=folder, run=make_run(0, world, attempt)).resume(allow_restart=True)
+
+
+def release(folder: str) -> None:
+    """Lets go of the lease of a folder, as the end of this process would."""
+    os.close(lease._held.pop(os.path.realpath(os.path.join(folder, lease.FILE))))
 
 
 def make_page(path: str) -> _page.Page:

@@ -10,7 +10,7 @@ import threading
 import unittest
 from unittest import mock
 
-from support import TempCase, captured_stderr, make_run, needs_native
+from support import TempCase, captured_stderr, lead, make_run, needs_native
 from test_checkpoint import parse_safetensors, save_with
 from test_native import contents
 from tide import Checkpoint, CheckpointError, RawTensor, Shard, ShardedOptimizer, load
@@ -200,7 +200,7 @@ class AnyWorld(TempCase):
     def test_files_by_the_published_format(self):
         known = Globals(9)
         self.save(known, 4, self.dir)
-        path = self.path("s000000000001-0001")
+        path = self.path("s000000000001-0001-d998b860")
         with open(os.path.join(path, "MANIFEST.json"), "rb") as source:
             manifest = json.loads(source.read())
         files = {name: parse_safetensors(os.path.join(path, name)) for name in manifest["files"]}
@@ -218,7 +218,7 @@ class AnyWorld(TempCase):
     def test_flipped_bit_is_found_wherever_it_is(self):
         known = Globals(10)
         self.save(known, 2, self.dir)
-        path = self.path("s000000000001-0001", "d00001.safetensors")
+        path = self.path("s000000000001-0001-d998b860", "d00001.safetensors")
         with open(path, "r+b") as file:
             file.seek(4096 + 5)
             byte = file.read(1)[0]
@@ -255,8 +255,8 @@ class Commands(TempCase):
         return code, said.getvalue() + "".join(str(call.args[0]) for call in printed.call_args_list if call.args)
 
     def test_diff_is_about_values(self):
-        first = self.path("a", "s000000000001-0001")
-        for other in ("s000000000002-0001", "s000000000003-0001"):
+        first = self.path("a", "s000000000001-0001-d998b860")
+        for other in ("s000000000002-0001-d998b860", "s000000000003-0001-d998b860"):
             self.assertEqual(self.run_command("diff", first, self.path("a", other))[0], 0)
         code, said = self.run_command("diff", first, self.path("b"))
         self.assertEqual(code, 1)
@@ -271,7 +271,7 @@ class Commands(TempCase):
                                  (lambda parts: parts[1].update(box=[[4, 7], [0, 4]]), "parts of sharded/m.w do not fit"),
                                  (lambda parts: parts[1].update(file="d00002"), "parts of sharded/m.w do not fit"),
                                  (lambda parts: parts[1].update(offset=4100), "parts of sharded/m.w do not fit")):
-            path = self.path("a", "s000000000002-0001", "MANIFEST.json")
+            path = self.path("a", "s000000000002-0001-d998b860", "MANIFEST.json")
             with open(path, "rb") as source:
                 before = source.read()
             record = json.loads(before)
@@ -357,7 +357,7 @@ class Rules(TempCase):
             with self.assertRaisesRegex(CheckpointError, expected) as caught:
                 Checkpoint(dir=self.dir, sharded=objects, run=make_run()).resume()
             self.assertNotIn("\n", str(caught.exception))
-            self.assertIn("s000000000001-0001", str(caught.exception))
+            self.assertIn("s000000000001-0001-d998b860", str(caught.exception))
 
     def test_copies_of_a_box_are_stored_once(self):
         def mine(rank, declared):
@@ -366,7 +366,7 @@ class Rules(TempCase):
         for declared in (False, True):
             folder = self.path(str(declared))
             save_with(6, folder, 1, lambda rank: {"sharded": {"m": {"w": mine(rank, declared)}}})
-            with open(os.path.join(folder, "s000000000001-0001", "MANIFEST.json"), "rb") as source:
+            with open(os.path.join(folder, "s000000000001-0001-d998b860", "MANIFEST.json"), "rb") as source:
                 manifest = json.loads(source.read())
             parts = manifest["tensors"]["sharded/m.w"]["parts"]
             self.assertEqual([part["file"] for part in parts], ["d00000.safetensors", "d00001.safetensors"])
@@ -378,6 +378,7 @@ class Rules(TempCase):
         """Beside them plain state is stored once, as replicated state is."""
         self.save(lambda rank: {"sharded": {"m": {"w": RawTensor("F32", (6, 4), whole_values().tobytes()), "n": 2 ** 80}}}, 3)
         state = {"w": Shard(RawTensor("F32", (6, 1), bytes(24)), (0, 2), (6, 4)), "n": 0}
+        lead(self.dir, 5, 2)
         self.assertEqual(Checkpoint(dir=self.dir, sharded={"m": state}, run=make_run(1, 5, 2)).resume(), 1)
         self.assertEqual(array.array("f", state["w"].tensor.data), whole_values()[2::4])
         self.assertEqual(state["n"], 2 ** 80)
@@ -389,10 +390,12 @@ class Rules(TempCase):
     def test_replicated_state_becomes_sharded_and_back(self):
         self.save(lambda rank: {"replicated": {"m": {"w": RawTensor("F32", (6, 4), whole_values().tobytes())}}}, 3)
         state = {"w": rows_of(1, 4, filled=False)}
+        lead(self.dir, 4, 2)
         self.assertEqual(Checkpoint(dir=self.dir, sharded={"m": state}, run=make_run(1, 4, 2)).resume(), 1)
         self.assertEqual(state["w"].tensor, rows_of(1, 4).tensor)
         save_with(4, self.dir, 2, lambda rank: {"sharded": {"m": {"w": rows_of(rank, 4)}}})
         state = {"w": RawTensor("F32", (6, 4), bytes(96))}
+        lead(self.dir, 3, 3)
         self.assertEqual(Checkpoint(dir=self.dir, replicated={"m": state}, run=make_run(2, 3, 3)).resume(), 2)
         self.assertEqual(state["w"].data, whole_values().tobytes())
 
@@ -405,7 +408,7 @@ class Rules(TempCase):
     def test_checkpoints_of_an_earlier_sdk(self):
         """Without the member "sharded" they load as ever, and into shards as well."""
         self.save(lambda rank: {"replicated": {"m": {"w": array.array("f", [1, 2, 3])}}})
-        path = self.path("s000000000001-0001", "MANIFEST.json")
+        path = self.path("s000000000001-0001-d998b860", "MANIFEST.json")
         with open(path, "rb") as source:
             record = json.loads(source.read())
         record.pop("crc32")

@@ -15,7 +15,7 @@ import unittest
 import zlib
 from unittest import mock
 
-from support import TempCase, captured_stderr, make_run, pure_python
+from support import TempCase, captured_stderr, checkpoints_in, make_run, name_of, pure_python
 from tide import Checkpoint, CheckpointError, Sampler, TideError, load
 from tide.checkpoint import format as fmt
 from tide.checkpoint import RawTensor, store
@@ -46,8 +46,8 @@ def save_with(world, folder, step, objects, attempt=1, **options):
     failures = []
     ranks = [Checkpoint(dir=folder, run=make_run(rank, world, attempt), timeout_s=20, **objects(rank), **options)
              for rank in range(world)]
-    for rank in range(world):
-        store.drop_own_leftovers(folder, attempt, rank)  # as resume() does
+    os.makedirs(folder, exist_ok=True)
+    ranks[0]._agreed_start()  # no rank may take the note that another call has left
 
     def rank_main(rank):
         try:
@@ -142,7 +142,7 @@ class RoundTrip(TempCase):
     def test_files_by_the_published_format(self):
         block = array.array("f", range(3000))
         save_with(2, self.dir, 5, lambda rank: {"replicated": {"m": {"w": block, "b": array.array("B", b"xyz")}}})
-        path = os.path.join(self.dir, "s000000000005-0001")
+        path = os.path.join(self.dir, "s000000000005-0001-d998b860")
         self.assertEqual(sorted(os.listdir(path)), ["MANIFEST.json", "d00000.safetensors", "d00001.safetensors"])
         pieces = [parse_safetensors(os.path.join(path, f"d{rank:05d}.safetensors")) for rank in range(2)]
         joined = b"".join(piece["replicated/m.w"][2] for piece in pieces)
@@ -173,7 +173,7 @@ class RoundTrip(TempCase):
         with mock.patch.object(fmt, "CHUNK_BYTES", 4096):
             save_with(1, self.dir, 1, lambda rank: {"replicated": {"m": {"w": array.array("B", bytes(range(256)) * 99)}}})
         self.assertEqual(load(self.dir)["replicated"]["m"]["w"], array.array("B", bytes(range(256)) * 99))
-        path = self.path("s000000000001-0001", "d00000.safetensors")
+        path = self.path("s000000000001-0001-d998b860", "d00000.safetensors")
         with open(path, "r+b") as out:
             out.seek(2 * 4096 + 1)
             out.write(b"?")
@@ -216,7 +216,7 @@ class Damage(TempCase):
         return ck, m, step, err.getvalue()
 
     def change(self, name, change):
-        path = self.path("s000000000003-0001", name)
+        path = self.path("s000000000003-0001-d998b860", name)
         with open(path, "rb") as source:
             data = bytearray(source.read())
         with open(path, "wb") as out:
@@ -232,7 +232,7 @@ class Damage(TempCase):
                 self.change("d00000.safetensors", flip)
                 _, m, step, err = self.resume()
                 self.assertEqual((step, m.value[0]), (2, 2.0))
-                self.assertIn("s000000000003-0001", err)
+                self.assertIn("s000000000003-0001-d998b860", err)
                 self.assertIn("d00000.safetensors chunk 0", err)
                 self.change("d00000.safetensors", flip)
         self.assertEqual(self.resume()[2:], (3, ""))
@@ -242,12 +242,12 @@ class Damage(TempCase):
             self.change(name, lambda data: data[:-7])
             _, _, step, err = self.resume()
             self.assertEqual((step, err.count("\n")), (2, 1))
-        os.unlink(self.path("s000000000003-0001", "MANIFEST.json"))
+        os.unlink(self.path("s000000000003-0001-d998b860", "MANIFEST.json"))
         self.assertEqual(self.resume()[2:], (2, ""), "an uncommitted folder is not worth a word")
 
     def test_nothing_whole_needs_a_word(self):
         for step in (1, 2, 3):
-            os.truncate(self.path(f"s{step:012d}-0001", "d00000.safetensors"), 100)
+            os.truncate(self.path(name_of(step), "d00000.safetensors"), 100)
         with self.assertRaisesRegex(CheckpointError, "no checkpoint in .* is whole, 3 damaged.*allow_restart=True"), captured_stderr():
             Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=make_run(attempt=2)).resume()
         with captured_stderr():
@@ -265,11 +265,11 @@ class Damage(TempCase):
         with captured_stderr() as err:
             self.assertEqual(start(), 2)  # told, and what the one before is kept for
         self.assertIn("is damaged", err.getvalue())
-        shutil.rmtree(self.path("s000000000003-0001"))
+        shutil.rmtree(self.path("s000000000003-0001-d998b860"))
         with self.assertRaisesRegex(CheckpointError, "has saved step 3, but step 2 is the newest in .*mounted"):
             start()
         self.assertEqual(start(allow_restart=True), 2)
-        for name in os.listdir(self.dir):
+        for name in checkpoints_in(self.dir):
             shutil.rmtree(self.path(name))
         with self.assertRaisesRegex(CheckpointError, "has saved step 3, but there is none in .*mounted"):
             start()
@@ -296,14 +296,14 @@ class Damage(TempCase):
         ck, _, _, _ = self.resume(keep=1)
         ck.save(3)
         ck.flush()
-        names = sorted(name for name in os.listdir(self.dir))
-        self.assertEqual(names, ["s000000000003-0001", "s000000000003-0002"])
+        names = checkpoints_in(self.dir)
+        self.assertEqual(names, ["s000000000003-0001-d998b860", "s000000000003-0002-dbde0639"])
         ck.save(4)
         ck.flush()
-        self.assertEqual(os.listdir(self.dir), ["s000000000004-0002"])
+        self.assertEqual(checkpoints_in(self.dir), ["s000000000004-0002-dbde0639"])
 
     def test_newer_format_is_not_skipped(self):
-        path = self.path("s000000000003-0001", "MANIFEST.json")
+        path = self.path("s000000000003-0001-d998b860", "MANIFEST.json")
         with open(path, "rb") as source:
             record = json.loads(source.read())
         record.pop("crc32")
@@ -317,7 +317,7 @@ class Damage(TempCase):
             self.assertEqual(command(["ls", self.dir]), 0)
             self.assertEqual(printed.call_count, 3)
             self.assertEqual(command(["verify", self.dir]), 0)
-            old, new = self.path("s000000000002-0001"), self.path("s000000000003-0001")
+            old, new = self.path("s000000000002-0001-d998b860"), self.path("s000000000003-0001-d998b860")
             self.assertEqual(command(["diff", new, self.dir]), 0)
             self.assertEqual(command(["diff", old, new]), 1)
             self.assertEqual(command(["diff", old, new, "--only", "m."]), 1)
@@ -386,7 +386,7 @@ class Export(TempCase):
             self.assertEqual(self.export("--force")[0], 2)
         with open(self.out, "rb") as file:
             self.assertEqual(file.read(), b"precious")
-        self.assertEqual(sorted(os.listdir(self.dir)), ["ck", "out.pt"])
+        self.assertEqual(checkpoints_in(self.dir), ["ck", "out.pt"])
         self.assertEqual(self.export("--force")[0], 0)
         self.assertIn("model", torch.load(self.out))
 
@@ -400,7 +400,7 @@ class Export(TempCase):
         code, said = self.export(folder="raw")
         self.assertEqual(code, 2)
         self.assertIn("odd.value.x.0", said)
-        data = self.path("ck", "s000000000007-0001", "d00000.safetensors")
+        data = self.path("ck", "s000000000007-0001-d998b860", "d00000.safetensors")
         with open(data, "r+b") as file:
             file.seek(-1, os.SEEK_END)
             file.write(b"\xff")
@@ -451,8 +451,8 @@ class CrashPoints(TempCase):
                 after = Checkpoint(dir=folder, run=make_run(attempt=2), **objects)
                 steps.append(after.resume())
             self.assertEqual(err.getvalue(), "")
-            self.assertEqual(after.save(9), "s000000000009-0002")
-            self.assertEqual(os.listdir(folder), ["s000000000009-0002"])
+            self.assertEqual(after.save(9), "s000000000009-0002-dbde0639")
+            self.assertEqual(checkpoints_in(folder), ["s000000000009-0002-dbde0639"])
             if len(calls) < crash_at:
                 break
             crash_at += 1
@@ -463,7 +463,7 @@ class CrashPoints(TempCase):
     def test_everything_is_durable_before_the_commit(self):
         ck = Checkpoint(dir=self.path("ck"), replicated={"m": [array.array("d", [1])]}, run=make_run())
         calls = self.traced(-1, lambda: ck.save(1))
-        folder = self.path("ck", "s000000000001-0001")
+        folder = self.path("ck", "s000000000001-0001-d998b860")
         commit = calls.index(("replace", os.path.join(folder, "MANIFEST.json")))
         data = calls.index(("rename", os.path.join(folder, "d00000.safetensors")))
         self.assertIn("d00000.tmp", calls[data - 1][1])
@@ -506,7 +506,7 @@ class Errors(TempCase):
         self.assertEqual(Checkpoint(dir=self.dir, replicated={"m": Plain()}, run=make_run()).resume(), 1)
         ck.tick(1000)
         self.assertEqual(ck.failed_saves, 3)
-        self.assertEqual(len(os.listdir(self.dir)), 2, "folders of failed saves go after the next commit")
+        self.assertEqual(len(checkpoints_in(self.dir)), 2, "folders of failed saves go after the next commit")
 
     def test_dir_under_a_file(self):
         with open(self.path("file"), "w"):
@@ -534,32 +534,36 @@ class Errors(TempCase):
         ck.save(1)
         ck.save(2)
         ck.flush()
-        self.assertEqual(len(os.listdir(self.dir)), 4)
+        self.assertEqual(len(checkpoints_in(self.dir)), 4)
 
 
 class Life(TempCase):
     def test_keep_and_leftovers(self):
-        os.mkdir(self.path("s000000000009-0001"))  # an older attempt that died while saving
+        os.mkdir(self.path("s000000000009-0001-d998b860"))  # an older attempt that died while saving
         ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, keep=2, run=make_run(attempt=2))
         ck.resume()
-        self.assertTrue(os.path.exists(self.path("s000000000009-0001")))
+        self.assertTrue(os.path.exists(self.path("s000000000009-0001-d998b860")))
         for step in (1, 2, 3, 4):
             ck.save(step)
         ck.flush()
-        self.assertEqual(sorted(os.listdir(self.dir)), ["s000000000003-0002", "s000000000004-0002"])
+        self.assertEqual(checkpoints_in(self.dir), ["s000000000003-0002-dbde0639", "s000000000004-0002-dbde0639"])
 
-    def test_same_step_is_saved_once(self):
-        ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, run=make_run())
-        first = ck.save(3)
+    def test_a_step_is_saved_again_as_it_is_now(self):
+        """What a tick saved is not what save() is asked for later: it would drop what changed since."""
+        value = Plain(1)
+        ck = Checkpoint(dir=self.dir, replicated={"m": value}, every=1, keep=9, run=make_run())
+        ck.tick(3)
         ck.flush()
-        before = os.stat(self.path(first, "MANIFEST.json")).st_mtime_ns
-        again = Checkpoint(dir=self.dir, replicated={"m": [2]}, run=make_run())
-        self.assertEqual(again.save(3), first)
-        self.assertEqual(os.stat(self.path(first, "MANIFEST.json")).st_mtime_ns, before)
-        resumed = Checkpoint(dir=self.dir, replicated={"m": [3]}, run=make_run(attempt=2))
-        resumed.resume()
-        self.assertEqual(resumed.save(3), first, "the checkpoint it came from")
-        self.assertEqual(os.listdir(self.dir), [first])
+        for value.value in (2, 3):
+            ck.save(3)
+        ck.flush()
+        self.assertEqual(checkpoints_in(self.dir), [name_of(3, generation=3)])
+        read = Plain()
+        resumed = Checkpoint(dir=self.dir, replicated={"m": read}, run=make_run(attempt=2))
+        self.assertEqual((resumed.resume(), read.value), (3, 3))
+        read.value = 4
+        self.assertEqual(resumed.save(3), name_of(3, 2))
+        self.assertEqual((Checkpoint(dir=self.dir, replicated={"m": read}, run=make_run(attempt=3)).resume(), read.value), (3, 4))
 
     def test_restart_of_an_attempt_replaces_what_it_left(self):
         stale = Checkpoint(dir=self.dir, replicated={"m": ["stale"]}, run=make_run(0, 2), timeout_s=0.01)
@@ -579,7 +583,7 @@ class Life(TempCase):
                 self.assertRaises(CheckpointError, ck.save, 5)
         second = threading.Thread(target=ranks[1].save, args=(5,))
         second.start()
-        self.assertEqual(ranks[0].save(5), "s000000000005-0001")
+        self.assertEqual(ranks[0].save(5), "s000000000005-0001-d998b860-2")
         second.join()
 
     def test_attempt_outside_the_platform(self):

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import unittest
 
-from support import TempCase, captured_stderr, make_run
+from support import TempCase, captured_stderr, make_run, name_of
 from tide import Checkpoint, DamagedError
 from tide.checkpoint import format as fmt
 from tide.checkpoint.reader import Reader
@@ -37,7 +37,7 @@ class Flips(TempCase):
         for block[0] in (1.0, 2.0):
             ck.save(int(block[0]))
         self.assertTrue(ck.flush())
-        self.newest = self.path("ck", fmt.directory_name(2, 1))
+        self.newest = self.path("ck", name_of(2))
 
     def flipped(self, name, bits):
         """Yields each bit of `bits` while it is flipped in the file `name`."""

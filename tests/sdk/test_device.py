@@ -55,7 +55,7 @@ class StandIn(TempCase):
                 "one": torch.tensor(3), "none": torch.empty(0), "text": "x"}
 
     def contents(self, name):
-        folder = os.path.join(self.path(name), "s000000000001-0001")
+        folder = os.path.join(self.path(name), "s000000000001-0001-d998b860")
         return {entry: open(os.path.join(folder, entry), "rb").read() for entry in sorted(os.listdir(folder))}
 
     def test_the_checkpoint_is_that_of_main_memory(self):

@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from support import NATIVE, TempCase, captured_stderr, make_run, start_python, wait_until
+from support import NATIVE, TempCase, captured_stderr, checkpoints_in, lead, make_run, name_of, release, start_python, wait_until
 from tide import Checkpoint, CheckpointError, DamagedError
 from tide.checkpoint import store
 from tide.checkpoint.reader import Reader
@@ -100,7 +100,7 @@ class Disk(TempCase):
         return steps
 
     def only_committed(self):
-        self.assertEqual(sorted(os.listdir(self.folder)), [os.path.basename(item.path) for item in store.scan(self.folder)])
+        self.assertEqual(checkpoints_in(self.folder), [os.path.basename(item.path) for item in store.scan(self.folder)])
         self.assertTrue(all(item.has_manifest for item in store.scan(self.folder)), "what failed goes with the next commit")
 
 
@@ -172,6 +172,7 @@ class Full(Disk):
     def test_read_only(self):
         mount(self, "-t", "tmpfs", "-o", "size=8m", "tide-test", self.folder)
         self.start()
+        release(self.folder)  # else the mount is busy
         subprocess.run(["mount", "-o", "remount,ro", self.folder], check=True)
         self.refuse(2, "Read-only file system")
         self.assertEqual(Checkpoint(dir=self.folder, replicated={"m": {"w": self.block}}, run=make_run(attempt=2)).resume(), 1)
@@ -255,7 +256,9 @@ class Gone(Disk):
         """Nobody waits for ranks that wrote into a folder that is gone."""
         for rank, words in ((0, "part-00000.json is gone"), (1, "was removed while")):
             ck = Checkpoint(dir=self.folder, replicated={"m": {"w": self.block}}, run=make_run(rank, 2))
-            part = self.path("ck", "s000000000002-0001", f"part-{rank:05d}.json")
+            lead(self.folder, 2)
+            self.assertEqual(ck.resume(), 0)
+            part = self.path("ck", "s000000000002-0001-d998b860", f"part-{rank:05d}.json")
 
             def remove(part=part):
                 wait_until(lambda: os.path.exists(part), "the part of this rank")
@@ -285,28 +288,28 @@ class Gone(Disk):
 class Foreign(Disk):
     def test_file_named_as_a_checkpoint(self):
         self.start()
-        with open(self.path("ck", "s000000000002-0001"), "w", encoding="ascii") as out:
+        with open(self.path("ck", "s000000000002-0001-d998b860"), "w", encoding="ascii") as out:
             out.write("notes")
         said = self.tick(2)
         self.assertEqual((self.ck.failed_saves, said.count("\n")), (1, 1), said)
-        self.assertIn("s000000000002-0001", said)
+        self.assertIn("s000000000002-0001-d998b860", said)
         self.save(3)
         self.assertEqual(self.resumed(), (3, ""))
-        with open(self.path("ck", "s000000000002-0001"), encoding="ascii") as notes:
+        with open(self.path("ck", "s000000000002-0001-d998b860"), encoding="ascii") as notes:
             self.assertEqual(notes.read(), "notes")
 
     def test_folder_named_as_a_data_file_and_as_a_part(self):
         self.start()
-        for name in ("d00000.safetensors", "part-00000.json", "MANIFEST.json", "failed-00000"):
+        for name in ("d00000.safetensors", "part-00000.json", "MANIFEST.json"):
             step = self.committed()[-1] + 1
-            os.makedirs(self.path("ck", f"s{step:012d}-0001", name))
+            os.makedirs(self.path("ck", name_of(step), name))
             said = self.tick(step)
             if name == "d00000.safetensors":
                 self.assertEqual(said, "", "another name is free")
                 continue
             self.assertEqual(said.count("\n"), 1, f"{name}: {said!r}")
             self.assertIn(name, said)
-            shutil.rmtree(self.path("ck", f"s{step:012d}-0001"))
+            shutil.rmtree(self.path("ck", name_of(step)))
             self.save(step + 1)
 
     def test_files_among_checkpoints(self):
@@ -314,12 +317,12 @@ class Foreign(Disk):
         for name in ("notes.txt", "s000000000009-0001.tar", "MANIFEST.json"):
             with open(self.path("ck", name), "w", encoding="ascii") as out:
                 out.write("{}")
-        os.symlink("nowhere", self.path("ck", "s000000000008-0001"))
-        with open(self.path("ck", "s000000000001-0001", "extra"), "w", encoding="ascii") as out:
+        os.symlink("nowhere", self.path("ck", "s000000000008-0001-d998b860"))
+        with open(self.path("ck", "s000000000001-0001-d998b860", "extra"), "w", encoding="ascii") as out:
             out.write("of a user")
         self.save(2)
         self.assertEqual(self.resumed(), (2, ""))
-        self.assertEqual(len(os.listdir(self.folder)), 6)
+        self.assertEqual(len(checkpoints_in(self.folder)), 6)
 
     def resumed(self):
         with captured_stderr() as err:

@@ -10,10 +10,9 @@ import time
 import unittest
 import zlib
 
-from support import NATIVE, TempCase, captured_stderr, is_locked, make_page, make_run, needs_native, start_python, wait_until
+from support import NATIVE, TempCase, captured_stderr, checkpoints_in, is_locked, make_page, make_run, name_of, needs_native, start_python, wait_until
 from tide import Checkpoint, CheckpointError, _page
 from tide.checkpoint import _native, store
-from tide.checkpoint import format as fmt
 
 try:
     import numpy
@@ -73,7 +72,7 @@ def save_all(folder, world, step, keep=3):
 def contents(folder):
     found = {}
     for path, _, names in os.walk(folder):
-        for name in names:
+        for name in names if path != folder else ():
             with open(os.path.join(path, name), "rb") as source:
                 found[os.path.relpath(os.path.join(path, name), folder)] = source.read()
     return found
@@ -197,7 +196,7 @@ class Background(TempCase):
         with captured_stderr():
             self.assertTrue(self.ck.flush())
         self.assertEqual((self.committed(), agent.ack_seq), ([1], 0))
-        self.assertEqual(os.path.exists(self.path("ck", fmt.directory_name(2, 1), "part-00000.json")), False)
+        self.assertEqual(os.path.exists(self.path("ck", name_of(2), "part-00000.json")), False)
 
     def test_saves_whose_parts_never_come_make_room_for_a_suspension(self):
         agent = make_page(self.path("page"))
@@ -237,7 +236,7 @@ class Orphans(TempCase):
             ck = Checkpoint(dir=folder, replicated={"m": target}, run=make_run(attempt=None))
             self.assertEqual(ck.resume(), 7, "resume() waits for a saver whose rank is gone")
             self.assertEqual(target["w"][2_999_999], 2_999_999.0)
-            self.assertEqual(sorted(os.listdir(folder)), ["s000000000007-0001"])
+            self.assertEqual([name[:17] for name in checkpoints_in(folder)], ["s000000000007-000"])
 
     def test_agent_waits_for_a_saver_that_has_not_heard_yet(self):
         self.die_before_it_is_heard("reads")

@@ -4,10 +4,11 @@ import contextlib
 import errno
 import os
 import threading
+import time
 import unittest
 from unittest import mock
 
-from support import TempCase, captured_stderr, make_page, make_run, pure_python, wait_until
+from support import TempCase, captured_stderr, make_page, make_run, name_of, pure_python, wait_until
 from tide import Checkpoint, _files, _page
 from tide.checkpoint import format as fmt
 from tide.checkpoint import store, writer
@@ -22,6 +23,9 @@ class Pair(TempCase):
 
     def setUp(self):
         super().setUp()
+        patched = mock.patch("tide.checkpoint._checkpoint.LEAST_PATIENCE_S", 0.0)
+        patched.start()
+        self.addCleanup(patched.stop)
         self.start("ck")
 
     def start(self, folder):
@@ -29,6 +33,8 @@ class Pair(TempCase):
         self.pages = [make_page(self.path(f"{folder}-page-{rank}")) for rank in range(2)]
         self.ranks = [Checkpoint(dir=self.folder, replicated={"m": [1]}, timeout_s=5, run=make_run(
             rank, 2, TIDE_PAGE=self.path(f"{folder}-page-{rank}"))) for rank in range(2)]
+        for rank in self.ranks:
+            rank.resume()
         for page in self.pages:
             page.at_step, page.state, page.order = _STEP, _page.STATE_COMMITTED, _page.ORDER_SUSPEND
             page.seq = 1
@@ -37,11 +43,40 @@ class Pair(TempCase):
         with contextlib.ExitStack() as stack:
             if patience:
                 stack.enter_context(mock.patch.object(self.ranks[rank], "_timeout_s", patience["timeout_s"]))
-            stack.enter_context(mock.patch("tide.checkpoint._checkpoint.LEAST_PATIENCE_S", 0.0))
             return self.ranks[rank].tick(step)
 
     def committed(self):
         return [item.step for item in store.scan(self.folder) if item.has_manifest]
+
+
+class Halted:
+    """Rank 1 of a Pair, suspending in a thread: its part is written, and it waits until finish()."""
+
+    def __init__(self, pair):
+        self._go, self._patience_s = threading.Event(), 0.0
+        written, real = threading.Event(), writer.await_commit
+
+        def await_commit(identity, _deadline):
+            written.set()
+            pair.assertTrue(self._go.wait(20))
+            real(identity, time.monotonic() + self._patience_s)
+
+        def suspend():
+            self._left = pair.tick(1)
+
+        self._patch = mock.patch.object(writer, "await_commit", await_commit)
+        self._patch.start()
+        self._thread = threading.Thread(target=suspend)
+        self._thread.start()
+        pair.assertTrue(written.wait(20))
+
+    def finish(self, patience_s):
+        """Lets it wait for rank 0 that long. Returns whether it left."""
+        self._patience_s = patience_s
+        self._go.set()
+        self._thread.join()
+        self._patch.stop()
+        return self._left
 
 
 class GivingUp(Pair):
@@ -70,7 +105,7 @@ class GivingUp(Pair):
     def race(self, moment):
         """Rank 1 writes its part, rank 0 saves, and rank 1 loses patience at `moment`. Returns who left."""
         self.gave_up, calls, left = False, 0, [False, False]
-        self.ranks[1]._save(_STEP, False, 0.0)
+        other = Halted(self)
 
         def wrap(real):
             def call(*arguments, **options):
@@ -78,7 +113,7 @@ class GivingUp(Pair):
                 calls += 1
                 if calls == moment + 1 and not self.gave_up:
                     self.gave_up = True
-                    left[1] = self.tick(1, timeout_s=0.0)
+                    left[1] = other.finish(0.0)
                 return real(*arguments, **options)
             return call
 
@@ -88,7 +123,7 @@ class GivingUp(Pair):
                 stack.enter_context(mock.patch.object(os, name, wrap(getattr(os, name))))
             left[0] = self.tick(0)
         with captured_stderr():
-            left[1] = left[1] or self.tick(1, _STEP + (1 if self.gave_up else 0))
+            left[1] = left[1] or (self.tick(1, _STEP + 1) if self.gave_up else other.finish(5.0))
         return left
 
 
@@ -109,11 +144,11 @@ class Deciding(Pair):
 
         left = [None, None]
         with mock.patch.object(writer, "withdraw", withdraw), mock.patch.object(os, "replace", replace):
-            self.ranks[1]._save(_STEP, False, 0.0)
+            halted = Halted(self)
             other = threading.Thread(target=lambda: left.__setitem__(0, self.ranks[0].tick(_STEP)))
             other.start()
             wait_until(lambda: not os.path.exists(writer.part_path(self.directory(), 1)), "rank 0 to take the part")
-            left[1] = self.tick(1, timeout_s=0.0)
+            left[1] = halted.finish(0.0)
             other.join()
         self.assertEqual((left, self.committed()), ([True, True], [_STEP]))
 
@@ -124,9 +159,9 @@ class Deciding(Pair):
                 raise OSError(errno.EIO, "the disk is gone")
             real(folder)
 
-        self.ranks[1]._save(_STEP, False, 0.0)
+        halted = Halted(self)
         with mock.patch.object(_files, "sync_directory", sync), captured_stderr() as err:
-            self.assertEqual([self.tick(0), self.tick(1)], [True, True])
+            self.assertEqual([self.tick(0), halted.finish(5.0)], [True, True])
         self.assertIn("the disk is gone", err.getvalue())
 
     def test_failed_manifest_is_a_verdict_for_all(self):
@@ -135,13 +170,13 @@ class Deciding(Pair):
                 raise OSError(errno.ENOSPC, "full")
             real(source, target)
 
-        self.ranks[1]._save(_STEP, False, 0.0)
+        halted = Halted(self)
         with mock.patch.object(os, "replace", replace), captured_stderr() as err:
-            self.assertEqual([self.tick(0), self.tick(1)], [False, False])
+            self.assertEqual([self.tick(0), halted.finish(5.0)], [False, False])
         self.assertIn("rank 0 could not commit", err.getvalue())
 
     def directory(self):
-        return os.path.join(self.folder, fmt.directory_name(_STEP, 1))
+        return os.path.join(self.folder, name_of(_STEP))
 
 
 if __name__ == "__main__":

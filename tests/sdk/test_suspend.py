@@ -11,8 +11,8 @@ import sys
 import time
 import unittest
 
-from support import (EXAMPLES, NATIVE, TempCase, captured_stderr, coordinate, free_port, is_locked, make_page, make_run,
-                     pure_python, run_ranks, start_python, wait_until)
+from support import (EXAMPLES, NATIVE, TempCase, captured_stderr, checkpoints_in, coordinate, free_port, is_locked, make_page,
+                     make_run, pure_python, release, run_ranks, start_python, wait_until)
 from tide import Checkpoint, _page
 from tide.checkpoint.__main__ import main as command
 from tide.checkpoint import store
@@ -146,7 +146,7 @@ class Counting(TempCase):
             if attempt % 2:
                 page, env["TIDE_PAGE"] = make_page(self.path("page-0")), self.path("page-0")
             process = start_python(arguments, env, stdout=subprocess.DEVNULL)
-            wait_until(lambda: any(item.attempt == attempt for item in store.scan(folder)), "the first save")
+            wait_until(lambda: any(item.name.attempt == attempt for item in store.scan(folder)), "the first save")
             try:
                 process.wait(timeout=draw.random() * 0.12)  # the moment is meant to be arbitrary
             except subprocess.TimeoutExpired:
@@ -156,12 +156,13 @@ class Counting(TempCase):
             _, err = process.communicate()
             self.assertEqual(process.returncode, -signal.SIGKILL)
             self.assertEqual([line for line in err.splitlines() if "earlier ones are still being written" not in line], [])
-            torn += not max(seen).has_manifest
+            torn += not seen[-1].has_manifest
             if page is not None:
                 wait_until(lambda: not is_locked(self.path("saver-0.lock")), "the saver to end")
             with captured_stderr() as said:
                 target = Checkpoint(dir=folder, run=make_run(attempt=attempt))
                 step = target.resume()
+            release(folder)
             self.assertEqual(said.getvalue(), "", "no committed checkpoint is ever damaged")
             self.assertGreaterEqual(step, newest, "a committed step is never lost")
             if page is not None and NATIVE is not None:
@@ -179,7 +180,7 @@ class Counting(TempCase):
         last = Checkpoint(dir=folder, keep=3, run=make_run(attempt=_KILLS + 1))
         last.save(newest + 1)
         last.flush()
-        self.assertLessEqual(len(os.listdir(folder)), 3, "what the kills left goes with the next commit")
+        self.assertLessEqual(len(checkpoints_in(folder)), 3, "what the kills left goes with the next commit")
 
 
 @unittest.skipIf(torch is None, "needs torch")

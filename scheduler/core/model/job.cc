@@ -1,8 +1,8 @@
 #include "scheduler/core/model/job.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
+
+#include "common/base/checkpoint_id.h"
 
 namespace tide {
 
@@ -120,13 +120,8 @@ uint32_t LeftInVain(const Job& job) {
 }
 
 std::string CheckpointName(int64_t step, Epoch epoch) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(),
-                text.size(),
-                "s%012lld-%04llx",
-                static_cast<long long>(step),
-                static_cast<unsigned long long>(epoch.value()));
-  return text.data();
+  return FormatCheckpointId(
+      {.step = step, .attempt = static_cast<int64_t>(epoch.value()), .start = {}, .generation = 1});
 }
 
 }  // namespace tide

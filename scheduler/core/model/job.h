@@ -203,7 +203,8 @@ inline constexpr size_t kAvoidMax = 16;
 // How many restarts have left on their own, unasked, since the newest checkpoint grew.
 [[nodiscard]] uint32_t LeftInVain(const Job& job);
 
-// "s000000001200-0003": the folder of a checkpoint (docs/rank-protocol.md).
+// "s000000001200-0003": what the name of the checkpoint's folder begins with, in the job's own
+// folder (docs/rank-protocol.md).
 [[nodiscard]] std::string CheckpointName(int64_t step, Epoch epoch);
 
 }  // namespace tide

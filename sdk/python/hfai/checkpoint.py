@@ -188,7 +188,7 @@ def _choose_run() -> "Tuple[tide.Run, bool]":
     world = own.world_size if own is not None else 0
     if own is not None and not _session.simulated() and (dist is None or dist.get_world_size() == world):
         return own, True
-    env = {"TIDE_JOB_ID": os.environ.get("TIDE_JOB_ID", ""), "TIDE_ATTEMPT": os.environ.get("TIDE_ATTEMPT", "")}
+    env = {name: os.environ.get(name, "") for name in ("TIDE_JOB_ID", "TIDE_ATTEMPT", "TIDE_START")}
     if dist is not None:
         env.update(RANK=str(dist.get_rank()), WORLD_SIZE=str(dist.get_world_size()))
     return tide.Run(env), False

@@ -63,12 +63,12 @@ def _list(folder: str) -> int:
         try:
             with Reader(item.path) as reader:
                 manifest = reader.manifest
-            print(f"{name}  step {item.step}  attempt {item.attempt}  {manifest['world']} ranks  "
+            print(f"{name}  step {item.step}  attempt {item.name.attempt}  {manifest['world']} ranks  "
                   f"{manifest['bytes']} bytes  committed")
         except FileNotFoundError:
-            print(f"{name}  step {item.step}  attempt {item.attempt}  not committed")
+            print(f"{name}  step {item.step}  attempt {item.name.attempt}  not committed")
         except DamagedError as error:
-            print(f"{name}  step {item.step}  attempt {item.attempt}  damaged: {error}")
+            print(f"{name}  step {item.step}  attempt {item.name.attempt}  damaged: {error}")
     return 0
 
 

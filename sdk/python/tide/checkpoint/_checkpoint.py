@@ -13,10 +13,11 @@ from .._errors import CheckpointError, DamagedError, first_line, warn
 from .._run import Run, attach
 from .._sampler import Sampler
 from . import format as fmt
-from . import store, writer
+from . import lease, store, writer
 from .background import Background, Handed, Sink
 from .reader import Reader
 from .saver import Answer, Order
+from .start import Start, agree
 from .state import boxes_wanted, check, restore
 from .writer import Groups, Identity
 
@@ -65,9 +66,9 @@ class Checkpoint:
         self.skipped_saves = 0  # of tick(): earlier ones were still being written
         self._damaged: Set[str] = set()
         self._damaged_step = 0  # the highest of them
-        self._committed: Optional[Tuple[int, str]] = None  # newest known commit: step and id
+        self._resumed: Optional[Tuple[int, str]] = None    # step and id, until a save
+        self._begun = (-1, 0)                              # step of the last save, how often it was begun
         self._uncommitted: Optional[Identity] = None       # written by this rank, not known to be committed
-        self._failures = (-1, 0)                           # step of the last failed save, how often it failed
         self._due = False                                  # a periodic save waits for a safe step
         self._due_for = 0                                  # the last step that made one due
         self._looked_at = 0.0
@@ -79,17 +80,17 @@ class Checkpoint:
         # An agent asks for the lock once the rank is gone; a start without one asks whose lock it is, too.
         self._background = Background([self._lock_path()], Sink(self._on_committed, self._on_failed, self._on_lost),
                                       for_life=self._run.in_platform)
-        self._attempt = store.next_attempt(self.dir) if self._run.attempt is None else self._run.attempt
+        self._start: Optional[Start] = None                # agreed on by resume(), or by the first save without it
 
     def resume(self, allow_restart: bool = False) -> int:
-        """Restores the newest whole checkpoint. Returns its step, 0 if there is none.
+        """Restores the newest whole checkpoint. Returns its step, 0 if there is none. To be called by all ranks.
 
-        Every rank checks every byte, so that all ranks decide the same. A damaged one is named on stderr and the
-        one before it used.
+        Every rank checks every byte. A damaged one is named on stderr and the one before it used. What rank 0 has
+        restored counts: no rank trains on from another step.
           allow_restart: start at 0, or below the step that the platform has on record, where no checkpoint is left. Else
           that is an error: a folder that is not mounted looks like a job that never saved.
           Errors: CheckpointError for that, for objects that hold what cannot be stored or do not fit, a newer format, an
-          unreadable disk.
+          unreadable disk, ranks that do not come or cannot read what rank 0 has restored.
         """
         for objects in self._groups:
             check(objects)  # what no save could store is found now, not after a day
@@ -97,10 +98,17 @@ class Checkpoint:
         if not self._run.in_platform:
             store.await_orphans(self.dir, time.monotonic() + store.ORPHANS_END_S)
         try:
-            store.drop_own_leftovers(self.dir, self._attempt, self._run.rank)
-            step = self._restore_newest()
+            is_writable = os.access(self.dir, os.W_OK)
+            if is_writable:
+                self._take_lease()
+            step, name = self._restore_newest()
             if not allow_restart:
                 self._require_recorded(step)
+            # Where nothing can be written, no start saves: the ranks only look.
+            if is_writable:
+                self._start = self._agree(name)
+                if self._start.checkpoint != name:
+                    step = self._restore_told(self._start.checkpoint, name)
         except OSError as error:
             raise CheckpointError(f"cannot read the checkpoints in {self.dir}: {error.strerror} "
                                   f"({error.filename or 'no name'}); repair the file system or give another dir=") from error
@@ -176,46 +184,39 @@ class Checkpoint:
         """deadline, hurry: time.monotonic() seconds; hurry is asked while rank 0 waits for the others."""
         started = time.monotonic()
         self._attentive = True
-        identity = self._identity(step)
+        self._due = False
         page, before = self._run.page, self._run.page.phase
         page.phase = _page.PHASE_SAVING
         try:
-            self._due = False
-            if self._committed is not None and self._committed[0] == step:
-                return self._committed[1]
-            if identity.directory in self._damaged:
-                raise CheckpointError(f"{identity.directory} is damaged and was committed by this attempt; remove it")
-            if writer.is_committed(identity.directory):
-                self._note_committed(identity, 0, started)
-                return self._id(step)
-            store.prepare(self.dir)
+            identity = self._begin(step)
             order = Order(self._keep, deadline, started, sorted(self._damaged))
-            handed = self._background.hand_over(identity, self._groups, order, wait)
-            if handed is Handed.OVER:
-                self._note_staged(step)
-            elif handed is Handed.SKIPPED:
-                self._note_skipped(step)
-            else:
-                self._save_here(identity, wait, order, hurry)
-            return self._id(step)
-        except OSError as error:
-            self._fail(identity)
-            file = f" ({os.path.basename(error.filename)})" if isinstance(error.filename, str) else ""
-            raise CheckpointError(f"cannot save step {step} in {identity.directory}: {error.strerror or error}{file}; free "
-                                  "space or repair the file system, earlier checkpoints are intact") from error
-        except CheckpointError:
-            self._fail(identity)
-            raise
+            self._carry_out(identity, wait, order, hurry)
+            return os.path.basename(identity.directory)
         finally:
             page.phase = before
             self._run.restart_step_clock()
 
+    def _carry_out(self, identity: Identity, wait: bool, order: Order, hurry: Callable[[], float]) -> None:
+        try:
+            handed = self._background.hand_over(identity, self._groups, order, wait)
+            if handed is Handed.OVER:
+                self._note_staged(identity)
+            elif handed is Handed.SKIPPED:
+                self._note_skipped(identity.step)
+            else:
+                self._save_here(identity, wait, order, hurry)
+        except OSError as error:
+            self._fail(identity)
+            raise _cannot_save(identity.step, identity.directory, error) from error
+        except CheckpointError:
+            self._fail(identity)
+            raise
+
     def _save_here(self, identity: Identity, wait: bool, order: Order, hurry: Callable[[], float]) -> None:
         """Writes in this thread: there is no saver."""
-        if self._uncommitted != identity:
-            writer.write_part(identity, self._groups)
-            self._note_staged(identity.step)
-            self._uncommitted = identity
+        writer.write_part(identity, self._groups)
+        self._note_staged(identity)
+        self._uncommitted = identity
         if identity.rank == 0:
             size = writer.commit(identity, order.deadline, hurry)
             self._note_committed(identity, size, order.started)
@@ -228,13 +229,16 @@ class Checkpoint:
     def _suspend(self, step: int, order: _page.Order) -> bool:
         deadline = time.monotonic() + max(LEAST_PATIENCE_S, self._notice_s(order))
         try:
-            checkpoint_id = self._save(step, True, deadline)
+            if self._resumed is not None and self._resumed[0] == step:
+                checkpoint_id = self._resumed[1]  # no step was taken since
+            else:
+                checkpoint_id = self._save(step, True, deadline)
         except CheckpointError as error:
             # Every rank reaches this verdict: a part that is gone lets no manifest appear. Trying again at a later
             # step could let one rank leave while another trains, so the order is left to its deadline.
             self.failed_saves += 1
             self._given_up_seq = order.seq
-            self._given_up = self._identity(step)
+            self._given_up = self._identity(step) if self._start is not None else None
             warn(f"not suspended at step {step}: {error}; training goes on until the deadline, then the run returns "
                  f"to its last committed checkpoint")
             return False
@@ -248,7 +252,7 @@ class Checkpoint:
         """
         if not _is_committed(given_up):
             return False
-        self._run.suspended(self._id(given_up.step), given_up.step)
+        self._run.suspended(os.path.basename(given_up.directory), given_up.step)
         return True
 
     def _save_in_passing(self, step: int) -> None:
@@ -278,21 +282,25 @@ class Checkpoint:
         remaining_s = order.deadline / 1e9 - time.time() if order.deadline else self._timeout_s
         return min(remaining_s, self._timeout_s)
 
-    def _restore_newest(self) -> int:
+    def _restore_newest(self) -> "Tuple[int, str]":
+        """Step and name of what was restored, 0 and "" for nothing."""
         for item in reversed(store.scan(self.dir)):
             if not item.has_manifest:
                 continue
             try:
-                with Reader(item.path) as reader:
-                    self._load(reader)
-                    self._put_back(reader)
-                self._committed = item.step, os.path.basename(item.path)
-                return item.step
+                self._restore(item.path)
+                self._resumed = item.step, os.path.basename(item.path)
+                return self._resumed
             except DamagedError as error:
                 self._damaged.add(item.path)
                 self._damaged_step = max(self._damaged_step, item.step)
                 warn(f"checkpoint {item.path} is damaged ({error}); using the one before it")
-        return 0
+        return 0, ""
+
+    def _restore(self, directory: str) -> None:
+        with Reader(directory) as reader:
+            self._load(reader)
+            self._put_back(reader)
 
     def _require_recorded(self, step: int) -> None:
         """step: of what was restored. Errors: CheckpointError where work would be lost without a word.
@@ -340,7 +348,7 @@ class Checkpoint:
     def _prepare(self) -> None:
         """Fresh pages cost ten times what the copy into used ones does, so they are made ready before the first save."""
         try:
-            self._background.prepare(self._identity(self._ticked_step or 0), self._groups)
+            self._background.prepare(self._run.rank, self._run.world_size, self._groups)
         except CheckpointError as error:
             warn(f"a save now would fail: {error}")
 
@@ -354,7 +362,6 @@ class Checkpoint:
         self._note_committed(staged.identity, answer.bytes if staged.identity.rank == 0 else 0, staged.started)
 
     def _on_failed(self, identity: Identity, why: str) -> None:
-        self._failures = identity.step, identity.round + 1
         self.failed_saves += 1
         warn(f"save {self.failed_saves} failed, training goes on: cannot save step {identity.step}: {why}; earlier "
              "checkpoints are intact")
@@ -369,17 +376,15 @@ class Checkpoint:
             warn(f"save of step {step} skipped, {self.skipped_saves} so far: earlier ones are still being written; "
                  "save less often, or to a faster disk")
 
-    def _note_staged(self, step: int) -> None:
-        if self._run.page.staged_step != step:
-            self.saves += 1
-            self._run.page.staged_step = step
+    def _note_staged(self, identity: Identity) -> None:
+        self.saves += 1
+        self._run.page.staged_step = identity.step
 
     def _note_committed(self, identity: Identity, size: int, started: float) -> None:
         """started: time.monotonic() seconds."""
         self._record(identity.step)
-        self._committed, self._uncommitted = (identity.step, self._id(identity.step)), None
-        self._given_up = None
-        self._run.reporter.send("saved", step=identity.step, checkpoint=self._id(identity.step), bytes=size,
+        self._uncommitted = self._given_up = None
+        self._run.reporter.send("saved", step=identity.step, checkpoint=os.path.basename(identity.directory), bytes=size,
                                 seconds=round(time.monotonic() - started, 6))
 
     @property
@@ -395,33 +400,90 @@ class Checkpoint:
         now = time.monotonic()
         if now - self._looked_at >= _LOOK_FOR_COMMIT_S:
             self._looked_at = now
-            step = written.step
             if _is_committed(written):
-                self._record(step)
-                self._committed, self._uncommitted = (step, self._id(step)), None
+                self._record(written.step)
+                self._uncommitted = None
 
     def _collect_garbage(self, identity: Identity) -> None:
-        newest = store.Found(identity.step, identity.attempt, identity.directory, True)
+        newest = store.Found(self._name(identity.step), identity.directory, True)
         try:
             store.collect_garbage(self.dir, newest, self._keep, self._damaged)
         except (OSError, CheckpointError) as error:
             warn(f"cannot remove old checkpoints in {self.dir}: {first_line(error)}")
 
     def _fail(self, identity: Identity) -> None:
-        """After this the next save of the same step starts over."""
         if not _is_committed(identity):
             writer.withdraw(identity)
             writer.mark_failed(identity)
-        self._failures = identity.step, identity.round + 1
         self._uncommitted = None
 
-    def _identity(self, step: int) -> Identity:
-        failures = self._failures[1] if self._failures[0] == step else 0
-        return Identity(os.path.join(self.dir, self._id(step)), self._run.job, step, self._attempt, self._run.rank,
-                        self._run.world_size, failures)
+    def _begin(self, step: int) -> Identity:
+        """The identity of a save that begins now. All ranks begin the same ones, so they count the same generations.
 
-    def _id(self, step: int) -> str:
-        return fmt.directory_name(step, self._attempt)
+        What fails is not tried again in the same folder, so no rank takes what another left there for something new.
+        """
+        store.prepare(self.dir)
+        try:
+            self._agreed_start()
+            self._resumed = None
+            self._begun = step, self._begun[1] + 1 if self._begun[0] == step else 1
+            return self._identity(step)
+        except OSError as error:
+            raise _cannot_save(step, self.dir, error) from error
+
+    def _agreed_start(self) -> Start:
+        """What the ranks agreed on, now if not yet: programs may save without a resume() before.
+
+        Errors: CheckpointError, OSError.
+        """
+        if self._start is None:
+            self._take_lease()
+            self._start = self._agree("")
+        return self._start
+
+    def _take_lease(self) -> None:
+        if self._run.rank == 0:
+            lease.hold(self.dir, self._run.job, self._run.attempt or 0)
+
+    def _agree(self, name: str) -> Start:
+        """Settles with the other ranks what this start is.
+
+          name: of the checkpoint that this rank has restored, "" for none.
+        """
+        def decide(nonce: str) -> Start:
+            number, generations = store.place_of(self.dir, nonce)
+            return Start(max(number, self._run.attempt or 0), nonce, name, generations)
+
+        return agree(self.dir, self._run, decide, time.monotonic() + self._timeout_s * _PATIENCE_IN_PASSING)
+
+    def _restore_told(self, told: str, name: str) -> int:
+        """Restores what rank 0 has, and this rank has not. Returns its step."""
+        problem = f"{self.dir}: rank 0 resumes from {told or 'nothing'}, rank {self._run.rank} from {name or 'nothing'}"
+        parsed = fmt.parse_directory(told)
+        if parsed is None:
+            raise CheckpointError(f"{problem}; do all nodes see the same folder?")
+        try:
+            self._restore(os.path.join(self.dir, told))
+        except (DamagedError, FileNotFoundError) as error:
+            raise CheckpointError(f"{problem}, and cannot read that: {error}; do all nodes see the same folder?") from error
+        self._resumed = parsed.step, told
+        return parsed.step
+
+    def _identity(self, step: int) -> Identity:
+        start = self._agreed_start()
+        directory = os.path.join(self.dir, fmt.directory_name(self._name(step)))
+        return Identity(directory, self._run.job, step, start.number, start.nonce, self._run.rank, self._run.world_size)
+
+    def _name(self, step: int) -> fmt.Name:
+        start = self._agreed_start()
+        begun = self._begun[1] if self._begun[0] == step else 1
+        return fmt.Name(step, start.number, start.nonce, start.generations.get(str(step), 0) + begun)
+
+
+def _cannot_save(step: int, directory: str, error: OSError) -> CheckpointError:
+    file = f" ({os.path.basename(error.filename)})" if isinstance(error.filename, str) else ""
+    return CheckpointError(f"cannot save step {step} in {directory}: {error.strerror or error}{file}; free space or repair the "
+                           "file system, earlier checkpoints are intact")
 
 
 def _is_committed(identity: Identity) -> bool:

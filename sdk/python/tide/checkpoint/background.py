@@ -47,10 +47,10 @@ class Background:
     def saver_pid(self) -> Optional[int]:
         return None if self._saver is None else self._saver.pid
 
-    def prepare(self, identity: Identity, groups: Groups) -> None:
+    def prepare(self, rank: int, world: int, groups: Groups) -> None:
         """Makes memory ready for saves of this size while training goes on. Errors: CheckpointError, also where nothing is
         made ready: for what no save could store."""
-        gathered, ours = writer.gather(identity, groups), self._started()
+        gathered, ours = writer.gather(rank, world, groups), self._started()
         if ours is not None:
             ours.prepare(gathered)
 
@@ -64,12 +64,11 @@ class Background:
         if ours is None:
             return Handed.NOT
         try:
-            staged = ours.find(identity)
-            if staged is None:
-                staged, is_free = self._stage(ours, identity, writer.gather(identity, groups), order, wait)
-                if staged is None and not is_free:
-                    ours.skip(identity)
-                    return Handed.SKIPPED
+            gathered = writer.gather(identity.rank, identity.world, groups)
+            staged, is_free = self._stage(ours, identity, gathered, order, wait)
+            if staged is None and not is_free:
+                ours.skip(identity)
+                return Handed.SKIPPED
             if staged is None:
                 return Handed.NOT
             if wait:

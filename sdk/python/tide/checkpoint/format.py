@@ -1,6 +1,12 @@
 """The bytes of `tide-checkpoint/1`: data files and sealed JSON.
 
-A checkpoint is a folder `s<step, 12 digits>-<attempt, 4 hex digits>` with
+A checkpoint is a folder `s<step, 12 digits>-<attempt, 4 hex digits>-<start, 8 hex digits>` with
+
+  attempt  counts the starts of programs that saved in this folder; it is that of the job unless others saved there, too
+  start    the start's nonce: no two starts write to one folder. Names of an earlier SDK end before it
+  and, for what save() stores after the step was saved, `-2`, `-3` …: a committed folder is never written to again.
+
+In it are
 
   d00000.safetensors …   one per rank; a valid safetensors file, header padded so that data starts on 4 KiB
   MANIFEST.json          written last; it is the commit
@@ -8,7 +14,7 @@ A checkpoint is a folder `s<step, 12 digits>-<attempt, 4 hex digits>` with
 and, until the commit, `part-00000.json` (what a rank has written; it goes when rank 0 is about
 to commit, or when the rank gives up) and `failed-00000` (a rank could not).
 
-MANIFEST.json: format, job, attempt, step, world, bytes, chunk_bytes,
+MANIFEST.json: format, job, attempt, start, step, world, bytes, chunk_bytes,
   files    {file: {bytes, crc32: [hex per chunk of chunk_bytes, of the whole file from its first byte]}}
   tensors  {name: {dtype, shape, parts: [{file, offset, length, range or box}]}}; offset, length: bytes in the file;
            range: [first, last+1] element of the row-major flat tensor;
@@ -42,7 +48,7 @@ FORMAT = "tide-checkpoint/1"
 MANIFEST = "MANIFEST.json"
 CHUNK_BYTES = 16 << 20
 ALIGN = 4096
-_DIRECTORY = re.compile(r"s(\d{12})-([0-9a-f]{4,8})")
+_DIRECTORY = re.compile(r"s(\d{12})-([0-9a-f]{4,8})(?:-([0-9a-f]{8})(?:-([1-9]\d{0,8}))?)?")
 _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"}\n\Z')
 
 
@@ -67,14 +73,31 @@ class Layout(NamedTuple):
     bytes: int
 
 
-def directory_name(step: int, attempt: int) -> str:
-    return f"s{step:012d}-{attempt:04x}"
+class Name(NamedTuple):
+    """What a checkpoint folder's name says. start: "" in names of an earlier SDK; generation: which save of this
+    step by this start, from 1."""
+
+    step: int
+    attempt: int
+    start: str
+    generation: int = 1
+
+    @property
+    def age(self) -> "Tuple[int, ...]":
+        """Smaller is older. A later start is newer whatever its steps, for training may have been taken back to an
+        earlier one. In names without a start the attempt is one job's count, of several that may have saved there."""
+        return (self.attempt if self.start else 0, self.step, self.generation, self.attempt)
 
 
-def parse_directory(name: str) -> "Tuple[int, int] | None":
-    """(step, attempt) of a checkpoint folder's name, None for any other name."""
+def directory_name(name: Name) -> str:
+    return (f"s{name.step:012d}-{name.attempt:04x}" + (f"-{name.start}" if name.start else "") +
+            (f"-{name.generation}" if name.generation > 1 else ""))
+
+
+def parse_directory(name: str) -> "Name | None":
+    """None for a name that is no checkpoint folder's."""
     match = _DIRECTORY.fullmatch(name)
-    return (int(match[1]), int(match[2], 16)) if match else None
+    return Name(int(match[1]), int(match[2], 16), match[3] or "", int(match[4] or 1)) if match else None
 
 
 def to_json(record: Dict[str, Any]) -> str:

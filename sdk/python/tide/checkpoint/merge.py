@@ -41,8 +41,8 @@ def merge(identity: "Identity", parts: Sequence[Dict[str, Any]]) -> Dict[str, An
         flaw = _settle(name, item)
         if flaw:
             raise CheckpointError(f"{identity.directory}: {flaw}")
-    return {"format": fmt.FORMAT, "job": identity.job, "attempt": identity.attempt, "step": identity.step,
-            "world": identity.world, "bytes": sum(record["bytes"] for record in files.values()),
+    return {"format": fmt.FORMAT, "job": identity.job, "attempt": identity.attempt, "start": identity.start,
+            "step": identity.step, "world": identity.world, "bytes": sum(record["bytes"] for record in files.values()),
             "chunk_bytes": fmt.CHUNK_BYTES, "files": files, "tensors": tensors,
             "objects": {group: parts[0][group] for group in ("replicated", "global", "sharded")},
             "ranks": [part["local"] for part in parts]}

@@ -87,10 +87,6 @@ class Saver:
         """True while a save is under way, or what it made superfluous is being removed."""
         return bool(self._staged or self._tidying)
 
-    def find(self, identity: Identity) -> Optional[Staged]:
-        """The save of `identity` that is under way, if it is."""
-        return next((item for item in self._staged.values() if item.identity == identity), None)
-
     def prepare(self, gathered: Gathered) -> None:
         """Makes the slots ready for saves of this size, in the background."""
         devices = [entry.data.device for entry in gathered.layout.entries if isinstance(entry.data, DeviceBytes)]
@@ -252,7 +248,7 @@ def start(native: Optional[Native], locks: Sequence[str], for_life: bool = False
 def _identity_fields(identity: Identity, file: str) -> "list[tuple[str, str]]":
     return [("folder", os.path.dirname(identity.directory)), ("directory", identity.directory),
             ("step", str(identity.step)), ("attempt", str(identity.attempt)), ("rank", str(identity.rank)),
-            ("world", str(identity.world)), ("round", str(identity.round)), ("file", file)]
+            ("world", str(identity.world)), ("start", identity.start), ("file", file)]
 
 
 def _ticket(identity: Identity, gathered: Gathered, order: Order) -> bytes:

@@ -7,12 +7,12 @@ import os
 import shutil
 import socket
 import time
-from typing import Collection, List, NamedTuple
+from typing import Collection, Dict, List, NamedTuple, Tuple
 
 from .. import _files
 from .._errors import CheckpointError, warn
 from . import format as fmt
-from .writer import failed_path, is_committed, part_path
+from .writer import is_committed
 
 
 _LOCK_PREFIX = ".saver-"
@@ -22,12 +22,15 @@ _LOOK_AGAIN_S = 0.02
 
 
 class Found(NamedTuple):
-    """One checkpoint folder, in the order of age: step first, then attempt."""
+    """One checkpoint folder."""
 
-    step: int
-    attempt: int
+    name: fmt.Name
     path: str
     has_manifest: bool
+
+    @property
+    def step(self) -> int:
+        return self.name.step
 
 
 def scan(folder: str) -> List[Found]:
@@ -46,8 +49,8 @@ def scan(folder: str) -> List[Found]:
         parsed = fmt.parse_directory(name)
         path = os.path.join(folder, name)
         if parsed is not None and os.path.isdir(path):
-            found.append(Found(*parsed, path, os.path.lexists(os.path.join(path, fmt.MANIFEST))))
-    return sorted(found)
+            found.append(Found(parsed, path, os.path.lexists(os.path.join(path, fmt.MANIFEST))))
+    return sorted(found, key=lambda item: (item.name.age, item.path))
 
 
 def prepare(folder: str) -> None:
@@ -58,24 +61,18 @@ def prepare(folder: str) -> None:
         raise CheckpointError(f"cannot make the checkpoint folder {folder}: {error.strerror}; give another dir=") from error
 
 
-def next_attempt(folder: str) -> int:
-    """An attempt number for a start outside the platform, equal on all ranks.
+def place_of(folder: str, start: str) -> "Tuple[int, Dict[str, int]]":
+    """Where `start` comes in `folder`: its number, above those of all others, and the last generation of each step in its name.
 
-    Only committed checkpoints count. A new one needs a part of every rank of this start, so none can appear between
-    the moments at which two ranks look.
+    There are such steps only where its ranks were started again under one name.
     """
-    return 1 + max((item.attempt for item in scan(folder) if item.has_manifest), default=0)
-
-
-def drop_own_leftovers(folder: str, attempt: int, rank: int) -> None:
-    """Removes what an earlier start of this attempt wrote for `rank` and never committed."""
-    for item in scan(folder):
-        if item.attempt == attempt and not item.has_manifest:
-            for path in (part_path(item.path, rank), failed_path(item.path, rank)):
-                try:
-                    os.unlink(path)
-                except FileNotFoundError:
-                    pass
+    others, own = 0, {}
+    for item in scan(folder):  # generations come in their order
+        if item.name.start == start:
+            own[str(item.step)] = item.name.generation
+        else:
+            others = max(others, item.name.attempt)
+    return others + 1, own
 
 
 def lock_path(folder: str, rank: int) -> str:
@@ -131,20 +128,21 @@ def _start_of(pid: str) -> str:
 def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[str]) -> List[str]:
     """Called by rank 0 after committing `newest`. Keeps the last `keep` good ones. Returns the paths removed.
 
+    Of one step that a start saved several times the last one counts, and stays.
       damaged: folders found broken by resume(); they do not count, and go once training is past their step.
     """
     found = scan(folder)
-    good = [item for item in found if item.has_manifest and item.path not in damaged]
-    kept = {item.path for item in good[-max(1, keep):]} | {newest.path}
+    good = {(item.step, item.name.start or item.path): item.path for item in found if item.has_manifest and item.path not in damaged}
+    kept = set(list(good.values())[-max(1, keep):]) | {newest.path}
     removed = []
     for item in found:
         if item.path in kept:
             continue
         if item.has_manifest and item.path in damaged and item.step >= newest.step:
             continue
-        # Without a manifest: of an older attempt, or of a step this attempt has passed. Others may be in progress.
-        if not item.has_manifest and (item.attempt > newest.attempt or
-                                      (item.attempt == newest.attempt and item.step >= newest.step)):
+        # Without a manifest: of an older start, or of a save this start has passed. Others may be in progress.
+        if not item.has_manifest and (item.name.age >= newest.name.age or
+                                      item.name.attempt == newest.name.attempt and item.name.start != newest.name.start):
             continue
         _remove(item)
         removed.append(item.path)

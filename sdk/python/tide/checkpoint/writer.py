@@ -31,15 +31,15 @@ _LONGEST_NAP_S = 0.02
 
 
 class Identity(NamedTuple):
-    """Which checkpoint, by whom. directory: the checkpoint's own folder; round: how often this step failed before."""
+    """Which checkpoint, by whom. directory: the checkpoint's own folder; attempt, start: as in its name."""
 
     directory: str
     job: str
     step: int
     attempt: int
+    start: str
     rank: int
     world: int
-    round: int = 0
 
 
 class Groups(NamedTuple):
@@ -79,12 +79,12 @@ class Gathered(NamedTuple):
     shared: Dict[str, Dict[str, Any]]
 
 
-def gather(identity: Identity, groups: Groups) -> Gathered:
+def gather(rank: int, world: int, groups: Groups) -> Gathered:
     """Looks at the program's objects; copies no tensor that is in main memory. Errors: CheckpointError."""
     replicated = capture("replicated", groups.replicated)
     sharded = capture(SHARDED, groups.sharded)
-    mine = capture(f"local/{identity.rank:05d}", groups.local)
-    leader = identity.rank == 0
+    mine = capture(f"local/{rank:05d}", groups.local)
+    leader = rank == 0
     shared = capture("global", groups.global_) if leader else Captured({}, {}, {}, frozenset())
 
     held: Dict[str, Held] = {}
@@ -98,7 +98,7 @@ def gather(identity: Identity, groups: Groups) -> Gathered:
              if name not in sharded.shards}
     buffers = replicated.buffers | (sharded.buffers - sharded.shards.keys())
     shared_out = {name: item for name, item in whole.items() if name not in buffers}
-    for name, bounds in share(shared_out, identity.rank, identity.world).items():
+    for name, bounds in share(shared_out, rank, world).items():
         hold(name, whole[name], *bounds)
     for name in sorted(buffers) if leader else ():
         hold(name, whole[name], 0, count(whole[name].shape))
@@ -110,7 +110,7 @@ def gather(identity: Identity, groups: Groups) -> Gathered:
         held[name] = Held(item, shard.shape, {"box": [list(side) for side in shard.box]} if stores else None)
         if stores:
             entries.append(_entry(name, item, 0, count(item.shape)))
-    return Gathered(fmt.lay_out(identity.rank, entries), held, mine.trees,
+    return Gathered(fmt.lay_out(rank, entries), held, mine.trees,
                     {"replicated": replicated.trees, "global": shared.trees, SHARDED: sharded.trees})
 
 
@@ -123,18 +123,15 @@ def part_of(identity: Identity, gathered: Gathered, file: str, record: Dict[str,
             {"file": file, "offset": offsets[name], "length": lengths[name], **item.place}]}
         for name, item in gathered.tensors.items()}
     # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
-    return {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "world": identity.world,
-            "rank": identity.rank, "files": {file: record}, "tensors": described, "local": gathered.local,
-            **gathered.shared}
+    return {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "start": identity.start,
+            "world": identity.world, "rank": identity.rank, "files": {file: record}, "tensors": described,
+            "local": gathered.local, **gathered.shared}
 
 
 def write_part(identity: Identity, groups: Groups) -> int:
     """Writes this rank's data file and then the part that describes it, both durable. Returns bytes written."""
-    gathered = gather(identity, groups)
+    gathered = gather(identity.rank, identity.world, groups)
     os.makedirs(identity.directory, exist_ok=True)
-    for stale in (part_path(identity.directory, identity.rank), failed_path(identity.directory, identity.rank)):
-        if os.path.lexists(stale):
-            os.unlink(stale)
     file, record = fmt.write_data_file(identity.directory, identity.rank, gathered.layout)
     part = part_of(identity, gathered, file, record)
     _files.write_durably(part_path(identity.directory, identity.rank), fmt.seal(part))
@@ -216,21 +213,15 @@ def withdraw(identity: Identity) -> bool:
 def mark_failed(identity: Identity) -> None:
     """Tells the ranks that wait for this one to stop waiting. Best effort: the same disk may be full."""
     try:
-        with open(failed_path(identity.directory, identity.rank), "w", encoding="ascii") as out:
-            out.write(str(identity.round))
+        with open(failed_path(identity.directory, identity.rank), "wb"):
+            pass
     except OSError:
         pass
 
 
 def has_failed(identity: Identity, rank: int) -> bool:
-    """True if `rank` gave this save up. A mark of an earlier round is old news: that rank is trying again."""
-    try:
-        with open(failed_path(identity.directory, rank), encoding="ascii") as source:
-            text = source.read()
-    except OSError:
-        return False
-    # Empty: the disk had room for a name only.
-    return not text.isdigit() or int(text) >= identity.round
+    """True if `rank` gave this save up."""
+    return os.path.lexists(failed_path(identity.directory, rank))
 
 
 def part_path(directory: str, rank: int) -> str:
@@ -265,9 +256,9 @@ def _collect(identity: Identity, deadline: float, hurry: Callable[[], float]) ->
             raise _part_gone(identity)
         failed = [rank for rank in missing if has_failed(identity, rank)]
         if failed:
-            raise CheckpointError(f"{identity.directory}: {_ranks(failed)} could not write; their logs say why")
+            raise CheckpointError(f"{identity.directory}: {ranks_text(failed)} could not write; their logs say why")
         if time.monotonic() >= min(deadline, hurry()):
-            raise CheckpointError(f"{identity.directory}: {_ranks(missing)} of {identity.world} did not write in time")
+            raise CheckpointError(f"{identity.directory}: {ranks_text(missing)} of {identity.world} did not write in time")
         time.sleep(nap_s)
         nap_s = min(nap_s * 2, _LONGEST_NAP_S)
 
@@ -292,10 +283,11 @@ def _read_part(identity: Identity, rank: int) -> "Dict[str, Any] | None":
             part = fmt.unseal(source.read(), source.name)
     except (FileNotFoundError, DamagedError):
         return None
-    # A part of another world size is left from an earlier start of this attempt; its rank will replace it.
-    return part if part["world"] == identity.world else None
+    # A part of another start, or of another size of this one, is not what is waited for; its rank will replace it.
+    return part if (part["world"], part.get("start")) == (identity.world, identity.start) else None
 
 
-def _ranks(ranks: Sequence[int]) -> str:
+def ranks_text(ranks: Sequence[int]) -> str:
+    """"rank 3", "ranks 1, 2", with no more than the first eight."""
     shown = ", ".join(str(rank) for rank in ranks[:8]) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
     return ("rank " if len(ranks) == 1 else "ranks ") + shown
