@@ -167,11 +167,9 @@ Result<Start> CheckpointCore::Agree(const std::string& id) {
                  .checkpoint = id,
                  .generations = std::move(place.generations)};
   };
-  const std::string task_folder =
-      run_.in_platform() ? std::filesystem::path(run_.page_path).parent_path().string() : "";
   return AgreeOnStart({.folder = folder_,
                        .start = run_.start,
-                       .task_folder = task_folder,
+                       .scratch = run_.scratch,
                        .rank = run_.rank,
                        .world = run_.world},
                       decide,

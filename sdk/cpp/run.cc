@@ -82,6 +82,7 @@ RunCore::RunCore(const Run::Variables& environment)
       checkpoint_dir(FolderOf(environment)),
       recorded_step(NumberOf(environment, "TIDE_CHECKPOINT_STEP", 0)),
       page_path(TextOf(environment, "TIDE_PAGE")),
+      scratch(page_path.empty() ? "" : TextOf(environment, "TMPDIR")),
       native_folder(TextOf(environment, "TIDE_NATIVE")),
       program_path(TextOf(environment, "PATH")),
       mapped_(OrThrow(page_path.empty() ? MappedPage::Local() : MappedPage::Map(page_path))),

@@ -29,6 +29,7 @@ class RunCore {
   const int64_t recorded_step;      // TIDE_CHECKPOINT_STEP: of the newest checkpoint; 0 = unknown
   bool has_main = false;            // there is a Checkpoint of checkpoint_dir
   const std::string page_path;      // "": outside the platform
+  const std::string scratch;        // TMPDIR on the platform: of this task alone; "": none
   const std::string native_folder;  // TIDE_NATIVE
   const std::string program_path;   // PATH
 

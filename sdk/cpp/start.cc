@@ -126,16 +126,19 @@ void RemoveNotes(const std::string& folder) {
 class Taken {
  public:
   explicit Taken(const StartRank& self) {
-    if (!self.task_folder.empty()) {
+    if (!self.scratch.empty()) {
       std::error_code unknown;
       const std::string folder = std::filesystem::canonical(self.folder, unknown).string();
-      path_ = self.task_folder + "/start-" + std::to_string(self.rank) + "-" + NonceOf(folder);
+      path_ = self.scratch + "/.tide-start-" + std::to_string(self.rank) + "-" +
+              NonceOf(self.start + " " + folder);
       before_ = ReadRecord(path_).value_or("");
     }
   }
   [[nodiscard]] bool IsNew(const std::string& note) const { return before_ != note; }
-  [[nodiscard]] Status Note(const std::string& note) const {
-    return path_.empty() ? Status() : ReplaceFile(path_, note, 0600);
+  void Note(const std::string& note) const {
+    if (!path_.empty()) {
+      static_cast<void>(ReplaceFile(path_, note, 0600));
+    }
   }
 
  private:
@@ -161,7 +164,7 @@ Result<Start> AgreeByName(const StartRank& self,
   for (sdk::Nap nap;; nap.Take()) {
     const std::optional<std::string> note = ReadRecord(path);
     if (note && taken.IsNew(*note)) {
-      TIDE_TRY(taken.Note(*note));
+      taken.Note(*note);
       return NotedStart(*note);
     }
     if (MonotonicNanos() >= deadline_ns) {

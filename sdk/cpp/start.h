@@ -22,8 +22,8 @@ struct Start {
 // One rank's part in the agreement.
 struct StartRank {
   std::string folder;
-  std::string start;        // name that the platform gave this start; empty = none
-  std::string task_folder;  // gone with this start's task; empty = none
+  std::string start;    // name that the platform gave this start; empty = none
+  std::string scratch;  // folder of this rank's task alone; empty = none
   int64_t rank = 0;
   int64_t world = 1;
 };

@@ -42,6 +42,7 @@ class Run:
         self.attempt: Optional[int] = _number(env, "TIDE_ATTEMPT", 0) if env.get("TIDE_ATTEMPT") else None
         # Names this start among all others, "" = nobody has named it. Launchers restart ranks within one.
         self.start = f"{env['TIDE_START']}:{env.get('TORCHELASTIC_RESTART_COUNT', '0')}" if env.get("TIDE_START") else ""
+        self.scratch = env.get("TMPDIR", "") if env.get("TIDE_PAGE") else ""  # of this task alone, "" = none
         self.checkpoint_dir = env.get("TIDE_CHECKPOINT_DIR") or "checkpoints"
         self.recorded_step = _number(env, "TIDE_CHECKPOINT_STEP", 0)  # of the job's newest checkpoint; 0 = none known
         self.has_main = False  # there is a Checkpoint of checkpoint_dir

@@ -6,12 +6,13 @@ says, or fail. So no two ranks train on from different steps, and no two starts 
 
 A note must be of this start and not of the one before. The platform names each start (TIDE_START), and rank 0 need not
 wait for anybody; where ranks are started again under one name, each waits for another note than it took before, which it
-remembers beside its page. Elsewhere each rank first leaves a token of its own, and rank 0 writes the note when it has the
+remembers in its task's scratch folder. Elsewhere each rank first leaves a token of its own, and rank 0 writes the note when it has the
 tokens of all; a rank takes no note that lacks its token, and rank 0 writes another until all have taken it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
@@ -111,17 +112,17 @@ def _collect(folder: str, run: Run, path: str, start: Start, deadline: float) ->
 
 
 class _Taken:
-    """Remembers the note that this rank took, for the life of its task: beside the page, where it has one."""
+    """Remembers the note that this rank took, for the life of its task: in its scratch folder, where it has one."""
 
     def __init__(self, folder: str, run: Run) -> None:
-        name = f"start-{run.rank}-{_nonce_of(os.path.realpath(folder))}"
-        self._path = os.path.join(os.path.dirname(run.page_path), name) if run.in_platform else ""
+        name = f".tide-start-{run.rank}-{_nonce_of(f'{run.start} {os.path.realpath(folder)}')}"
+        self._path = os.path.join(run.scratch, name) if run.scratch else ""
         record = _read(self._path) if self._path else None
         self.before = None if record is None else record["tokens"]
 
     def note(self, tokens: List[str]) -> None:
         if self._path:
-            with open(self._path, "wb") as out:
+            with contextlib.suppress(OSError), open(self._path, "wb") as out:
                 out.write(_record(tokens=tokens))
 
 
