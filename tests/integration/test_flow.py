@@ -109,7 +109,8 @@ class Flow(ClusterTest):
         self.assertEqual((newest["step"], newest["state"]), (150, "recorded"))
         listed = json.loads(self.good("checkpoints", job, "--dir", cluster.checkpoints(job), "-o", "json"))["items"]
         self.assertEqual({(item["job"], item["ranks"], item["state"]) for item in listed}, {(job, 4, "committed")})
-        self.assertEqual((listed[0]["id"], listed[0]["step"]), (newest["id"], 150))
+        self.assertEqual(listed[0]["step"], 150)
+        self.assertTrue(listed[0]["id"].startswith(newest["id"]), (listed[0], newest))
 
     def test_a_script_of_the_hai_platform_is_suspended(self):
         """Its rank 0 alone asks and goes; the others are somewhere that they do not come back from."""
