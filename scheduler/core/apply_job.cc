@@ -127,6 +127,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobSubmitted& event) {
   RefreshFabric(state);
   TIDE_TRY(CheckEverFits(state, event.spec));
   TIDE_TRY(CheckDependencies(state, event.spec));
+  TIDE_TRY(CheckCheckpointFolder(state, event.spec, event.user));
   state.next_job_id = event.job.value() + event.spec.count;
   if (!event.idempotency_key.empty()) {
     state.job_by_key[event.idempotency_key] = event.job;

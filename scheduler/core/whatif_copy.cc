@@ -262,6 +262,7 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
                                 crossing,
                                 restless,
                                 held,
+                                checkpoint_folders,
                                 open_incidents,
                                 finished,
                                 node_flags,

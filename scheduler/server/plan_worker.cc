@@ -68,7 +68,10 @@ Result<JobPlan> PlanWorker::Plan(const Question& question) {
   // The copy is what it asks of the loop, not an event: nothing is logged or committed for it.
   copy.make = [this, &taken, &question](BatchContext& batch,
                                         Reply&) -> Result<std::vector<EventBody>> {
-    const Status usable = loop_.secrets().Check(question.user, question.spec.secrets);
+    Status usable = loop_.secrets().Check(question.user, question.spec.secrets);
+    if (usable) {  // the copy has neither folders nor jobs that are held
+      usable = CheckCheckpointFolder(batch.state(), question.spec, question.user);
+    }
     taken.set_value(
         usable ? Result<Snapshot>({CopyForPlan(batch.state(), question.spec.after), batch.now()})
                : std::unexpected(usable.error()));

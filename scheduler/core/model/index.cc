@@ -61,6 +61,7 @@ void IndexJob(ClusterState& state, const Job& job) {
   }
   SetMember(state.restless, job.id, IsRestless(job));
   SetMember(state.held, job.id, StateOf(job) == JobState::kHeld);
+  IndexCheckpointFolder(state.checkpoint_folders, job);
 }
 
 uint8_t FlagsOf(const Node& node, const NodeUse& use) {
@@ -140,6 +141,7 @@ void RebuildIndexes(ClusterState& state) {
                                &state.held}) {
     set->clear();
   }
+  state.checkpoint_folders.clear();
   state.touched_jobs.clear();
   state.touched_nodes.clear();
   state.finished = CountFinished(state);
@@ -155,7 +157,9 @@ void RebuildIndexes(ClusterState& state) {
 
 std::optional<std::string> CheckIndexes(const ClusterState& state) {
   WaitingJobs queue;
+  CheckpointFolders folders;
   for (const auto& [id, job] : state.jobs) {
+    IndexCheckpointFolder(folders, job);
     const bool waits = MayBeLookedAt(state, job);
     const std::optional<uint32_t> owner = state.owners.Find(job.spec.project, job.user);
     if (!owner) {
@@ -175,6 +179,9 @@ std::optional<std::string> CheckIndexes(const ClusterState& state) {
          (AllocationOf(job) != nullptr && Crosses(state, job)) != state.crossing.contains(id))) {
       return "an index does not mirror " + FormatJobName(id.value());
     }
+  }
+  if (folders != state.checkpoint_folders) {
+    return "the jobs that save in a folder are not those";
   }
   if (CountIncidents(state.incidents) != state.open_incidents) {
     return "the open incidents are not those";

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "scheduler/core/model/account.h"
+#include "scheduler/core/model/checkpoint_folders.h"
 #include "scheduler/core/model/dependencies.h"
 #include "scheduler/core/model/fabric.h"
 #include "scheduler/core/model/finished.h"
@@ -95,6 +96,7 @@ struct ClusterState {
   std::set<JobId> crossing;  // of the live: lie in more than one zone
   std::set<JobId> restless;  // of the live: those that leave, or that time alone may change
   std::set<JobId> held;      // by their user
+  CheckpointFolders checkpoint_folders;
   OpenIncidents open_incidents;
   FinishedJobs finished;            // those that may be archived
   std::vector<uint8_t> node_flags;  // NodeFlag; index = NodeId
