@@ -194,15 +194,19 @@ class Checkpoint {
   // Plain values, equal on all ranks; rank 0 stores them. They stay where they are, as tensors do.
   void global(const std::string& name, Value value);
 
-  // Restores the newest whole checkpoint. Returns its step, 0 if there is none. Every rank checks
-  // every byte, so that all ranks decide the same; a damaged one is named on stderr and the one
-  // before it used.
+  // Restores the newest whole checkpoint. Returns its step, 0 if there is none. To be called by all
+  // ranks. Every rank checks every byte; a damaged one is named on stderr and the one before it
+  // used. What rank 0 has restored counts.
   //   allow_restart: start at 0, or below the step that the platform has on record, where no
   //   checkpoint is left. Else that is an error: a folder that is not mounted looks like a job that
   //   never saved.
-  //   Errors: that; state that does not fit, then nothing has changed; a newer format; an
-  //   unreadable disk.
-  [[nodiscard]] int64_t resume(bool allow_restart = false);
+  //   step: the newest whole checkpoint of this step; 0 restores nothing. Default: what `tide
+  //   resume
+  //   --step` asked for. What is saved from there on is newer than all that lies ahead.
+  //   Errors: that; no whole checkpoint of `step`; ranks that do not come; state that does not fit,
+  //   then nothing has changed; a newer format; an unreadable disk.
+  [[nodiscard]] int64_t resume(bool allow_restart = false,
+                               std::optional<int64_t> step = std::nullopt);
 
   // To be called by all ranks after each step. True: leave now, with run.exit().
   //   step: finished steps.   loss: shown to people.   safe: false where state cannot be saved.

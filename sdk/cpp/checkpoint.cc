@@ -30,8 +30,8 @@ void Checkpoint::global(const std::string& name, Value value) {
   core_->objects().global.emplace(name, value);
 }
 
-int64_t Checkpoint::resume(bool allow_restart) {
-  return core_->Resume(allow_restart);
+int64_t Checkpoint::resume(bool allow_restart, std::optional<int64_t> step) {
+  return core_->Resume(allow_restart, step);
 }
 
 bool Checkpoint::tick(int64_t step, double loss, bool safe) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "common/base/file.h"
@@ -73,7 +74,7 @@ CheckpointCore::CheckpointCore(RunCore& run, const CheckpointOptions& options)
   run_.has_main = run_.has_main || is_main_;
 }
 
-int64_t CheckpointCore::Resume(bool allow_restart) {
+int64_t CheckpointCore::Resume(bool allow_restart, std::optional<int64_t> step) {
   OrThrow(WithAdvice(MakeDirs(folder_, 0777)));
   if (!run_.in_platform()) {
     AwaitOrphans(folder_, MonotonicNanos() + kOrphansEndNs);
@@ -83,8 +84,9 @@ int64_t CheckpointCore::Resume(bool allow_restart) {
   if (is_writable) {
     OrThrow(WithAdvice(TakeLease()));
   }
-  Resumed resumed = OrThrow(WithAdvice(RestoreNewest()));
-  if (!allow_restart) {
+  const std::optional<int64_t> wanted = !step && is_main_ ? run_.resume_step : step;
+  Resumed resumed = OrThrow(WithAdvice(RestoreNewest(wanted)));
+  if (!wanted && !allow_restart) {
     OrThrow(RequireRecorded(resumed.step));
   }
   if (is_writable) {
@@ -93,19 +95,27 @@ int64_t CheckpointCore::Resume(bool allow_restart) {
       resumed = OrThrow(WithAdvice(RestoreTold(start_->checkpoint, resumed.id)));
     }
   }
-  const int64_t step = resumed.step;
+  const int64_t begin = resumed.step;
   resumed_ = resumed.id.empty() ? std::nullopt : std::optional(std::move(resumed));
-  if (step > 0 && IsOnRecord()) {
-    run_.Resumed(step);
+  if (begin > 0 && IsOnRecord()) {
+    run_.Resumed(begin);
   }
   run_.RestartStepClock();
-  return step;
+  return begin;
 }
 
-Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest() {
+Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest(std::optional<int64_t> wanted) {
+  if (wanted == 0) {
+    return Resumed{};
+  }
+  std::set<int64_t> steps;
   TIDE_ASSIGN(const std::vector<sdk::CheckpointFolder> found, sdk::ScanFolder(folder_));
   for (auto item = found.rbegin(); item != found.rend(); ++item) {
     if (!item->has_manifest) {
+      continue;
+    }
+    steps.insert(item->id.step);
+    if (wanted && *wanted != item->id.step) {
       continue;
     }
     const Status restored = RestoreFrom(item->path);
@@ -118,6 +128,15 @@ Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest() {
     }
     TIDE_TRY(restored);
     return Resumed{.step = item->id.step, .id = FormatCheckpointId(item->id)};
+  }
+  if (wanted) {
+    std::string text;
+    for (const int64_t step : steps) {
+      text += (text.empty() ? "" : ", ") + std::to_string(step);
+    }
+    return Fail(ErrorCode::kNotFound,
+                "no whole checkpoint of step " + std::to_string(*wanted) + " in " + folder_ +
+                    "; there are steps " + (text.empty() ? "(none)" : text));
   }
   return Resumed{};
 }

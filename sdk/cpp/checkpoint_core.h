@@ -35,7 +35,7 @@ class CheckpointCore {
 
   // As Checkpoint's functions of these names; they throw.
   Objects& objects() { return objects_; }
-  [[nodiscard]] int64_t Resume(bool allow_restart);
+  [[nodiscard]] int64_t Resume(bool allow_restart, std::optional<int64_t> step);
   [[nodiscard]] bool Tick(int64_t step, double loss, bool safe);
   std::string Save(int64_t step, bool wait);
   bool Flush(std::optional<int64_t> timeout_ns);
@@ -77,7 +77,8 @@ class CheckpointCore {
     int64_t step = 0;
     std::string id;
   };
-  [[nodiscard]] Result<Resumed> RestoreNewest();
+  // wanted: the step; nullopt = any.
+  [[nodiscard]] Result<Resumed> RestoreNewest(std::optional<int64_t> wanted);
   [[nodiscard]] Status RestoreFrom(const std::string& directory);
   // Restores what rank 0 has, and this rank has not.
   [[nodiscard]] Result<Resumed> RestoreTold(const std::string& told, const std::string& own);

@@ -314,6 +314,27 @@ TEST_CASE("what the job has saved must be there") {
   CHECK(next.Make().resume(true) == 0);
 }
 
+TEST_CASE("a program goes back, by its own word or the platform's") {
+  const sdk::TestingFolder folder;
+  Program first(folder.path);
+  first.Make({.keep = 9});
+  for (const int64_t step : {10, 20, 30}) {
+    first.epoch = step;
+    first.ck->save(step);
+  }
+  Program back(folder.path, "0", 0, 1, {{"TIDE_START", "2"}, {"TIDE_RESUME_STEP", "20"}});
+  CHECK(back.Make({.keep = 9}).resume() == 20);
+  CHECK(back.epoch == 20);
+  CHECK_THROWS_WITH(back.Make().resume(false, 15),
+                    Contains("of step 15 in") && Contains("10, 20, 30"));
+  CHECK(back.Make().resume(false, 0) == 0);
+  CHECK(back.Make({.keep = 9}).resume(false, 10) == 10);
+  back.epoch = 11;
+  back.ck->save(11);
+  Program next(folder.path, "0", 0, 1, {{"TIDE_START", "3"}, {"TIDE_CHECKPOINT_STEP", "11"}});
+  CHECK(next.Make().resume() == 11);
+}
+
 TEST_CASE("a second checkpoint, elsewhere, is not on the job's record") {
   const sdk::TestingFolder folder;
   Program program(folder.path, "0", 0, 1, {{"TIDE_CHECKPOINT_STEP", "3"}});

@@ -81,6 +81,7 @@ RunCore::RunCore(const Run::Variables& environment)
       start(StartNameOf(environment)),
       checkpoint_dir(FolderOf(environment)),
       recorded_step(NumberOf(environment, "TIDE_CHECKPOINT_STEP", 0)),
+      resume_step(MaybeNumberOf(environment, "TIDE_RESUME_STEP")),
       page_path(TextOf(environment, "TIDE_PAGE")),
       scratch(page_path.empty() ? "" : TextOf(environment, "TMPDIR")),
       native_folder(TextOf(environment, "TIDE_NATIVE")),

@@ -26,7 +26,9 @@ class RunCore {
   const std::optional<int64_t> attempt;
   const std::string start;  // name of this start among all others; empty: the platform gave none
   const std::string checkpoint_dir;
-  const int64_t recorded_step;      // TIDE_CHECKPOINT_STEP: of the newest checkpoint; 0 = unknown
+  const int64_t recorded_step;  // TIDE_CHECKPOINT_STEP: of the newest checkpoint; 0 = unknown
+  const std::optional<int64_t>
+      resume_step;                  // TIDE_RESUME_STEP: to go back to; nullopt = the newest
   bool has_main = false;            // there is a Checkpoint of checkpoint_dir
   const std::string page_path;      // "": outside the platform
   const std::string scratch;        // TMPDIR on the platform: of this task alone; "": none

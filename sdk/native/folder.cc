@@ -18,6 +18,7 @@
 namespace tide::sdk {
 namespace {
 
+constexpr std::string_view kPinPrefix = ".pin-";
 constexpr size_t kMostJsonBytes = size_t{4} << 30U;
 constexpr std::string_view kSealName = ",\"crc32\":\"";
 constexpr std::string_view kSealEnd = "\"}\n";
@@ -128,7 +129,10 @@ Result<std::vector<CheckpointFolder>> ScanFolder(const std::string& folder) {
     if (id && entry->is_directory(unknown)) {
       const std::string path = folder + "/" + file;
       const bool has_manifest = Exists(path + "/" + std::string(kManifest));
-      found.push_back({.id = std::move(*id), .path = path, .has_manifest = has_manifest});
+      found.push_back({.id = std::move(*id),
+                       .path = path,
+                       .has_manifest = has_manifest,
+                       .is_pinned = Exists(folder + "/" + std::string(kPinPrefix) + file)});
     }
   }
   if (error) {
@@ -157,13 +161,13 @@ std::vector<CheckpointFolder> PickGarbage(const std::vector<CheckpointFolder>& f
     const bool superseded = last_kept != nullptr && !item->id.start.empty() &&
                             last_kept->id.start == item->id.start &&
                             last_kept->id.step == item->id.step;
-    const bool is_good = item->has_manifest && !broken && !superseded;
+    const bool is_good = item->has_manifest && !broken && !superseded && !item->is_pinned;
     if (item->path == newest.path || (is_good && kept < keep)) {
       last_kept = &*item;
       kept += superseded ? 0 : 1;
       continue;
     }
-    if (item->has_manifest && broken && item->id.step >= newest.id.step) {
+    if (item->is_pinned || (item->has_manifest && broken && item->id.step >= newest.id.step)) {
       continue;
     }
     // Without a manifest: what this start, a later one or one beside it may still be writing stays.

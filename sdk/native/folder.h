@@ -20,6 +20,7 @@ struct CheckpointFolder {
   CheckpointId id;
   std::string path;
   bool has_manifest = false;
+  bool is_pinned = false;  // somebody keeps it: `python3 -m tide.checkpoint pin`
 };
 
 [[nodiscard]] std::string PartPath(const std::string& directory, int64_t rank);
@@ -45,8 +46,8 @@ struct CheckpointFolder {
 [[nodiscard]] Result<std::vector<CheckpointFolder>> ScanFolder(const std::string& folder);
 
 // What may go after `newest` was committed, of what was found: all but the last `keep` good ones
-// and what may still be in progress. Of one step that a start saved several times the last one
-// counts.
+// that are not pinned, and what may still be in progress. Of one step that a start saved several
+// times the last one counts.
 //   damaged: paths that do not count as good, and go once training is past their step.
 //   saving: steps that newest's start is saving.
 [[nodiscard]] std::vector<CheckpointFolder> PickGarbage(const std::vector<CheckpointFolder>& found,

@@ -119,6 +119,16 @@ TEST_CASE("of one step that was saved several times the last one counts") {
   CHECK(PickGarbage(found, found.back(), 3, damaged, {}).front().path == found[1].path);
 }
 
+TEST_CASE("what is pinned stays, and does not count") {
+  std::vector<CheckpointFolder> found = {Found(Name(10, 1), true),
+                                         Found(Name(20, 1), true),
+                                         Found(Name(30, 1), true),
+                                         Found(Name(40, 1), true)};
+  found[0].is_pinned = found[2].is_pinned = true;
+  CHECK(PickGarbage(found, found.back(), 2, {}, {}).empty());
+  CHECK(Steps(PickGarbage(found, found.back(), 1, {}, {})) == std::vector<int64_t>{20});
+}
+
 TEST_CASE("a removed checkpoint loses its manifest first") {
   const TestingFolder folder;
   const CheckpointFolder old{.id = Name(1, 1), .path = folder.path + "/s", .has_manifest = true};

@@ -25,6 +25,7 @@ if SDK not in sys.path:
 from tide import Checkpoint, _page  # noqa: E402
 from tide._run import Run  # noqa: E402
 from tide.checkpoint import _native, format as fmt, lease  # noqa: E402
+from tide.checkpoint.__main__ import main as command  # noqa: E402
 
 DEADLINE_S = 60.0
 NATIVE = _native.find()
@@ -175,3 +176,9 @@ def captured_stderr():
         yield sys.stderr
     finally:
         sys.stderr = saved
+
+
+def told(arguments: List[str]) -> "tuple[int, str]":
+    """(exit code, output) of python3 -m tide.checkpoint."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        return command(arguments), out.getvalue()

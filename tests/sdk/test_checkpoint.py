@@ -15,7 +15,7 @@ import unittest
 import zlib
 from unittest import mock
 
-from support import TempCase, captured_stderr, checkpoints_in, make_run, name_of, pure_python
+from support import TempCase, captured_stderr, checkpoints_in, make_run, name_of, pure_python, told
 from tide import Checkpoint, CheckpointError, Sampler, TideError, load
 from tide.checkpoint import format as fmt
 from tide.checkpoint import RawTensor, store
@@ -585,6 +585,43 @@ class Life(TempCase):
         second.start()
         self.assertEqual(ranks[0].save(5), "s000000000005-0001-d998b860-2")
         second.join()
+
+    def test_a_program_goes_back(self):
+        for step in (10, 20, 30):
+            save_with(1, self.dir, step, lambda rank: {"replicated": {"m": Plain(step)}}, keep=9)
+        value = Plain()
+
+        def start(attempt, **env):
+            return Checkpoint(dir=self.dir, replicated={"m": value}, keep=9,
+                              run=make_run(attempt=attempt, TIDE_CHECKPOINT_DIR=self.dir, **env))
+
+        back = start(2, TIDE_CHECKPOINT_STEP="30")
+        self.assertEqual((back.resume(step=10), value.value), (10, 10))
+        value.value = 11
+        back.save(11)
+        self.assertEqual((start(3, TIDE_CHECKPOINT_STEP="11").resume(), value.value), (11, 11), "what was saved after it is newer")
+        self.assertEqual((start(4, TIDE_CHECKPOINT_STEP="11", TIDE_RESUME_STEP="20").resume(), value.value), (20, 20))
+        self.assertEqual(start(5, TIDE_CHECKPOINT_STEP="30", TIDE_RESUME_STEP="0").resume(), 0)
+        with self.assertRaisesRegex(CheckpointError, "no whole checkpoint of step 15 in .*; there are steps 10, 11, 20, 30"):
+            start(6).resume(step=15)
+
+    def test_pinned_checkpoints_stay(self):
+        ck = Checkpoint(dir=self.dir, replicated={"m": [1]}, keep=1, run=make_run())
+        ck.save(1)
+        self.assertEqual(told(["pin", self.path(name_of(1))])[0], 0)
+        for step in (2, 3):
+            ck.save(step)
+        ck.flush()
+        self.assertEqual(checkpoints_in(self.dir), [name_of(1), name_of(3)])
+        self.assertIn("committed  pinned", told(["ls", self.dir])[1])
+        self.assertEqual(told(["rm", self.path(name_of(1))])[0], 2)
+        self.assertEqual(told(["unpin", self.path(name_of(1))])[0], 0)
+        self.assertEqual(told(["rm", self.path(name_of(3))])[0], 2, "the newest one")
+        self.assertEqual(told(["rm", self.path("nothing")])[0], 2)
+        self.assertEqual(told(["rm", self.path(name_of(1)), self.path("nothing")])[0], 2)
+        self.assertEqual(checkpoints_in(self.dir), [name_of(1), name_of(3)])
+        self.assertEqual(told(["rm", self.path(name_of(1))])[0], 0)
+        self.assertEqual(checkpoints_in(self.dir), [name_of(3)])
 
     def test_attempt_outside_the_platform(self):
         for expected in ("0001", "0002"):

@@ -1,7 +1,5 @@
 """The SDK for C++: its example under pages that the test holds, and its checkpoints beside Python's."""
 
-import contextlib
-import io
 import os
 import re
 import signal
@@ -9,10 +7,9 @@ import subprocess
 import threading
 import unittest
 
-from support import NATIVE, TempCase, coordinate, make_page, make_run, release, wait_until
+from support import NATIVE, TempCase, coordinate, make_page, make_run, release, told, wait_until
 from tide import Checkpoint, Shard, _page, load
 from tide.checkpoint import RawTensor, store
-from tide.checkpoint.__main__ import main as command
 
 try:
     import numpy
@@ -26,12 +23,6 @@ _STEPS = 300
 
 def committed(folder):
     return [item.step for item in store.scan(folder) if item.has_manifest]
-
-
-def told(arguments):
-    """(exit code, output) of python3 -m tide.checkpoint."""
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        return command(arguments), out.getvalue()
 
 
 @unittest.skipUnless(_BIN and os.path.exists(_EXAMPLE), "the example in C++ is not built, or TIDE_NATIVE=0")

@@ -45,6 +45,8 @@ class Run:
         self.scratch = env.get("TMPDIR", "") if env.get("TIDE_PAGE") else ""  # of this task alone, "" = none
         self.checkpoint_dir = env.get("TIDE_CHECKPOINT_DIR") or "checkpoints"
         self.recorded_step = _number(env, "TIDE_CHECKPOINT_STEP", 0)  # of the job's newest checkpoint; 0 = none known
+        # Of the checkpoint that this job was told to go back to, None = the newest
+        self.resume_step: Optional[int] = _number(env, "TIDE_RESUME_STEP", 0) if env.get("TIDE_RESUME_STEP") else None
         self.has_main = False  # there is a Checkpoint of checkpoint_dir
         self.page_path = env.get("TIDE_PAGE") or ""
         self.in_platform = bool(self.page_path)

@@ -1,5 +1,5 @@
 """python -m tide.checkpoint ls DIR | verify DIR | diff A B [--only PREFIX]
-| export --to torch DIR OUT [--object NAME] [--force]
+| export --to torch DIR OUT [--object NAME] [--force] | rm CHECKPOINT... | pin CHECKPOINT... | unpin CHECKPOINT...
 
 Exit codes: 0 good or equal, 1 damaged or different, 2 usage or unreadable.
 """
@@ -21,7 +21,7 @@ _MOST_LINES = 20
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tide.checkpoint", description="Looks at checkpoints.")
+    parser = argparse.ArgumentParser(prog="python -m tide.checkpoint", description="Looks at checkpoints, keeps or removes them.")
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("ls", help="list a folder's checkpoints, oldest first")
     listing.add_argument("dir")
@@ -38,6 +38,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
     export_to.add_argument("--to", choices=["torch"], required=True)
     export_to.add_argument("--object", metavar="NAME", help="the state of this object alone, as load_state_dict takes it")
     export_to.add_argument("--force", action="store_true", help="replace the file if it is there")
+    for command, what in (("rm", "remove them; not the newest one, and none that is pinned"),
+                          ("pin", "keep them, whatever `keep` says"), ("unpin", "let go what was pinned")):
+        commands.add_parser(command, help=what).add_argument("checkpoints", nargs="+", help="their folders")
     options = parser.parse_args(arguments)
     try:
         if options.command == "ls":
@@ -46,7 +49,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
             return _verify(options.dir)
         if options.command == "export":
             return _export(options)
-        return _diff(options.a, options.b, options.only)
+        if options.command == "diff":
+            return _diff(options.a, options.b, options.only)
+        return _change(options.command, options.checkpoints)
     except DamagedError as error:
         print(f"damaged: {error}")
         return 1
@@ -64,12 +69,48 @@ def _list(folder: str) -> int:
             with Reader(item.path) as reader:
                 manifest = reader.manifest
             print(f"{name}  step {item.step}  attempt {item.name.attempt}  {manifest['world']} ranks  "
-                  f"{manifest['bytes']} bytes  committed")
+                  f"{manifest['bytes']} bytes  committed{'  pinned' if item.is_pinned else ''}")
         except FileNotFoundError:
             print(f"{name}  step {item.step}  attempt {item.name.attempt}  not committed")
         except DamagedError as error:
             print(f"{name}  step {item.step}  attempt {item.name.attempt}  damaged: {error}")
     return 0
+
+
+def _change(command: str, paths: List[str]) -> int:
+    """Nothing is changed unless all of it can be."""
+    found = [_found(path) for path in paths]
+    if command == "rm":
+        for item in found:
+            _require_removable(item)
+    for item in found:
+        if command == "rm":
+            store.remove(item)
+        elif command == "pin":
+            store.pin(item)
+        else:
+            store.unpin(item)
+        print(f"{item.path}: {'removed' if command == 'rm' else command + 'ned'}")
+    return 0
+
+
+def _found(path: str) -> store.Found:
+    path = os.path.abspath(path)
+    for item in store.scan(os.path.dirname(path)):
+        if item.path == path:
+            return item
+    raise CheckpointError(f"{path} is no checkpoint's folder; `ls` shows them")
+
+
+def _require_removable(item: store.Found) -> None:
+    if item.is_pinned:
+        raise CheckpointError(f"{item.path} is pinned; `unpin` it first")
+    committed = [other.path for other in store.scan(os.path.dirname(item.path)) if other.has_manifest]
+    if committed and item.path == committed[-1]:
+        raise CheckpointError(f"{item.path} is the newest one, from which the job resumes; to begin at an earlier one use "
+                              "`tide resume --step` or resume(step=)")
+    if not item.has_manifest:
+        raise CheckpointError(f"{item.path} is not committed: a save may be under way; the next commit removes what is left over")
 
 
 def _verify(folder: str) -> int:

@@ -82,13 +82,15 @@ class Checkpoint:
                                       for_life=self._run.in_platform)
         self._start: Optional[Start] = None                # agreed on by resume(), or by the first save without it
 
-    def resume(self, allow_restart: bool = False) -> int:
+    def resume(self, allow_restart: bool = False, step: Optional[int] = None) -> int:
         """Restores the newest whole checkpoint. Returns its step, 0 if there is none. To be called by all ranks.
 
         Every rank checks every byte. A damaged one is named on stderr and the one before it used. What rank 0 has
         restored counts: no rank trains on from another step.
           allow_restart: start at 0, or below the step that the platform has on record, where no checkpoint is left. Else
           that is an error: a folder that is not mounted looks like a job that never saved.
+          step: the newest whole checkpoint of this step; 0 restores nothing. Default: what `tide resume --step` asked for.
+          What is saved from there on is newer than all that lies ahead.
           Errors: CheckpointError for that, for objects that hold what cannot be stored or do not fit, a newer format, an
           unreadable disk, ranks that do not come or cannot read what rank 0 has restored.
         """
@@ -101,8 +103,9 @@ class Checkpoint:
             is_writable = os.access(self.dir, os.W_OK)
             if is_writable:
                 self._take_lease()
-            step, name = self._restore_newest()
-            if not allow_restart:
+            wanted = self._run.resume_step if step is None and self._is_main else step
+            step, name = self._restore_newest(wanted)
+            if wanted is None and not allow_restart:
                 self._require_recorded(step)
             # Where nothing can be written, no start saves: the ranks only look.
             if is_writable:
@@ -282,10 +285,13 @@ class Checkpoint:
         remaining_s = order.deadline / 1e9 - time.time() if order.deadline else self._timeout_s
         return min(remaining_s, self._timeout_s)
 
-    def _restore_newest(self) -> "Tuple[int, str]":
-        """Step and name of what was restored, 0 and "" for nothing."""
-        for item in reversed(store.scan(self.dir)):
-            if not item.has_manifest:
+    def _restore_newest(self, wanted: Optional[int]) -> "Tuple[int, str]":
+        """Step and name of what was restored, 0 and "" for nothing. wanted: the step, None = any."""
+        if wanted == 0:
+            return 0, ""
+        found = store.scan(self.dir)
+        for item in reversed(found):
+            if not item.has_manifest or wanted not in (None, item.step):
                 continue
             try:
                 self._restore(item.path)
@@ -295,6 +301,10 @@ class Checkpoint:
                 self._damaged.add(item.path)
                 self._damaged_step = max(self._damaged_step, item.step)
                 warn(f"checkpoint {item.path} is damaged ({error}); using the one before it")
+        if wanted is not None:
+            steps = sorted({item.step for item in found if item.has_manifest})
+            raise CheckpointError(f"no whole checkpoint of step {wanted} in {self.dir}; there are steps "
+                                  f"{', '.join(map(str, steps)) or '(none)'}")
         return 0, ""
 
     def _restore(self, directory: str) -> None:

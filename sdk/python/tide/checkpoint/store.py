@@ -19,6 +19,7 @@ _LOCK_PREFIX = ".saver-"
 # A saver whose rank has gone ends within 30 s.
 ORPHANS_END_S = 35.0
 _LOOK_AGAIN_S = 0.02
+_PIN_PREFIX = ".pin-"
 
 
 class Found(NamedTuple):
@@ -27,6 +28,7 @@ class Found(NamedTuple):
     name: fmt.Name
     path: str
     has_manifest: bool
+    is_pinned: bool = False
 
     @property
     def step(self) -> int:
@@ -49,7 +51,7 @@ def scan(folder: str) -> List[Found]:
         parsed = fmt.parse_directory(name)
         path = os.path.join(folder, name)
         if parsed is not None and os.path.isdir(path):
-            found.append(Found(parsed, path, os.path.lexists(os.path.join(path, fmt.MANIFEST))))
+            found.append(Found(parsed, path, os.path.lexists(os.path.join(path, fmt.MANIFEST)), os.path.lexists(pin_path(path))))
     return sorted(found, key=lambda item: (item.name.age, item.path))
 
 
@@ -128,15 +130,16 @@ def _start_of(pid: str) -> str:
 def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[str]) -> List[str]:
     """Called by rank 0 after committing `newest`. Keeps the last `keep` good ones. Returns the paths removed.
 
-    Of one step that a start saved several times the last one counts, and stays.
+    Of one step that a start saved several times the last one counts, and stays. Those that are pinned stay, and do not count.
       damaged: folders found broken by resume(); they do not count, and go once training is past their step.
     """
     found = scan(folder)
-    good = {(item.step, item.name.start or item.path): item.path for item in found if item.has_manifest and item.path not in damaged}
+    good = {(item.step, item.name.start or item.path): item.path for item in found
+            if item.has_manifest and item.path not in damaged and not item.is_pinned}
     kept = set(list(good.values())[-max(1, keep):]) | {newest.path}
     removed = []
     for item in found:
-        if item.path in kept:
+        if item.path in kept or item.is_pinned:
             continue
         if item.has_manifest and item.path in damaged and item.step >= newest.step:
             continue
@@ -144,9 +147,23 @@ def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[s
         if not item.has_manifest and (item.name.age >= newest.name.age or
                                       item.name.attempt == newest.name.attempt and item.name.start != newest.name.start):
             continue
-        _remove(item)
+        remove(item)
         removed.append(item.path)
     return removed
+
+
+def pin_path(path: str) -> str:
+    """The file whose being there keeps the checkpoint `path`. Beside it: nothing is written into what is committed."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, _PIN_PREFIX + name)
+
+
+def pin(item: Found) -> None:
+    _files.write_durably(pin_path(item.path), b"")
+
+
+def unpin(item: Found) -> None:
+    _files.remove_quietly(pin_path(item.path))
 
 
 def newest_committed(path: str) -> str:
@@ -159,8 +176,8 @@ def newest_committed(path: str) -> str:
     raise CheckpointError(f"{path} is not a checkpoint and holds none with a whole {fmt.MANIFEST}")
 
 
-def _remove(item: Found) -> None:
-    """The manifest goes first and durably: a crash half way must leave no folder that looks committed."""
+def remove(item: Found) -> None:
+    """Removes a checkpoint. The manifest goes first and durably: a crash half way must leave no folder that looks committed."""
     if item.has_manifest:
         os.unlink(os.path.join(item.path, fmt.MANIFEST))
         _files.sync_directory(item.path)
