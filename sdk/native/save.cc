@@ -34,6 +34,11 @@ bool Withdraw(const Ticket& ticket) {
   return ::unlink(PartPath(ticket.directory, ticket.rank).c_str()) == 0;
 }
 
+// Leaves a folder that was removed as it is: other ranks take that for the end of the save.
+void PutFailedMark(const Ticket& ticket) {
+  static_cast<void>(ReplaceFile(FailedPath(ticket.directory, ticket.rank), "", 0644));
+}
+
 Status RemoveStale(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return FailErrno("cannot remove " + path, errno);
@@ -187,9 +192,19 @@ Result<uint64_t> Commit(const Ticket& ticket, const SaveControl& control) {
   return BytesOfManifest(manifest);
 }
 
-// Rank 0 has gone on: with a later commit it removes what it gave up, and its mark with it.
 bool IsRemoved(const Ticket& ticket) {
   return ::access(ticket.directory.c_str(), F_OK) != 0 && errno == ENOENT;
+}
+
+// With a later commit of its start rank 0 removes what that replaces, which other ranks may not
+// have seen yet, and what it gave up, of which it reports itself.
+bool IsReplaced(const Ticket& ticket) {
+  const std::optional<CheckpointId> id = ParseCheckpointId(IdOf(ticket));
+  const Result<std::vector<CheckpointFolder>> found = ScanFolder(ticket.folder);
+  return id && found &&
+         std::any_of(found->begin(), found->end(), [&](const CheckpointFolder& other) {
+           return other.has_manifest && other.id.start == id->start && id->IsOlderThan(other.id);
+         });
 }
 
 // Other ranks: waits until rank 0 has committed. What rank 0 has taken by the deadline is waited
@@ -208,6 +223,9 @@ Status AwaitCommit(const Ticket& ticket, const SaveControl& control) {
                   ticket.directory + ": rank 0 could not commit; its log says why");
     }
     if (IsRemoved(ticket)) {
+      if (IsReplaced(ticket)) {
+        return {};
+      }
       return Fail(ErrorCode::kConflict, ticket.directory + " was removed while it was written");
     }
     if (MonotonicNanos() < (mine ? control.deadline_ns() : grace_ends)) {
@@ -279,7 +297,7 @@ Result<SaveOutcome> CarryOut(const Ticket& ticket,
     Withdraw(ticket);
   }
   if (!called_off) {
-    MarkFailed(ticket);
+    PutFailedMark(ticket);
   }
   return outcome;
 }
@@ -302,7 +320,7 @@ void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
 
 void MarkFailed(const Ticket& ticket) {
   if (MakeDirs(ticket.directory, 0777)) {
-    static_cast<void>(ReplaceFile(FailedPath(ticket.directory, ticket.rank), "", 0644));
+    PutFailedMark(ticket);
   }
 }
 
