@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/context.h"
 #include "cli/job_view.h"
@@ -21,6 +22,8 @@ struct JobControlOptions {
   std::vector<std::string> jobs;
   std::string reason;
   std::string grace;
+  std::optional<uint32_t> step;
+  bool from_scratch = false;
   bool yes = false;
 };
 
@@ -51,6 +54,11 @@ Answer<json> BodyFor(const JobControlOptions& options) {
       return Refuse(kExitUsage, "--grace: " + grace.error().message);
     }
     body["notice_s"] = grace->millis() / 1000;
+  }
+  if (options.step) {
+    body["step"] = *options.step;
+  } else if (options.from_scratch) {
+    body["step"] = 0;
   }
   return body;
 }
@@ -110,6 +118,14 @@ void AddVerb(CLI::App& app, Context& context, const std::string& name, const std
   verb->add_option("--reason", options->reason, "Kept with the job, for others to read");
   if (name != "resume") {
     verb->add_option("--grace", options->grace, "Time to save, such as 60s; default: the spec's");
+  }
+  if (name == "resume") {
+    CLI::Option* step = verb->add_option("--step",
+                                         options->step,
+                                         "Go back to this step's checkpoint; `tide checkpoints` "
+                                         "shows them");
+    verb->add_flag("--from-scratch", options->from_scratch, "Begin at step 0, without a checkpoint")
+        ->excludes(step);
   }
   if (name == "cancel") {
     verb->add_flag("-y,--yes", options->yes, "Do not ask before cancelling several jobs");

@@ -380,6 +380,9 @@ void SetWhatFewHave(const tide::v1::StartTask& start,
   if (start.checkpoint_step() > 0) {
     env["TIDE_CHECKPOINT_STEP"] = std::to_string(start.checkpoint_step());
   }
+  if (start.has_resume_step()) {
+    env["TIDE_RESUME_STEP"] = std::to_string(start.resume_step());
+  }
 }
 
 // What goes before what: the image, the agent, the devices, the job, Tide's own.

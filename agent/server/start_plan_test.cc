@@ -28,6 +28,7 @@ TEST_CASE("a rank's environment is complete") {
   start.set_array_job(4);
   start.set_array_index(3);
   start.set_checkpoint_step(1200);
+  start.set_resume_step(0);
   auto& env_asked = *start.mutable_spec()->mutable_env();
   env_asked["SEED"] = "4";
   env_asked["RANK"] = "999";
@@ -61,6 +62,7 @@ TEST_CASE("a rank's environment is complete") {
       {"TIDE_NODE", "n2"},
       {"TIDE_CHECKPOINT_DIR", dir.File("checkpoints/j-7")},
       {"TIDE_CHECKPOINT_STEP", "1200"},
+      {"TIDE_RESUME_STEP", "0"},
       {"TIDE_PAGE", run + "/page-1"},
       {"TIDE_SOCKET", run + "/agent.sock"},
       {"TIDE_TOPOLOGY", R"({"version":1})"},

@@ -204,6 +204,11 @@ std::expected<std::string, Problem> BodyText(const Call& call, const std::string
   return it->get<std::string>();
 }
 
+bool HasBodyKey(const Call& call, const std::string& key) {
+  const auto body = ParseBody(call);
+  return body && body->contains(key) && !body->at(key).is_null();
+}
+
 std::expected<int64_t, Problem> BodyNumber(const Call& call, const std::string& key) {
   const auto body = ParseBody(call);
   if (!body) {

@@ -121,6 +121,8 @@ class ListWriter {
 // Text field `key` of a JSON object body; "" when absent. An empty body is an empty object.
 [[nodiscard]] std::expected<std::string, Problem> BodyText(const Call& call,
                                                            const std::string& key);
+// Whether the body is an object that has `key`, and not null there.
+[[nodiscard]] bool HasBodyKey(const Call& call, const std::string& key);
 [[nodiscard]] std::expected<int64_t, Problem> BodyNumber(const Call& call, const std::string& key);
 
 }  // namespace tide::api

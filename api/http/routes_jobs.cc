@@ -245,6 +245,13 @@ Outcome Control(App& app, const Call& call, v1::JobVerb verb) {
     }
     request.set_before(*before);
   }
+  if (verb == v1::JOB_VERB_RESUME && HasBodyKey(call, "step")) {
+    const auto step = BodyNumber(call, "step");
+    if (!step) {
+      return std::unexpected(step.error());
+    }
+    request.set_resume_step(*step);
+  }
   if (elements) {
     request.set_job_id(elements->first_job());
     request.set_count(elements->count());

@@ -470,6 +470,43 @@ TEST_CASE("the newest committed checkpoint is kept with its attempt and time") {
   CHECK(CheckpointName(500, Epoch(1)) == "s000000000500-0001");
 }
 
+TEST_CASE("a job that is told to go back stays there until it has saved a later step") {
+  World world(Cluster().Leaf(2));
+  const JobId job = world.Submit(AJob());
+  const auto save = [&](int64_t step) {
+    TaskReported report = world.agents.Held(NodeId(0)).front();
+    report.saved_step = step;
+    report.saved_at = world.now;
+    REQUIRE(world.Do(report));
+  };
+  const auto go_back = [&](int64_t step) {
+    world.Hold(job);
+    REQUIRE(world.Do(ReleaseRequested{job, "ada", step}));
+  };
+  save(500);
+  go_back(300);
+  CHECK(world.At(job).resume_step == 300);
+  CHECK(world.At(job).checkpoint.step == 500);
+  save(300);  // it has resumed
+  CHECK(world.At(job).resume_step == 300);
+  CHECK(world.At(job).checkpoint == Checkpoint{300, Epoch(2), world.now});
+  go_back(-1);
+  CHECK(world.At(job).resume_step == 300);  // nothing later is there yet
+  save(310);
+  CHECK(world.At(job).resume_step == -1);
+  CHECK(world.At(job).checkpoint.step == 310);
+  go_back(7);
+  world.Exit(job, 0, ExitReason::kFailed, 1);  // there is no such step
+  CHECK(world.Is(job) == JobState::kHeld);
+  CHECK(world.At(job).detail.starts_with("was to go back to step 7 and failed: "));
+  CHECK(world.At(job).failure_restarts == 0);
+  REQUIRE(world.Do(ReleaseRequested{job, "ada", 0}));
+  CHECK(world.At(job).resume_step == 0);
+  save(10);
+  CHECK(world.At(job).resume_step == -1);
+  CHECK(world.At(job).checkpoint.step == 10);
+}
+
 TEST_CASE("a second notice in one attempt starts with nobody parked") {
   World world(Cluster().Leaf(2));
   const JobId job = world.Submit(AJob().Nodes(2));

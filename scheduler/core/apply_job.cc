@@ -290,6 +290,11 @@ ApplyResult On(ClusterState& state, Instant at, const ReleaseRequested& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kReleaseRequested));
   job->detail = "resumed by " + event.actor;
+  if (event.resume_step >= 0) {
+    job->resume_step = event.resume_step;
+    job->detail +=
+        event.resume_step == 0 ? " from scratch" : " at step " + std::to_string(event.resume_step);
+  }
   const StartReason next_start = std::get<Held>(job->phase).next_start;
   EnterQueued(state, *job, at, {next_start, Instant(), JobId(), std::nullopt});
   return Applied::kChanged;

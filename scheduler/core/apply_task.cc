@@ -36,9 +36,15 @@ bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
     news = true;
   }
   // A rank reports a step as saved once it knows the whole checkpoint to be committed, so one
-  // task's word is enough.
-  if (report.saved_step > job.checkpoint.step) {
+  // task's word is enough. A later attempt may have gone back to an earlier one.
+  const bool went_back = attempt.epoch > job.checkpoint.epoch && report.saved_step > 0 &&
+                         report.saved_step < job.checkpoint.step;
+  if (report.saved_step > job.checkpoint.step || went_back) {
     job.checkpoint = {report.saved_step, attempt.epoch, report.saved_at};
+    news = true;
+  }
+  if (job.resume_step >= 0 && report.saved_step > job.resume_step) {
+    job.resume_step = -1;
     news = true;
   }
   if (attempt.stop_step >= 0 && report.saved_step >= attempt.stop_step &&

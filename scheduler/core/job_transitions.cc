@@ -156,6 +156,13 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
       EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});
       return;
     case StopCause::kFailed:
+      if (job.resume_step >= 0) {
+        // Its user sent it back, maybe to a step that is not there: that does not end it.
+        job.detail = "was to go back to step " + std::to_string(job.resume_step) +
+                     " and failed: " + job.detail + "; resume it with another `--step`";
+        EnterHeld(state, job, at, StartReason::kResumed);
+        return;
+      }
       if (job.failure_restarts < job.spec.retry_failure_max) {
         ++job.failure_restarts;
         const Instant not_before = at + job.spec.retry_backoff * job.failure_restarts;

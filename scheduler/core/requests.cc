@@ -61,7 +61,7 @@ EventBody MakeEvent(const Job& job, const JobOrder& order, Instant now, const Po
       return HoldRequested{job.id, deadline, order.actor, order.reason};
     }
     case JobVerb::kResume:
-      return ReleaseRequested{job.id, order.actor};
+      return ReleaseRequested{job.id, order.actor, order.resume_step};
     case JobVerb::kCancel:
       return CancelRequested{job.id, order.actor, order.reason};
     case JobVerb::kMove:

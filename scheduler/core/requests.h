@@ -28,9 +28,10 @@ struct JobOrder {
   JobVerb verb = JobVerb::kSuspend;
   std::string actor;
   std::string reason;
-  Duration notice;     // suspend: zero = the job's own
-  JobId before = {};   // move: 0 = to the front
-  uint32_t count = 1;  // not move: more = so many elements of one array, from `job` on
+  Duration notice;           // suspend: zero = the job's own
+  JobId before = {};         // move: 0 = to the front
+  int64_t resume_step = -1;  // resume: as Job::resume_step
+  uint32_t count = 1;        // not move: more = so many elements of one array, from `job` on
 };
 // Of several elements those are left out for which the order means nothing, such as those that have
 // ended. Errors: kNotFound; kConflict where none is left.

@@ -123,7 +123,8 @@ Job CopyJob(const Job& job) {
                                 avoid,
                                 queue_rank,
                                 array,
-                                array_index] = job;
+                                array_index,
+                                resume_step] = job;
   std::vector<Attempt> lean;
   lean.reserve(attempts.size());
   for (const Attempt& attempt : attempts) {
@@ -146,7 +147,8 @@ Job CopyJob(const Job& job) {
           avoid,
           queue_rank,
           array,
-          array_index};
+          array_index,
+          resume_step};
 }
 
 NodeIdentity CopyIdentity(const NodeIdentity& identity) {

@@ -200,6 +200,10 @@ class SchedulerService final : public Service {
         Duration::Millis(static_cast<int64_t>(std::min(request->notice_ms(), kNoticeMsMax)));
     if (request->verb() == tide::v1::JOB_VERB_RESUME) {
       order.verb = JobVerb::kResume;
+      order.resume_step = request->has_resume_step() ? request->resume_step() : -1;
+      if (request->has_resume_step() && order.resume_step < 0) {
+        return Refuse(context, {ErrorCode::kInvalidArgument, "a step to go back to is 0 or more"});
+      }
     } else if (request->verb() == tide::v1::JOB_VERB_CANCEL) {
       order.verb = JobVerb::kCancel;
     } else if (request->verb() == tide::v1::JOB_VERB_MOVE) {

@@ -25,9 +25,10 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<ReleaseRequested> T>
 void VisitFields(V& visit, T& record) {
-  auto& [job, actor] = record;
+  auto& [job, actor, resume_step] = record;
   visit("job", job);
   visit("actor", actor);
+  visit("resume_step", resume_step);
 }
 
 template <typename V, MaybeConst<CancelRequested> T>

@@ -255,7 +255,8 @@ void VisitFields(V& visit, T& record) {
          avoid,
          queue_rank,
          array,
-         array_index] = record;
+         array_index,
+         resume_step] = record;
   visit("id", id);
   visit("spec", spec);
   visit("user", user);
@@ -274,6 +275,7 @@ void VisitFields(V& visit, T& record) {
   visit("queue_rank", queue_rank);
   visit("array", array);
   visit("array_index", array_index);
+  visit("resume_step", resume_step);
 }
 
 template <typename V, MaybeConst<NodeCapacity> T>

@@ -112,6 +112,38 @@ class Flow(ClusterTest):
         self.assertEqual(listed[0]["step"], 150)
         self.assertTrue(listed[0]["id"].startswith(newest["id"]), (listed[0], newest))
 
+    def test_a_job_goes_back(self):
+        """To a step that is there, on from what it saved after that, to one that is not, and to the beginning."""
+        job = self.submit(self.cluster.count_job())
+        self.cluster.await_step(job, 40)
+        self.good("suspend", job)
+        last = self.cluster.await_state(job, "held")["checkpoint"]["step"]
+        begins = []
+
+        def go_back(*how):
+            epoch = len(self.cluster.job(job)["attempts"]) + 1
+            self.good("resume", job, *how)
+            until(30, "the attempt", lambda: len(self.cluster.job(job)["attempts"]) == epoch)
+            first = until(30, "its first line", lambda: self.cluster.logs(job, attempt=epoch).splitlines()[:1])
+            begins.append(first[0].split()[-1])
+
+        go_back("--step", str(last - last % 25))
+        self.cluster.await_step(job, last - last % 25 + 1)
+        self.good("suspend", job)
+        saved = self.cluster.await_state(job, "held")["checkpoint"]["step"]
+        go_back()
+        self.good("suspend", job)
+        self.cluster.await_state(job, "held")
+        self.good("resume", job, "--step", "7")
+        held = self.cluster.await_job(job, "be held again", lambda now: now["state"] == "held" and "step 7" in now["detail"])
+        self.assertIn("no whole checkpoint of step 7", held["detail"])
+        go_back("--from-scratch")
+        self.assertEqual(begins, [str(last - last % 25), str(saved), "0"])
+        final = self.cluster.await_over(job)
+        self.assertEqual((final["outcome"], final["checkpoint"]["step"]), ("succeeded", 150), describe(final))
+        refused = self.cluster.tide("resume", job, "--step", "-3")
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+
     def test_a_script_of_the_hai_platform_is_suspended(self):
         """Its rank 0 alone asks and goes; the others are somewhere that they do not come back from."""
         job = self.submit(self.cluster.spec("old", [PYTHON, "-c", OLD_SCRIPT], nodes=2, ranks=2))

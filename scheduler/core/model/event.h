@@ -34,6 +34,7 @@ struct HoldRequested {
 struct ReleaseRequested {
   JobId job;
   std::string actor;
+  int64_t resume_step = -1;  // as Job::resume_step; -1 = leaves it as it is
   bool operator==(const ReleaseRequested&) const = default;
 };
 struct CancelRequested {

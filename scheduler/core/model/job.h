@@ -173,6 +173,9 @@ struct Job {
   int64_t queue_rank = 0;
   JobId array;  // of an element of an array: its first element; 0 = none
   uint32_t array_index = 0;
+  // Step of the checkpoint that its starts go back to, until they have saved a later one; 0 = they
+  // begin anew, -1 = they begin at the newest.
+  int64_t resume_step = -1;
   bool operator==(const Job&) const = default;
 };
 inline constexpr size_t kAvoidMax = 16;
