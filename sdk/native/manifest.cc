@@ -36,6 +36,7 @@ struct Part {
   std::string_view replicated;
   std::string_view global;
   std::string_view sharded;
+  std::string_view digests = "{}";  // where the ranks compare what is replicated
 };
 
 Result<Part> ReadPart(std::string_view text) {
@@ -50,7 +51,9 @@ Result<Part> ReadPart(std::string_view text) {
       {"\"sharded\"", &part.sharded}};
   size_t found = 0;
   for (const JsonMember& member : members) {
-    if (const auto place = wanted.find(member.key); place != wanted.end()) {
+    if (member.key == "\"digests\"") {
+      part.digests = member.value;
+    } else if (const auto place = wanted.find(member.key); place != wanted.end()) {
       *place->second = member.value;
       ++found;
     }
@@ -298,6 +301,33 @@ Status CheckSame(const Group& group, size_t rank, const std::string& directory) 
                   std::string(group.name) + " state; " + std::string(advice));
 }
 
+// Errors: kConflict naming the first tensor whose digests differ.
+Status CompareDigests(std::string_view digests,
+                      std::string_view first,
+                      size_t rank,
+                      const std::string& directory) {
+  if (digests == first) {
+    return {};
+  }
+  TIDE_ASSIGN(const std::vector<JsonMember> known, JsonMembers(first));
+  std::map<std::string_view, std::string_view> of_first;
+  for (const JsonMember& member : known) {
+    of_first.emplace(member.key, member.value);
+  }
+  TIDE_ASSIGN(const std::vector<JsonMember> members, JsonMembers(digests));
+  for (const JsonMember& member : members) {
+    if (const auto other = of_first.find(member.key);
+        other != of_first.end() && other->second != member.value) {
+      return Fail(ErrorCode::kConflict,
+                  directory + ": ranks 0 and " + std::to_string(rank) +
+                      " hold different values of " +
+                      JsonString(member.key).value_or(std::string(member.key)) +
+                      "; make them equal, or give what differs between ranks under local=");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> MergeParts(const Ticket& ticket, const std::vector<std::string>& parts) {
@@ -311,6 +341,7 @@ Result<std::string> MergeParts(const Ticket& ticket, const std::vector<std::stri
     first = rank == 0 ? part : first;
     TIDE_TRY(CheckSame({"replicated", first.replicated, part.replicated}, rank, ticket.directory));
     TIDE_TRY(CheckSame({"sharded", first.sharded, part.sharded}, rank, ticket.directory));
+    TIDE_TRY(CompareDigests(part.digests, first.digests, rank, ticket.directory));
     TIDE_ASSIGN(const int64_t more, BytesOf(part.files));
     bytes += more;
     AppendList(files, Inside(part.files));

@@ -6,6 +6,7 @@ import os
 import signal
 import unittest
 
+import tide
 from support import TempCase, checkpoints_in, lead, make_page, make_run, name_of, release, run_ranks, start_of, start_python, wait_until
 from tide import Checkpoint, CheckpointError, DamagedError
 from tide.checkpoint import lease, store
@@ -157,6 +158,33 @@ class OneStart(TempCase):
         alone = Checkpoint(dir=self.path("ck"), replicated={"m": {"n": 0}}, run=make_run(0, 3, attempt=None), timeout_s=0.02)
         with self.assertRaisesRegex(CheckpointError, r"ranks 1, 2 of 3 did not call resume\(\) in time"):
             alone.resume()
+
+
+# Rank 1 holds another b, and stores it: saves that compare nothing mix it with rank 0's a.
+_DIFFERS = """
+import array, sys, tide
+run = tide.attach()
+state = {"a": array.array("d", [1.0]) * 5, "b": array.array("d", [float(run.rank)]) * 5}
+ck = tide.Checkpoint(dir=run.checkpoint_dir, replicated={"m": state}, compare=sys.argv[1] == "compare", timeout_s=10)
+ck.resume()
+try:
+    print(ck.save(1))
+except tide.CheckpointError as error:
+    print(error)
+    state["b"] = array.array("d", [0.0]) * 5
+    ck.save(1)
+"""
+
+
+class OneState(TempCase):
+    def test_what_differs_is_named_where_ranks_compare(self):
+        for mode in ("compare", "do not"):
+            folder = self.path(mode)
+            ranks = run_ranks(["-c", _DIFFERS, mode], 2, {"TIDE_CHECKPOINT_DIR": folder, "MASTER_ADDR": "h", "MASTER_PORT": "1"})
+            self.assertEqual([(code, err) for code, _, err in ranks], [(0, "")] * 2)
+            self.assertEqual("ranks 0 and 1 hold different values of replicated/m.b" in ranks[0][1], mode == "compare", ranks)
+            mixed = mode != "compare"
+            self.assertEqual(tide.load(folder)["replicated"]["m"]["b"].tolist(), [1.0 if mixed else 0.0] * 5)
 
 
 class SaveAfterTick(TempCase):

@@ -39,6 +39,8 @@ class Checkpoint:
       local: objects of each rank.   global_: small objects equal on all ranks; rank 0 stores them.
       sharded: objects with the same names on all ranks, in which tide.Shard stands for the box of a global tensor that
         this rank holds; each rank stores its own. The rest of them is as in replicated. They load at any world size.
+      compare: each save compares the tensors under replicated= of all ranks, but for buffers, and fails naming the first
+        that differs. It costs reading them once more, and copying those on a GPU.
       every: steps between periodic saves, 0 = none.   keep: committed checkpoints that stay, at least 1.
       timeout_s: seconds a rank waits for the others in one save.
     With the native core a save stops training for one copy in memory; a process beside this rank, the saver, writes
@@ -49,13 +51,14 @@ class Checkpoint:
     def __init__(self, dir: str, replicated: Optional[Mapping[str, Any]] = None,
                  local: Optional[Mapping[str, Any]] = None, global_: Optional[Mapping[str, Any]] = None,
                  every: int = 0, keep: int = 3, timeout_s: float = SAVE_TIMEOUT_S, run: Optional[Run] = None,
-                 sharded: Optional[Mapping[str, Any]] = None) -> None:
+                 sharded: Optional[Mapping[str, Any]] = None, compare: bool = False) -> None:
         self._run = attach() if run is None else run
         self.dir = os.path.abspath(dir)
         # Only what the job's own folder holds is on record; a second Checkpoint elsewhere is the program's business.
         self._is_main = self.dir == os.path.abspath(self._run.checkpoint_dir)
         self._run.has_main = self._run.has_main or self._is_main
-        self._groups = Groups(dict(replicated or {}), dict(local or {}), dict(global_ or {}), dict(sharded or {}))
+        self._groups = Groups(dict(replicated or {}), dict(local or {}), dict(global_ or {}), dict(sharded or {}),
+                              compare)
         twice = sorted(self._groups.replicated.keys() & self._groups.sharded.keys())
         if twice:
             raise CheckpointError(f"{', '.join(twice)} is given under replicated= and under sharded=; use another name in one")
@@ -94,7 +97,7 @@ class Checkpoint:
           Errors: CheckpointError for that, for objects that hold what cannot be stored or do not fit, a newer format, an
           unreadable disk, ranks that do not come or cannot read what rank 0 has restored.
         """
-        for objects in self._groups:
+        for objects in self._groups.objects:
             check(objects)  # what no save could store is found now, not after a day
         store.prepare(self.dir)
         if not self._run.in_platform:

@@ -12,7 +12,8 @@ In it are
   MANIFEST.json          written last; it is the commit
 
 and, until the commit, `part-00000.json` (what a rank has written; it goes when rank 0 is about
-to commit, or when the rank gives up) and `failed-00000` (a rank could not).
+to commit, or when the rank gives up) and `failed-00000` (a rank could not). Where ranks compare, a part has a member
+`digests` {tensor name: CRC-32 of its bytes}, which the manifest leaves out.
 
 MANIFEST.json: format, job, attempt, start, step, world, bytes, chunk_bytes,
   files    {file: {bytes, crc32: [hex per chunk of chunk_bytes, of the whole file from its first byte]}}
@@ -173,6 +174,11 @@ def check_file(path: str, record: Dict[str, Any], chunk_bytes: int) -> None:
             if f"{zlib.crc32(chunk):08x}" != expected:
                 raise DamagedError(f"{name} chunk {index} (bytes {index * chunk_bytes} to "
                                    f"{index * chunk_bytes + len(chunk)}) does not match its CRC-32")
+
+
+def digest(data: "Union[memoryview, DeviceBytes]") -> str:
+    """The CRC-32 of a tensor's bytes, as eight hexadecimal digits."""
+    return f"{zlib.crc32(in_memory(data)):08x}"
 
 
 def read_at(fd: int, offset: int, length: int) -> bytearray:

@@ -30,6 +30,7 @@ def merge(identity: "Identity", parts: Sequence[Dict[str, Any]]) -> Dict[str, An
             # Compared as text: nan is not equal to itself, its stored form is.
             if json.dumps(part[group], sort_keys=True) != json.dumps(parts[0][group], sort_keys=True):
                 raise CheckpointError(f"{identity.directory}: ranks 0 and {rank} have different {group} state; {advice}")
+        _compare(identity, part.get("digests", {}), parts[0].get("digests", {}), rank)
         files.update(part["files"])
         for name, item in part["tensors"].items():
             known = tensors.setdefault(name, {**item, "parts": []})
@@ -46,6 +47,14 @@ def merge(identity: "Identity", parts: Sequence[Dict[str, Any]]) -> Dict[str, An
             "chunk_bytes": fmt.CHUNK_BYTES, "files": files, "tensors": tensors,
             "objects": {group: parts[0][group] for group in ("replicated", "global", "sharded")},
             "ranks": [part["local"] for part in parts]}
+
+
+def _compare(identity: "Identity", digests: Dict[str, str], first: Dict[str, str], rank: int) -> None:
+    """Ranks that were not told to compare have no digests."""
+    for name, digest in digests.items():
+        if first.get(name, digest) != digest:
+            raise CheckpointError(f"{identity.directory}: ranks 0 and {rank} hold different values of {name}; make them equal, "
+                                  "or give what differs between ranks under local=")
 
 
 def _kind(item: Dict[str, Any]) -> str:

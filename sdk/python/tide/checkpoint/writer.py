@@ -43,12 +43,17 @@ class Identity(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """The program's objects by how they are distributed."""
+    """The program's objects by how they are distributed. compared: whether ranks compare what is replicated."""
 
     replicated: Mapping[str, Any]
     local: Mapping[str, Any]
     global_: Mapping[str, Any]
     sharded: Mapping[str, Any]
+    compared: bool = False
+
+    @property
+    def objects(self) -> "Tuple[Mapping[str, Any], ...]":
+        return self.replicated, self.local, self.global_, self.sharded
 
 
 def is_committed(directory: str) -> bool:
@@ -71,12 +76,14 @@ class Held(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What one rank stores. tensors: {entry name: Held}; shared: {group: {object: tree}} that all ranks know."""
+    """What one rank stores. tensors: {entry name: Held}; shared: {group: {object: tree}} that all ranks know; digests:
+    {entry name: CRC-32} of the tensors of which it stores a share, empty where ranks do not compare."""
 
     layout: fmt.Layout
     tensors: Dict[str, Held]
     local: Dict[str, Any]
     shared: Dict[str, Dict[str, Any]]
+    digests: Dict[str, str]
 
 
 def gather(rank: int, world: int, groups: Groups) -> Gathered:
@@ -110,8 +117,9 @@ def gather(rank: int, world: int, groups: Groups) -> Gathered:
         held[name] = Held(item, shard.shape, {"box": [list(side) for side in shard.box]} if stores else None)
         if stores:
             entries.append(_entry(name, item, 0, count(item.shape)))
+    digests = {name: fmt.digest(item.data) for name, item in shared_out.items()} if groups.compared else {}
     return Gathered(fmt.lay_out(rank, entries), held, mine.trees,
-                    {"replicated": replicated.trees, "global": shared.trees, SHARDED: sharded.trees})
+                    {"replicated": replicated.trees, "global": shared.trees, SHARDED: sharded.trees}, digests)
 
 
 def part_of(identity: Identity, gathered: Gathered, file: str, record: Dict[str, Any]) -> Dict[str, Any]:
@@ -125,7 +133,7 @@ def part_of(identity: Identity, gathered: Gathered, file: str, record: Dict[str,
     # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
     return {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "start": identity.start,
             "world": identity.world, "rank": identity.rank, "files": {file: record}, "tensors": described,
-            "local": gathered.local, **gathered.shared}
+            "local": gathered.local, **gathered.shared, **({"digests": gathered.digests} if gathered.digests else {})}
 
 
 def write_part(identity: Identity, groups: Groups) -> int:
