@@ -267,7 +267,7 @@ bool AgentCore::OnStart(const StartOrder& order) {
     return false;
   }
   TaskMachine& task = tasks_.emplace(id, NewRecord(id, order.submitted_at)).first->second;
-  task.SetMemoryLimit(order.memory_limit_bytes);
+  task.SetTerms(order.terms);
   task.SetStartTimeout(order.start_timeout_ms);
   launching_ = id;
   effects_.emplace_back(SaveTask{id});
@@ -428,14 +428,14 @@ void AgentCore::OnLaunchFailed(const TaskId& id, Fault fault, const std::string&
 
 bool AgentCore::Adopt(TaskRecord record,
                       bool in_runtime,
-                      uint64_t memory_limit_bytes,
+                      const TaskTerms& terms,
                       std::optional<StartWait> start) {
   if (!in_runtime && !record.exited) {
     return false;  // noted, not started: the scheduler says it again
   }
   const TaskId id = record.id;
   TaskMachine& task = tasks_.emplace(id, std::move(record)).first->second;
-  task.SetMemoryLimit(memory_limit_bytes);
+  task.SetTerms(terms);
   if (start) {
     task.SetStartTimeout(start->timeout_ms);
     task.OnLaunched(start->since);

@@ -72,7 +72,7 @@ class AgentCore {
   struct StartOrder {
     TaskId id;
     int64_t submitted_at = 0;  // tells jobs of one number apart; 0 = not said
-    uint64_t memory_limit_bytes = 0;
+    TaskTerms terms = {};
     uint32_t tasks = 1;            // of its gang
     bool in_the_way = false;       // something of another job is left under this id
     bool prepare = false;          // it needs a PrepareTask first
@@ -128,7 +128,7 @@ class AgentCore {
   };
   [[nodiscard]] bool Adopt(TaskRecord record,
                            bool in_runtime,
-                           uint64_t memory_limit_bytes,
+                           const TaskTerms& terms,
                            std::optional<StartWait> start = std::nullopt);
   // Of an adopted task of a gang. saved: what its supervisor reads; nothing = it was started by an
   // agent that knew no witnesses.

@@ -294,6 +294,28 @@ TEST_CASE("a signal whose note failed is not sent; a stop is") {
   CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
 }
 
+TEST_CASE("exit code 0 after the signal: left, as long as the notice runs") {
+  const auto outcome = [](bool withdrawn, int64_t ends_at) {
+    AgentCore core = Running();
+    const int64_t deadline = At(200).wall_ns;
+    core.OnSuspend(kId, {.deadline = deadline, .until = deadline}, -1);
+    core.OnSignalAsked(kId, deadline);
+    core.OnSignalSent(kId, true);
+    if (withdrawn) {
+      core.OnWithdraw(kId, -1);
+    }
+    TaskNews news;
+    news.started = news.ended = news.released = true;
+    news.ranks.emplace_back();
+    core.OnNews(kId, news, {}, At(ends_at));
+    return core.Find(kId)->record().outcome.reason;
+  };
+  CHECK(outcome(false, 110) == ExitReason::kSuspended);
+  CHECK(outcome(true, 110) == ExitReason::kSuspended);
+  CHECK(outcome(true, 201) == ExitReason::kSucceeded);
+  CHECK(outcome(false, 201) == ExitReason::kSuspended);
+}
+
 TEST_CASE("answers of a scheduler that names no number count for the oldest beat") {
   AgentCore core = Running();
   (void)core.OnHeartbeat(At(110));
@@ -504,11 +526,11 @@ TEST_CASE("taking up: what was noted and not started is dropped, an end is kept"
   AgentCore core(0, HeardAt(100));
   TaskRecord record;
   record.id = kId;
-  CHECK_FALSE(core.Adopt(record, false, 0));
-  CHECK(core.Adopt(record, true, 0));
+  CHECK_FALSE(core.Adopt(record, false, {}));
+  CHECK(core.Adopt(record, true, {}));
   record.id.task = 1;
   record.exited = true;
-  CHECK(core.Adopt(record, false, 0));
+  CHECK(core.Adopt(record, false, {}));
   CHECK(core.AllReports(At(100)).size() == 2);
 }
 

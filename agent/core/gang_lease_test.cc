@@ -202,7 +202,7 @@ TEST_CASE("an agent that restarts goes on with the witness of before, not with a
   AgentCore core(3, HeardAt(100));
   TaskRecord record;
   record.id = kId;
-  REQUIRE(core.Adopt(record, true, 0));
+  REQUIRE(core.Adopt(record, true, {}));
   core.AdoptGang(kId, 3, saved);
   CHECK_FALSE(IsCutOff(core, 259));
   CHECK(IsCutOff(core, 260));
@@ -264,7 +264,7 @@ TEST_CASE("a Hello says what every gang's task here keeps to") {
   CHECK(core.hello_witness_ms() == 0);  // none is here
   TaskRecord record;
   record.id = kId;
-  REQUIRE(core.Adopt(record, true, 0));
+  REQUIRE(core.Adopt(record, true, {}));
   SECTION("one of an agent that knew no witnesses") {
     core.AdoptGang(kId, 3, std::nullopt);
     core.OnStream(2, At(101));

@@ -204,7 +204,7 @@ void TaskMachine::EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out) 
   Stop(true, Duration(), now, out);
 }
 
-TaskOutcome TaskMachine::Judge() const {
+TaskOutcome TaskMachine::Judge(AgentTime now) const {
   TaskExits exits;
   exits.ranks = news_.ranks;
   exits.started = news_.started;
@@ -213,11 +213,14 @@ TaskOutcome TaskMachine::Judge() const {
   exits.given_up = record_.given_up;
   exits.late = record_.late;
   exits.suspend_signalled = record_.suspend_signalled;
+  // A notice that was taken back may have been acted on: its time counts.
+  exits.notice_runs = record_.suspend_deadline != 0 || now.wall_ns < record_.suspend_until;
+  exits.exit_ok_done = terms_.exit_ok_done;
   exits.stop_ordered = record_.stop_ordered;
   // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.
   exits.cut_off = record_.cut_off || (news_.cut_off && !record_.stop_ordered);
   exits.cut_rank = record_.cut_rank;
-  exits.memory_limit_bytes = memory_limit_bytes_;
+  exits.memory_limit_bytes = terms_.memory_limit_bytes;
   return JudgeExits(exits);
 }
 
@@ -231,7 +234,7 @@ void TaskMachine::OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, E
     return;  // LookAgain asks again
   }
   record_.exited = true;
-  record_.outcome = Judge();
+  record_.outcome = Judge(now);
   out.emplace_back(NoteEnd{record_.id});
   out.emplace_back(SaveTask{record_.id});
 }
@@ -291,7 +294,7 @@ HeldReport TaskMachine::MakeReport(AgentTime now) const {
     report.stuck = news_.stuck;
     report.judged = news_.ranks_over;
     if (report.judged) {
-      report.outcome = Judge();
+      report.outcome = Judge(now);
     }
   }
   // The time belongs to the state: a report that says the same again keeps its time.

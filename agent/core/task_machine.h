@@ -101,13 +101,19 @@ struct PagesSeen {
   int32_t cut_rank = -1;  // in the job; the first found to have cut its page short, -1 = none
 };
 
+// What the spec of its job says about its end.
+struct TaskTerms {
+  uint64_t memory_limit_bytes = 0;
+  bool exit_ok_done = false;  // exit code 0 after the signal to leave: done, not left
+};
+
 class TaskMachine {
  public:
   explicit TaskMachine(TaskRecord record) : record_(std::move(record)) {}
 
   [[nodiscard]] const TaskRecord& record() const { return record_; }
   [[nodiscard]] bool exited() const { return record_.exited; }
-  void SetMemoryLimit(uint64_t bytes) { memory_limit_bytes_ = bytes; }
+  void SetTerms(const TaskTerms& terms) { terms_ = terms; }
   // Of a task of a gang; null for one that is alone.
   void SetGang(const GangLease& lease) { gang_ = lease; }
   [[nodiscard]] GangLease* gang() { return gang_ ? &*gang_ : nullptr; }
@@ -169,12 +175,12 @@ class TaskMachine {
   void EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out);
   [[nodiscard]] bool IsOverdue(AgentTime now) const;
   void EndPreparation(Effects& out);
-  [[nodiscard]] TaskOutcome Judge() const;
+  [[nodiscard]] TaskOutcome Judge(AgentTime now) const;
 
   TaskRecord record_;
   TaskNews news_;
   HeldReport reported_;  // what the scheduler was told last
-  uint64_t memory_limit_bytes_ = 0;
+  TaskTerms terms_;
   int64_t start_timeout_ms_ = 0;        // 0 = it may take any time
   std::optional<int64_t> launched_ns_;  // steady time
   std::optional<GangLease> gang_;

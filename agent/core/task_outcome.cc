@@ -112,6 +112,10 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
       // A handler of SIGTERM may exit 0; that does not mean that the work is done.
       return {ExitReason::kStopped, 0, 0, -1, "stopped"};
     }
+    // Programs that save on their signal mostly exit 0: nothing tells that from being done.
+    if (exits.suspend_signalled && exits.notice_runs && !exits.exit_ok_done && !all_done) {
+      return {ExitReason::kSuspended, 0, 0, -1, "left with exit code 0 after its signal"};
+    }
     return {ExitReason::kSucceeded, 0, 0, -1, ""};
   }
   if (exits.cut_off) {

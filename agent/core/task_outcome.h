@@ -35,6 +35,8 @@ struct TaskExits {
   bool started = false;            // every rank was started
   bool lost = false;               // the supervisor died without a verdict
   bool suspend_signalled = false;  // ranks without the SDK were asked to leave by a signal
+  bool notice_runs = false;        // and the time that they have for it is not over
+  bool exit_ok_done = false;       // exit code 0 after that signal means done
   bool stop_ordered = false;       // by the scheduler
   bool cut_off = false;            // ended because the node's lease ran out
   int32_t cut_rank = -1;           // cut its shared page short and was ended for it; -1 = none

@@ -58,8 +58,28 @@ TEST_CASE("a program without the SDK may say 85 after its signal, or just die of
   CHECK(JudgeExits(exits).reason == ExitReason::kSuspended);
   exits.ranks[0] = RankExit{0, 0, 15, false, false, false, false};
   CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
-  exits.ranks[0] = RankExit{0, 0, 0, false, false, false, false};
-  CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);  // exit 0 means done
+}
+
+TEST_CASE("a program without the SDK that exits 0 after its signal has left, unless it says else") {
+  TaskExits exits = Started({Rank(0, 0), Rank(1, 0)});
+  exits.ranks[0].attached = exits.ranks[1].attached = false;
+  exits.suspend_signalled = true;
+  exits.notice_runs = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kSuspended);
+  CHECK(JudgeExits(exits).message == "left with exit code 0 after its signal");
+  exits.exit_ok_done = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);
+  exits.exit_ok_done = false;
+  exits.notice_runs = false;  // it was taken back, and time has passed since
+  CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);
+  exits.notice_runs = true;
+  exits.stop_ordered = true;  // it took longer than it had
+  CHECK(JudgeExits(exits).reason == ExitReason::kStopped);
+  exits.stop_ordered = false;
+  exits.ranks[1].attached = exits.ranks[1].done = true;  // both since the signal was chosen
+  CHECK(JudgeExits(exits).reason == ExitReason::kSuspended);
+  exits.ranks[0].attached = exits.ranks[0].done = true;
+  CHECK(JudgeExits(exits).reason == ExitReason::kSucceeded);
 }
 
 TEST_CASE("a rank that attaches between the choice of the signal and its arrival is stopped") {

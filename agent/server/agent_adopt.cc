@@ -74,7 +74,7 @@ void AgentLoop::AdoptTask(const std::string& key, bool in_runtime) {
   const tide::v1::JobSpec& spec = read->start.spec();
   if (!core_.Adopt(std::move(read->record),
                    in_runtime,
-                   spec.memory_bytes_per_node(),
+                   TermsOf(spec),
                    AgentCore::StartWait{StartTimeoutMs(read->start), Now()})) {
     RemoveHeld(config_.state_dir, key);
     return;

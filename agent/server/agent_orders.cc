@@ -66,7 +66,7 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
   }
   if (core_.OnStart({.id = id,
                      .submitted_at = start.submitted_at(),
-                     .memory_limit_bytes = start.spec().memory_bytes_per_node(),
+                     .terms = TermsOf(start.spec()),
                      .tasks = static_cast<uint32_t>(start.peers_size()),
                      .in_the_way = in_the_way,
                      .prepare = start.spec().image() != "host",

@@ -141,6 +141,11 @@ std::vector<RankView> ReadPages(const HeldTask& task) {
   return views;
 }
 
+TaskTerms TermsOf(const tide::v1::JobSpec& spec) {
+  return {.memory_limit_bytes = spec.memory_bytes_per_node(),
+          .exit_ok_done = spec.suspend_exit_ok_done()};
+}
+
 int64_t StartTimeoutMs(const tide::v1::StartTask& start) {
   constexpr uint64_t kMostMs = 24ULL * 3'600'000;
   return static_cast<int64_t>(std::min<uint64_t>(start.start_timeout_ms(), kMostMs));

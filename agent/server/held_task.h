@@ -50,6 +50,7 @@ void RemoveHeld(const std::string& state_dir, const std::string& key);
 // The pages' agreed step, -1 = none.
 [[nodiscard]] int64_t CommittedStep(const HeldTask& task);
 
+[[nodiscard]] TaskTerms TermsOf(const tide::v1::JobSpec& spec);
 // How long a task may take to start, as its order says; a day at most, 0 = any time.
 [[nodiscard]] int64_t StartTimeoutMs(const tide::v1::StartTask& start);
 

@@ -53,9 +53,10 @@ struct JobSpec {
   std::string zone = "single";  // "single", "cross-ok", or the name of a zone
   int32_t priority = 10;        // one of the nine classes below
   Duration suspend_notice = Duration::Seconds(120);
-  int32_t suspend_signal = 15;  // for ranks without the SDK
-  std::string checkpoint_dir;   // absolute; empty = chosen by the agent
-  Duration checkpoint_every;    // between saves that the agents order; 0 = they order none
+  int32_t suspend_signal = 15;        // for ranks without the SDK
+  bool suspend_exit_ok_done = false;  // exit code 0 after that signal: done; false = left
+  std::string checkpoint_dir;         // absolute; empty = chosen by the agent
+  Duration checkpoint_every;          // between saves that the agents order; 0 = they order none
   uint32_t retry_failure_max = 0;
   uint32_t retry_hardware_max = 100;
   Duration retry_backoff = Duration::Seconds(5);
@@ -91,6 +92,11 @@ inline constexpr PriorityClass kPriorityClasses[] = {
 [[nodiscard]] std::string PriorityName(int32_t value);
 // Accepts a class name only.
 [[nodiscard]] Result<int32_t> ParsePriority(std::string_view name);
+
+// What suspend.exit_ok says: "done" or "left".
+[[nodiscard]] inline std::string ExitOkName(bool done) {
+  return done ? "done" : "left";
+}
 
 inline constexpr uint64_t kGibibyte = 1ULL << 30U;
 

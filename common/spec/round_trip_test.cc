@@ -77,6 +77,7 @@ JobSpec RandomSpec(Prng& prng) {
   spec.priority = kPriorityClasses[prng.Below(std::size(kPriorityClasses))].value;
   spec.suspend_notice = RandomSpan(prng);
   spec.suspend_signal = Pick(prng, kSignals);
+  spec.suspend_exit_ok_done = prng.Below(2) == 0;
   spec.checkpoint_dir = prng.Below(2) == 0 ? "" : RandomPath(prng);
   if (prng.Below(2) == 0) {
     spec.checkpoint_every = Duration::Seconds(1) + RandomSpan(prng);
@@ -135,7 +136,7 @@ TEST_CASE("defaults are left out of YAML and present in JSON") {
       R"("command":["python","train.py","--lr","3e-4"],"resources":{"group":"default",)"
       R"("nodes":1,"gpus_per_node":0,"ranks_per_node":1,"cpus_per_node":null,)"
       R"("memory_gib":null},"placement":{"zone":"single"},"priority":"normal",)"
-      R"("suspend":{"notice":"2m","signal":"SIGTERM"},"checkpoint":{"dir":null,"every":null},)"
+      R"("suspend":{"notice":"2m","signal":"SIGTERM","exit_ok":"left"},"checkpoint":{"dir":null,"every":null},)"
       R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,"start_timeout":null,)"
       R"("env":{},"labels":{},"mounts":[],"after":[],"count":1,"secrets":[]})");
   spec.after = {{JobId(12), AfterOutcome::kSuccess}, {JobId(13), AfterOutcome::kAny, true}};

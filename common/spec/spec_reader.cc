@@ -29,6 +29,7 @@ const FieldReader::Elsewhere& Sections() {
                                                    {"zone", "placement"},
                                                    {"notice", "suspend"},
                                                    {"signal", "suspend"},
+                                                   {"exit_ok", "suspend"},
                                                    {"dir", "checkpoint"},
                                                    {"every", "checkpoint"},
                                                    {"failure", "retry"},
@@ -93,7 +94,8 @@ class SpecReader {
         {"priority", [this](const Value& value) { ReadPriority(value); }},
         Section("suspend",
                 {SpanField("notice", spec_.suspend_notice),
-                 {"signal", [this](const Value& value) { ReadSignal(value); }}}),
+                 {"signal", [this](const Value& value) { ReadSignal(value); }},
+                 {"exit_ok", [this](const Value& value) { ReadExitOk(value); }}}),
         Section(
             "checkpoint",
             {TextField("dir", spec_.checkpoint_dir), SpanField("every", spec_.checkpoint_every)}),
@@ -180,6 +182,20 @@ class SpecReader {
       spec_.suspend_signal = *signal;
     } else {
       reader_.Add(value, "suspend.signal: " + signal.error().message);
+    }
+  }
+
+  void ReadExitOk(const Value& value) {
+    if (!reader_.IsScalar(value, "left or done")) {
+      return;
+    }
+    const std::string& name = value.node->text;
+    spec_.suspend_exit_ok_done = name == ExitOkName(true);
+    if (!spec_.suspend_exit_ok_done && name != ExitOkName(false)) {
+      reader_.Add(value,
+                  "suspend.exit_ok must be left (a program that exits 0 after its signal comes "
+                  "back) or done (its work is over), not " +
+                      name);
     }
   }
 

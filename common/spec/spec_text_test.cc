@@ -62,6 +62,7 @@ TEST_CASE("the example of the guide is read") {
   CHECK(full.memory_bytes_per_node == 900ULL << 30U);
   CHECK(full.priority == 30);
   CHECK(full.suspend_signal == 10);
+  CHECK_FALSE(full.suspend_exit_ok_done);
   CHECK(full.max_runtime == Duration::Minutes(14 * 24 * 60));
   CHECK(full.env.at("OMP_NUM_THREADS") == "8");
   CHECK(full.secrets == std::vector<std::string>{"wandb-api-key"});
@@ -142,6 +143,9 @@ TEST_CASE("every mistake is named with its place") {
        "such as 60s (write `60s` for seconds)\n"},
       {kHead + "suspend: {signal: SIGKILL}\n",
        "4:19 suspend.signal: no program can catch SIGKILL or SIGSTOP\n"},
+      {kHead + "suspend: {exit_ok: success}\n",
+       "4:20 suspend.exit_ok must be left (a program that exits 0 after its signal comes back) or "
+       "done (its work is over), not success\n"},
       {kHead + "mounts: [{source: /a, target: /b, read_only: yes}]\n",
        "4:46 mounts.0.read_only must be true or false, not yes\n"},
       {kHead + "mounts: [{source: a, target: /b}]\n",

@@ -155,6 +155,7 @@ void WritePolicy(const JobSpec& spec, const JobSpec& usual, Writer& out) {
   out.Section("suspend");
   out.Key("notice", spec.suspend_notice, usual.suspend_notice);
   out.Key("signal", SignalName(spec.suspend_signal), SignalName(usual.suspend_signal));
+  out.Key("exit_ok", ExitOkName(spec.suspend_exit_ok_done), ExitOkName(usual.suspend_exit_ok_done));
   out.Section("checkpoint");
   out.Key("dir", spec.checkpoint_dir, usual.checkpoint_dir);
   out.Key("every", spec.checkpoint_every, usual.checkpoint_every);

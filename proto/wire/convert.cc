@@ -41,6 +41,7 @@ tide::v1::JobSpec ToProto(const JobSpec& spec) {
   out.set_priority(spec.priority);
   out.set_suspend_notice_ms(static_cast<uint64_t>(spec.suspend_notice.millis()));
   out.set_suspend_signal(spec.suspend_signal);
+  out.set_suspend_exit_ok_done(spec.suspend_exit_ok_done);
   out.set_checkpoint_dir(spec.checkpoint_dir);
   out.set_checkpoint_every_ms(static_cast<uint64_t>(spec.checkpoint_every.millis()));
   out.set_retry_failure_max(spec.retry_failure_max);
@@ -84,6 +85,7 @@ JobSpec FromProto(const tide::v1::JobSpec& message) {
   out.priority = message.priority();
   out.suspend_notice = FromMillis(message.suspend_notice_ms());
   out.suspend_signal = message.suspend_signal();
+  out.suspend_exit_ok_done = message.suspend_exit_ok_done();
   out.checkpoint_dir = message.checkpoint_dir();
   out.checkpoint_every = FromMillis(message.checkpoint_every_ms());
   out.retry_failure_max = message.retry_failure_max();

@@ -63,6 +63,7 @@ JobSpec RandomSpec(Prng& random) {
   spec.memory_bytes_per_node = number() * 4096ULL;
   spec.priority = static_cast<int32_t>(random.Below(100)) - 50;
   spec.suspend_signal = static_cast<int32_t>(random.Below(65));
+  spec.suspend_exit_ok_done = random.Below(2) == 0;
   spec.suspend_notice = millis();
   spec.checkpoint_every = millis();
   spec.retry_backoff = millis();

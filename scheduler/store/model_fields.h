@@ -50,6 +50,7 @@ void VisitFields(V& visit, T& record) {
          priority,
          suspend_notice,
          suspend_signal,
+         suspend_exit_ok_done,
          checkpoint_dir,
          checkpoint_every,
          retry_failure_max,
@@ -78,6 +79,7 @@ void VisitFields(V& visit, T& record) {
   visit("priority", priority);
   visit("suspend_notice", suspend_notice);
   visit("suspend_signal", suspend_signal);
+  visit("suspend_exit_ok_done", suspend_exit_ok_done);
   visit("checkpoint_dir", checkpoint_dir);
   visit("checkpoint_every", checkpoint_every);
   visit("retry_failure_max", retry_failure_max);

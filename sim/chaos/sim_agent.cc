@@ -106,7 +106,7 @@ void SimAgent::Adopt() {
   };
   std::vector<TaskId> dropped;
   for (const auto& [id, saved] : machine_.journal) {
-    if (!core_->Adopt(saved.record, runs(id), 0)) {
+    if (!core_->Adopt(saved.record, runs(id), {})) {
       dropped.push_back(id);
       continue;
     }

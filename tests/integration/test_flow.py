@@ -264,6 +264,47 @@ class Flow(ClusterTest):
         self.assertEqual(again["failure_restarts"], 0)
         self.assertIn("asked to leave", self.cluster.logs(job, attempt=again["attempts"][0]["epoch"]))
 
+    def test_exit_0_after_the_signal(self):
+        """A script of a Slurm user: it saves on its signal and exits 0, which once counted as success. It comes back."""
+        code = ("import os, signal, sys\n"
+                "file = os.environ['TIDE_CHECKPOINT_DIR'] + '/step'\n"
+                "step = int(open(file).read()) if os.path.exists(file) else 0\n"
+                "def leave(*_):\n"
+                "    if os.environ['RANK'] == '0': open(file, 'w').write(str(step + 1))\n"
+                "    sys.exit(0)\n"
+                "signal.signal(signal.SIGUSR1, leave)\n"
+                "print('from', step, flush=True)\n"
+                "while step < 2: signal.pause()\n")
+
+        def start(name, **suspend):
+            job = self.submit(self.cluster.spec(name, [PYTHON, "-c", code], 2, 2, priority="low",
+                                                suspend={"signal": "SIGUSR1", **suspend}))
+            self.await_line(job, "from 0")
+            return job
+
+        job = start("slurm")
+        self.good("suspend", job)
+        held = self.cluster.await_state(job, "held")
+        self.assertEqual(len(held["attempts"]), 1)
+        self.good("resume", job)
+        self.await_line(job, "from 1")
+        urgent = self.submit(self.cluster.count_job(steps=5, nodes=4, ranks=1, priority="high", name="urgent",
+                                                    placement={"zone": "cross-ok"}))
+        self.assertEqual(self.cluster.await_over(urgent)["outcome"], "succeeded")
+        final = self.cluster.await_over(job)
+        self.assertEqual([attempt["end_reason"] for attempt in final["attempts"][:2]], ["held", "preempted"], describe(final))
+        self.assertEqual((final["outcome"], len(final["attempts"])), ("succeeded", 3), describe(final))
+
+        job = start("cut-short", exit_ok="done")
+        self.good("suspend", job)
+        final = self.cluster.await_over(job)
+        self.assertEqual((final["outcome"], len(final["attempts"])), ("succeeded", 1), describe(final))
+
+    def await_line(self, job, line):
+        """Waits until all four ranks of a job of the newest attempt have printed it."""
+        self.cluster.await_state(job, "running")
+        until(30, line, lambda: all(line in self.cluster.logs(job, rank=str(rank)) for rank in range(4)))
+
     def test_failing_says_its_last_line(self):
         spec = self.cluster.spec("broken", [PYTHON, "-c", "print('fine'); raise ValueError('no such data set')"])
         job = self.submit(spec)
