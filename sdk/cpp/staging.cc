@@ -89,13 +89,18 @@ void StagingSlots::Prepare(uint64_t bytes) {
       made.push_back(slots_.at(index));
     }
   }
-  preparing_ = std::jthread([made = std::move(made)](const std::stop_token& stop) {
+  const auto populate = [made = std::move(made)](const std::stop_token& stop) {
     for (const std::shared_ptr<StagingSlot>& slot : made) {
       if (stop.stop_requested() || !sdk::Populate(slot->memory, slot->bytes)) {
         return;
       }
     }
-  });
+  };
+  try {
+    preparing_ = std::jthread(populate);
+  } catch (const std::system_error&) {
+    preparing_ = std::jthread();  // none is left: the first saves pay for their pages
+  }
 }
 
 std::shared_ptr<StagingSlot> StagingSlots::Make(size_t index, uint64_t bytes) {

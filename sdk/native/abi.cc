@@ -1,6 +1,8 @@
 #include "sdk/native/abi.h"
 
 #include <cstdio>
+#include <cstring>
+#include <exception>
 #include <span>
 #include <vector>
 
@@ -18,6 +20,56 @@ using tide::sdk::RunDim;
 using tide::sdk::StoredFile;
 using tide::sdk::StoredPiece;
 
+namespace {
+
+// The value of `call`, or `failed` where it throws: mostly for want of memory.
+template <typename Call>
+int32_t Guarded(int32_t failed, tide_message* error, const Call& call) noexcept {
+  try {
+    return call();
+  } catch (const std::exception& thrown) {
+    if (error != nullptr) {
+      std::snprintf(error->text, error->bytes, "%s", thrown.what());
+    }
+    return failed;
+  }
+}
+
+void Say(tide_message* error, const tide::Error& why) {
+  std::snprintf(error->text, error->bytes, "%s", why.message.c_str());
+}
+
+tide::Status Load(std::span<const tide_file> files,
+                  std::span<const tide_piece> pieces,
+                  uint32_t threads) {
+  std::vector<StoredFile> stored(files.size());
+  for (uint64_t i = 0; i < files.size(); ++i) {
+    const uint64_t chunks = (files[i].bytes + tide::sdk::kChunkBytes - 1) / tide::sdk::kChunkBytes;
+    stored[i] = {.path = files[i].path, .bytes = files[i].bytes, .crc32 = {files[i].crc32, chunks}};
+  }
+  uint64_t dim_count = 0;
+  for (uint64_t i = 0; i < pieces.size(); ++i) {
+    dim_count += pieces[i].dim_count;
+  }
+  std::vector<RunDim> dims;
+  dims.reserve(dim_count);  // what the pieces point to stays where it is
+  std::vector<StoredPiece> wanted(pieces.size());
+  for (uint64_t i = 0; i < pieces.size(); ++i) {
+    const size_t first = dims.size();
+    for (uint64_t k = 0; k < pieces[i].dim_count; ++k) {
+      const tide_dim& dim = pieces[i].dims[k];
+      dims.push_back({dim.count, dim.from_stride, dim.to_stride});
+    }
+    wanted[i] = {.file = pieces[i].file,
+                 .offset = pieces[i].offset,
+                 .runs = {.bytes = pieces[i].bytes, .dims = std::span(dims).subspan(first)},
+                 .to = static_cast<char*>(pieces[i].to)};
+  }
+  return tide::sdk::LoadPieces(stored, wanted, threads);
+}
+
+}  // namespace
+
 uint32_t tide_abi_version() {
   return TIDE_ABI_VERSION;
 }
@@ -27,51 +79,70 @@ uint32_t tide_crc32(uint32_t crc, const void* data, uint64_t bytes) {
 }
 
 void tide_copy(const tide_span* spans, uint64_t count, uint32_t threads) {
-  std::vector<CopySpan> copies(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    copies[i] = {.to = spans[i].to, .from = spans[i].from, .bytes = spans[i].bytes};
+  const auto copy = [&] {
+    std::vector<CopySpan> copies(count);
+    for (uint64_t i = 0; i < count; ++i) {
+      copies[i] = {.to = spans[i].to, .from = spans[i].from, .bytes = spans[i].bytes};
+    }
+    tide::sdk::CopyAll(copies, threads);
+    return 0;
+  };
+  if (Guarded(-1, nullptr, copy) != 0) {
+    for (uint64_t i = 0; i < count; ++i) {
+      std::memcpy(spans[i].to, spans[i].from, spans[i].bytes);
+    }
   }
-  tide::sdk::CopyAll(copies, threads);
 }
 
 void* tide_cuda_open(const char* library, tide_message* error) {
-  auto driver = tide::sdk::CudaDriver::Open(library);
-  if (!driver) {
-    std::snprintf(error->text, error->bytes, "%s", driver.error().message.c_str());
-    return nullptr;
-  }
-  return driver->release();
+  CudaDriver* opened = nullptr;
+  Guarded(-1, error, [&] {
+    auto driver = CudaDriver::Open(library);
+    if (!driver) {
+      Say(error, driver.error());
+      return -1;
+    }
+    opened = driver->release();
+    return 0;
+  });
+  return opened;
 }
 
 int32_t tide_cuda_register(void* cuda, int32_t device, void* memory, uint64_t bytes) {
-  return static_cast<CudaDriver*>(cuda)->Register(device, memory, bytes) ? 0 : -1;
+  return Guarded(-1, nullptr, [&] {
+    return static_cast<CudaDriver*>(cuda)->Register(device, memory, bytes) ? 0 : -1;
+  });
 }
 
 int32_t tide_cuda_unregister(void* cuda, int32_t device, void* memory) {
-  return static_cast<CudaDriver*>(cuda)->Unregister(device, memory) ? 0 : -1;
+  return Guarded(-1, nullptr, [&] {
+    return static_cast<CudaDriver*>(cuda)->Unregister(device, memory) ? 0 : -1;
+  });
 }
 
 int32_t tide_cuda_copy(void* cuda,
                        const tide_device_span* spans,
                        uint64_t count,
                        tide_message* error) {
-  std::vector<DeviceSpan> copies(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    copies[i] = {.to = spans[i].to,
-                 .from = spans[i].from,
-                 .bytes = spans[i].bytes,
-                 .stream = spans[i].stream,
-                 .device = spans[i].device};
-  }
-  const tide::Status copied = static_cast<CudaDriver*>(cuda)->CopyToHost(copies);
-  if (!copied) {
-    std::snprintf(error->text, error->bytes, "%s", copied.error().message.c_str());
-  }
-  return copied ? 0 : -1;
+  return Guarded(-1, error, [&] {
+    std::vector<DeviceSpan> copies(count);
+    for (uint64_t i = 0; i < count; ++i) {
+      copies[i] = {.to = spans[i].to,
+                   .from = spans[i].from,
+                   .bytes = spans[i].bytes,
+                   .stream = spans[i].stream,
+                   .device = spans[i].device};
+    }
+    const tide::Status copied = static_cast<CudaDriver*>(cuda)->CopyToHost(copies);
+    if (!copied) {
+      Say(error, copied.error());
+    }
+    return copied ? 0 : -1;
+  });
 }
 
 int32_t tide_populate(void* memory, uint64_t bytes) {
-  return tide::sdk::Populate(memory, bytes) ? 0 : -1;
+  return Guarded(-1, nullptr, [&] { return tide::sdk::Populate(memory, bytes) ? 0 : -1; });
 }
 
 int32_t tide_settle(void* slot, uint32_t verdict) {
@@ -84,33 +155,12 @@ int32_t tide_load(const tide_file* files,
                   uint64_t piece_count,
                   uint32_t threads,
                   tide_message* error) {
-  std::vector<StoredFile> stored(file_count);
-  for (uint64_t i = 0; i < file_count; ++i) {
-    const uint64_t chunks = (files[i].bytes + tide::sdk::kChunkBytes - 1) / tide::sdk::kChunkBytes;
-    stored[i] = {.path = files[i].path, .bytes = files[i].bytes, .crc32 = {files[i].crc32, chunks}};
-  }
-  uint64_t dim_count = 0;
-  for (uint64_t i = 0; i < piece_count; ++i) {
-    dim_count += pieces[i].dim_count;
-  }
-  std::vector<RunDim> dims;
-  dims.reserve(dim_count);  // what the pieces point to stays where it is
-  std::vector<StoredPiece> wanted(piece_count);
-  for (uint64_t i = 0; i < piece_count; ++i) {
-    const size_t first = dims.size();
-    for (uint64_t k = 0; k < pieces[i].dim_count; ++k) {
-      const tide_dim& dim = pieces[i].dims[k];
-      dims.push_back({dim.count, dim.from_stride, dim.to_stride});
+  return Guarded(TIDE_UNREADABLE, error, [&] {
+    const tide::Status loaded = Load({files, file_count}, {pieces, piece_count}, threads);
+    if (loaded) {
+      return TIDE_LOADED;
     }
-    wanted[i] = {.file = pieces[i].file,
-                 .offset = pieces[i].offset,
-                 .runs = {.bytes = pieces[i].bytes, .dims = std::span(dims).subspan(first)},
-                 .to = static_cast<char*>(pieces[i].to)};
-  }
-  const tide::Status loaded = tide::sdk::LoadPieces(stored, wanted, threads);
-  if (loaded) {
-    return TIDE_LOADED;
-  }
-  std::snprintf(error->text, error->bytes, "%s", loaded.error().message.c_str());
-  return loaded.error().code == tide::ErrorCode::kCorrupt ? TIDE_DAMAGED : TIDE_UNREADABLE;
+    Say(error, loaded.error());
+    return loaded.error().code == tide::ErrorCode::kCorrupt ? TIDE_DAMAGED : TIDE_UNREADABLE;
+  });
 }

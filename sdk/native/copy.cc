@@ -7,8 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "sdk/native/helpers.h"
 
 namespace tide::sdk {
 namespace {
@@ -38,14 +39,8 @@ void CopyAll(std::span<const CopySpan> spans, unsigned threads) {
       std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes);
     }
   };
-  std::vector<std::thread> helpers;
-  for (unsigned i = 1; i < threads && i < pieces.size(); ++i) {
-    helpers.emplace_back(work);
-  }
-  work();
-  for (std::thread& helper : helpers) {
-    helper.join();
-  }
+  const size_t sharing = std::min<size_t>(threads, pieces.size());
+  ShareOut(sharing > 1 ? static_cast<unsigned>(sharing - 1) : 0, work);
 }
 
 Status Populate(void* memory, size_t bytes) {

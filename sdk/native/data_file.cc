@@ -14,6 +14,7 @@
 
 #include "common/base/file.h"
 #include "sdk/native/crc32.h"
+#include "sdk/native/helpers.h"
 
 namespace tide::sdk {
 namespace {
@@ -43,7 +44,10 @@ class ChunkWriters {
     if (crc32_.size() >= kManyChunks) {
       idle_ = kWriters;
       for (unsigned i = 0; i < kWriters; ++i) {
-        idle.emplace_back([this] { TakeChunksWhenIdle(); });
+        if (!StartHelper(idle, [this] { TakeChunksWhenIdle(); })) {
+          const std::lock_guard lock(mutex_);
+          --idle_;
+        }
       }
       // Where training leaves no CPU idle, this thread takes its share of them in the end.
       std::unique_lock lock(mutex_);

@@ -13,11 +13,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "common/base/file.h"
 #include "sdk/native/crc32.h"
 #include "sdk/native/data_file.h"
+#include "sdk/native/helpers.h"
 
 namespace tide::sdk {
 namespace {
@@ -115,13 +115,10 @@ class Loading {
       }
       AskForHugePages(piece);
     }
-    std::vector<std::thread> others;
-    for (unsigned i = 1; i < threads && i < chunks_.size(); ++i) {
-      others.emplace_back([this] { TakeChunks(); });
-    }
-    TakeChunks();
-    for (std::thread& other : others) {
-      other.join();
+    const size_t sharing = std::min<size_t>(threads, chunks_.size());
+    ShareOut(sharing > 1 ? static_cast<unsigned>(sharing - 1) : 0, [this] { TakeChunks(); });
+    if (!failed_ && next_ < chunks_.size()) {
+      return Fail(ErrorCode::kSystem, "no memory left to read checkpoint files into");
     }
     return first_error_ ? Status(std::unexpected(*first_error_)) : Status();
   }
@@ -134,6 +131,9 @@ class Loading {
 
   void TakeChunks() {
     const ChunkMemory memory(static_cast<char*>(std::aligned_alloc(kHugeBytes, kChunkBytes)));
+    if (memory == nullptr) {
+      return;  // others may have some
+    }
     ::madvise(memory.get(), kChunkBytes, MADV_HUGEPAGE);
     for (size_t i = next_++; i < chunks_.size() && !failed_; i = next_++) {
       if (const Status taken = TakeChunk(chunks_[i], memory.get()); !taken) {

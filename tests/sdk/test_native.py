@@ -44,6 +44,26 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+# No address space is left for a thread's stack, nor for what a thread reads into.
+_HAS_NO_THREADS = """
+import array, json, os, resource, tide
+from tide.checkpoint import _native
+state = {"w": array.array("d", range(9_000_000))}
+copy = array.array("d", bytes(8 * len(state["w"])))
+ck = tide.Checkpoint(dir=os.environ["TIDE_CHECKPOINT_DIR"], replicated={"m": state})
+folder = ck.dir + "/" + ck.save(1)
+[(name, record)] = json.load(open(folder + "/MANIFEST.json"))["files"].items()
+file = _native.FileRecord(folder + "/" + name, record["bytes"], [int(crc, 16) for crc in record["crc32"]])
+native = _native.find()
+print(native.load([file], [], 8))
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (6 << 20), size + (6 << 20)))
+native.copy([(copy.buffer_info()[0], state["w"].buffer_info()[0], 8 * len(copy))], 8)
+print(copy == state["w"])
+print(native.load([file], [], 8))
+"""
+
+
 def objects(seed):
     """State with everything that has bytes or an unusual text."""
     draw = random.Random(seed)
@@ -103,6 +123,17 @@ class SameBytes(TempCase):
             self.assertEqual(NATIVE.crc32(0, view.buffer_info()[0], length), zlib.crc32(data[:length]))
         first = NATIVE.crc32(0, view.buffer_info()[0], 777)
         self.assertEqual(NATIVE.crc32(first, view.buffer_info()[0] + 777, 1000), zlib.crc32(data[:1777]))
+
+
+@needs_native
+class Scarcity(TempCase):
+    def test_without_threads_it_takes_longer(self):
+        process = start_python(["-c", _HAS_NO_THREADS], {"TIDE_CHECKPOINT_DIR": self.path("ck")})
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, ""), err)
+        *done, again = out.splitlines()
+        self.assertEqual(done, ["(0, '')", "True"])
+        self.assertIn(again, ("(0, '')", "(2, 'no memory left to read checkpoint files into')"))
 
 
 @needs_native

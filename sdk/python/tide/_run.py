@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from time import monotonic_ns
-from typing import Any, Iterator, NamedTuple, Optional
+from typing import Any, Dict, Iterator, NamedTuple, Optional
 
 from . import _page
 from ._agreement import Verdict, settle
@@ -58,6 +58,7 @@ class Run:
             self.page = Page.local()
             if env.get("TIDE_REHEARSE_SUSPEND"):
                 self._rehearse_at = _number(env, "TIDE_REHEARSE_SUSPEND", 0)
+        self.users: Dict[str, Any] = {}  # weak references: folder, or what there is one of -> the Checkpoint that has it
         self.reporter = Reporter(env.get("TIDE_SOCKET"), self.rank)
         self._last_tick_ns = 0
         self._loss_read_ns = 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import operator
 import os
 import time
+import weakref
 from typing import Any, Callable, Mapping, Optional, Set, Tuple
 
 from .. import _page
@@ -52,13 +55,15 @@ class Checkpoint:
                  local: Optional[Mapping[str, Any]] = None, global_: Optional[Mapping[str, Any]] = None,
                  every: int = 0, keep: int = 3, timeout_s: float = SAVE_TIMEOUT_S, run: Optional[Run] = None,
                  sharded: Optional[Mapping[str, Any]] = None, compare: bool = False) -> None:
+        _require_whole("every", every, 0)
+        _require_whole("keep", keep, 1)
         self._run = attach() if run is None else run
-        self.dir = os.path.abspath(dir)
+        self.dir = _folder(dir)
         # Only what the job's own folder holds is on record; a second Checkpoint elsewhere is the program's business.
         self._is_main = self.dir == os.path.abspath(self._run.checkpoint_dir)
         self._run.has_main = self._run.has_main or self._is_main
-        self._groups = Groups(dict(replicated or {}), dict(local or {}), dict(global_ or {}), dict(sharded or {}),
-                              compare)
+        self._groups = Groups(_objects("replicated", replicated), _objects("local", local), _objects("global_", global_),
+                              _objects("sharded", sharded), compare)
         twice = sorted(self._groups.replicated.keys() & self._groups.sharded.keys())
         if twice:
             raise CheckpointError(f"{', '.join(twice)} is given under replicated= and under sharded=; use another name in one")
@@ -97,6 +102,8 @@ class Checkpoint:
           Errors: CheckpointError for that, for objects that hold what cannot be stored or do not fit, a newer format, an
           unreadable disk, ranks that do not come or cannot read what rank 0 has restored.
         """
+        if step is not None:
+            step = _step(step)
         for objects in self._groups.objects:
             check(objects)  # what no save could store is found now, not after a day
         store.prepare(self.dir)
@@ -128,7 +135,10 @@ class Checkpoint:
 
           step: finished steps.   loss, total: shown to people.   safe: False where state cannot be saved.
         Saves where it is time; a failed save is named on stderr, counted, and training goes on.
+          Errors: CheckpointError for a step that is no number of steps, and where two Checkpoints tick in one program.
         """
+        if type(step) is not int or step < 0:
+            step = _step(step)
         last, self._ticked_step = self._ticked_step, step
         if self._samplers:
             self._advance_samplers(1 if last is None else step - last)
@@ -144,6 +154,8 @@ class Checkpoint:
 
     def _act(self, step: int, safe: bool, is_ordered: bool) -> bool:
         """A tick at which there is something to do."""
+        if self._ticks == 0:
+            self._claim("tick")
         if self._background.busy:
             self._background.look()
         verdict, order = self._run.decide(step) if is_ordered and safe else (Verdict.GO, None)
@@ -175,6 +187,7 @@ class Checkpoint:
           flush() notice what becomes of it.
           Errors: CheckpointError; earlier checkpoints are as they were.
         """
+        step = _step(step)
         patience_s = self._timeout_s * (1 if wait else _PATIENCE_IN_PASSING)
         return self._save(step, wait, time.monotonic() + patience_s)
 
@@ -214,9 +227,15 @@ class Checkpoint:
         except OSError as error:
             self._fail(identity)
             raise _cannot_save(identity.step, identity.directory, error) from error
+        except writer.RemovedError:
+            self._uncommitted = None
+            raise
         except CheckpointError:
             self._fail(identity)
             raise
+        except Exception as error:  # whatever the program's objects raise
+            self._fail(identity)
+            raise CheckpointError(f"cannot save step {identity.step}: {type(error).__name__}: {first_line(error)}") from error
 
     def _save_here(self, identity: Identity, wait: bool, order: Order, hurry: Callable[[], float]) -> None:
         """Writes in this thread: there is no saver."""
@@ -362,8 +381,8 @@ class Checkpoint:
         """Fresh pages cost ten times what the copy into used ones does, so they are made ready before the first save."""
         try:
             self._background.prepare(self._run.rank, self._run.world_size, self._groups)
-        except CheckpointError as error:
-            warn(f"a save now would fail: {error}")
+        except Exception as error:  # whatever the program's objects raise
+            warn(f"a save now would fail: {first_line(error)}")
 
     def _lock_path(self) -> str:
         if self._run.in_platform:
@@ -435,6 +454,7 @@ class Checkpoint:
 
         What fails is not tried again in the same folder, so no rank takes what another left there for something new.
         """
+        self._claim(self.dir)
         store.prepare(self.dir)
         try:
             self._agreed_start()
@@ -443,6 +463,27 @@ class Checkpoint:
             return self._identity(step)
         except OSError as error:
             raise _cannot_save(step, self.dir, error) from error
+
+    def _claim(self, what: str) -> None:
+        """Makes this the one Checkpoint of the process that has `what`: a folder to save in, or "tick".
+
+        Two that saved in one folder would take each other's saves for their own, and each would answer half of the platform's
+        orders.   Errors: CheckpointError where another one has it and is still there.
+        """
+        def holder() -> Any:
+            found = self._run.users.get(what)
+            return None if found is None else found()
+
+        if holder() is self:
+            return
+        if holder() is not None:
+            gc.collect()  # it may be gone but for a cycle
+        if holder() is not None:
+            raise CheckpointError(f"two Checkpoints tick in this program; give one of them all objects, or save with the other by "
+                                  f"save() alone" if what == "tick" else
+                                  f"two Checkpoints of this program save in {what}; give one of them all objects, or the other one "
+                                  "another dir=")
+        self._run.users[what] = weakref.ref(self)
 
     def _agreed_start(self) -> Start:
         """What the ranks agreed on, now if not yet: programs may save without a resume() before.
@@ -491,6 +532,39 @@ class Checkpoint:
         start = self._agreed_start()
         begun = self._begun[1] if self._begun[0] == step else 1
         return fmt.Name(step, start.number, start.nonce, start.generations.get(str(step), 0) + begun)
+
+
+def _folder(dir: Any) -> str:
+    if not isinstance(dir, (str, os.PathLike)) or not os.fspath(dir):
+        raise CheckpointError(f"dir must be a folder's path, such as run.checkpoint_dir, not {dir!r}")
+    return os.path.abspath(os.fsdecode(os.fspath(dir)))
+
+
+def _objects(group: str, given: Optional[Mapping[str, Any]]) -> "dict[str, Any]":
+    """The objects of a group by name. Errors: CheckpointError."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
+        raise CheckpointError(f"{group}= must be a dict of names and objects, such as {{\"model\": model}}, not "
+                              f"{'one' if isinstance(given, Mapping) else 'a ' + type(given).__name__}"
+                              f"{' with other keys' if isinstance(given, Mapping) else ''}")
+    return dict(given)
+
+
+def _require_whole(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int) or value < least:
+        raise CheckpointError(f"{name} must be a whole number from {least}, not {value!r}")
+
+
+def _step(step: Any) -> int:
+    """The step as an int, also of numpy and of a tensor with one element. Errors: CheckpointError."""
+    try:
+        whole = operator.index(step)
+    except TypeError:
+        raise CheckpointError(f"step must be a whole number, not {step!r}") from None
+    if whole < 0:
+        raise CheckpointError(f"step must be a number of finished steps, not {whole}")
+    return whole
 
 
 def _cannot_save(step: int, directory: str, error: OSError) -> CheckpointError:

@@ -30,6 +30,10 @@ _FIRST_NAP_S = 0.0005
 _LONGEST_NAP_S = 0.02
 
 
+class RemovedError(CheckpointError):
+    """The folder of a save is gone, which the other ranks find, too: it must not be made again for a mark."""
+
+
 class Identity(NamedTuple):
     """Which checkpoint, by whom. directory: the checkpoint's own folder; attempt, start: as in its name."""
 
@@ -198,7 +202,7 @@ def await_commit(identity: Identity, deadline: float) -> None:
             raise CheckpointError(f"{identity.directory}: rank 0 could not commit; its log says why")
         # Rank 0 has gone on: with a later commit it removes what it gave up, and its mark with it.
         if not os.path.lexists(identity.directory):
-            raise CheckpointError(f"{identity.directory} was removed while it was written")
+            raise RemovedError(f"{identity.directory} was removed while it was written")
         if time.monotonic() >= deadline:
             if not mine or withdraw(identity):
                 raise CheckpointError(f"{identity.directory}: not committed in time; waited for rank 0 to write "
@@ -219,8 +223,10 @@ def withdraw(identity: Identity) -> bool:
 
 
 def mark_failed(identity: Identity) -> None:
-    """Tells the ranks that wait for this one to stop waiting. Best effort: the same disk may be full."""
+    """Tells the ranks that wait for this one to stop waiting, also where it has written nothing yet. Best effort: the same disk
+    may be full."""
     try:
+        os.makedirs(identity.directory, exist_ok=True)
         with open(failed_path(identity.directory, identity.rank), "wb"):
             pass
     except OSError:
