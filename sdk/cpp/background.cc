@@ -47,6 +47,19 @@ void Background::Prepare(int64_t rank, int64_t world, const Objects& objects) {
   link_->Prepare(SlotBytes(layout, sdk::FormatTicket(described).size()));
 }
 
+// A saver that is gone is found by the next save.
+void Background::Introduce(const sdk::Ticket& ticket) {
+  if (link_ != nullptr) {
+    static_cast<void>(link_->Introduce(ticket));
+  }
+}
+
+void Background::Leave() {
+  if (link_ != nullptr) {
+    static_cast<void>(link_->Leave());
+  }
+}
+
 Result<Handed> Background::HandOver(const sdk::Ticket& ticket,
                                     const Objects& objects,
                                     bool wait,

@@ -42,6 +42,11 @@ class Background {
   // Makes memory ready for saves of this size while training goes on.
   void Prepare(int64_t rank, int64_t world, const Objects& objects);
 
+  // Says where and as whom this rank will save: a ticket of any save.
+  void Introduce(const sdk::Ticket& ticket);
+  // Says that this rank saves no more.
+  void Leave();
+
   // Stages the state, which may change once this returns.
   //   ticket: without its data.   wait: for a free slot, and then until the save is over.
   //   Errors: where it is waited for and fails, or is not over in time.

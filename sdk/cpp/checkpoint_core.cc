@@ -226,6 +226,12 @@ Status CheckpointCore::RequireRecorded(int64_t step) const {
   return {};
 }
 
+CheckpointCore::~CheckpointCore() {
+  if (run_.page().phase == kPhaseDone) {
+    background_.Leave();
+  }
+}
+
 // A tick at which there is something to do.
 bool CheckpointCore::Act(int64_t step, bool safe, bool is_ordered) {
   if (background_.busy()) {
@@ -252,6 +258,9 @@ bool CheckpointCore::Act(int64_t step, bool safe, bool is_ordered) {
   ticks_ += 1;
   if (ticks_ == kPrepareAtTick && (every_ > 0 || run_.in_platform())) {
     background_.Prepare(run_.rank, run_.world, objects_);
+    if (start_) {
+      background_.Introduce(TicketFor(*start_, 0));
+    }
   }
   return false;
 }

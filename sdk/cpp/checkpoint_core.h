@@ -32,6 +32,9 @@ inline constexpr int64_t kPatienceInPassing = 5;
 class CheckpointCore {
  public:
   CheckpointCore(RunCore& run, const CheckpointOptions& options);
+  ~CheckpointCore();
+  CheckpointCore(const CheckpointCore&) = delete;
+  CheckpointCore& operator=(const CheckpointCore&) = delete;
 
   // As Checkpoint's functions of these names; they throw.
   Objects& objects() { return objects_; }
@@ -142,6 +145,9 @@ inline bool CheckpointCore::Tick(int64_t step, double loss, bool safe) {
   }
   const bool leave = Act(step, safe, is_ordered);
   FindCalm(step);
+  if (leave) {
+    background_.Leave();
+  }
   return leave;
 }
 

@@ -126,6 +126,15 @@ Status SaverLink::Skip(sdk::Ticket ticket) {
   return Send("skip 0\n" + sdk::FormatTicket(ticket));
 }
 
+Status SaverLink::Introduce(sdk::Ticket ticket) {
+  ticket.file = "none";
+  return Send("start 0\n" + sdk::FormatTicket(ticket));
+}
+
+Status SaverLink::Leave() {
+  return Send("leave 0");
+}
+
 Status SaverLink::Hurry(int64_t deadline_ns) {
   return Send("hurry " + std::to_string(deadline_ns));
 }

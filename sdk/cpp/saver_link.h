@@ -63,6 +63,10 @@ class SaverLink {
                                       int64_t begun_ns);
   // Has the other ranks told that this one does not save this step.
   [[nodiscard]] Status Skip(sdk::Ticket ticket);
+  // Says where and as whom this rank will save: a ticket of any save.
+  [[nodiscard]] Status Introduce(sdk::Ticket ticket);
+  // Says that this rank begins no save any more.
+  [[nodiscard]] Status Leave();
   // Saves under way wait for other ranks no longer than this, CLOCK_MONOTONIC.
   [[nodiscard]] Status Hurry(int64_t deadline_ns);
   // Saves that have ended since the last look. Waits so long for one.

@@ -26,6 +26,7 @@ namespace tide::cpp {
 namespace {
 
 constexpr std::string_view kNotePrefix = ".start-";
+constexpr std::string_view kGonePrefix = ".gone-";  // sdk::GonePath
 
 std::string Hex8(uint32_t value) {
   std::array<char, 9> text{};
@@ -113,10 +114,12 @@ std::unexpected<tide::Error> RankZeroIsLate(const std::string& folder) {
       folder + ": rank 0 did not say in time what this start resumes from; its log says why");
 }
 
-void RemoveNotes(const std::string& folder) {
+// Rank 0: removes what earlier starts left.
+void Clean(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().starts_with(kNotePrefix)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kNotePrefix) || name.starts_with(kGonePrefix)) {
       ::unlink(entry.path().c_str());
     }
   }
@@ -155,7 +158,6 @@ Result<Start> AgreeByName(const StartRank& self,
   const std::string path = NotePath(self.folder, nonce);
   if (self.rank == 0) {
     TIDE_ASSIGN(Start start, decide(nonce));
-    RemoveNotes(self.folder);
     TIDE_ASSIGN(std::string token, RandomHex8());
     TIDE_TRY(sdk::PutFile(path, NoteText(start, {std::move(token)})));
     return start;
@@ -248,6 +250,9 @@ Result<Start> AgreeByTokens(const StartRank& self,
 Result<Start> AgreeOnStart(const StartRank& self,
                            const std::function<Result<Start>(std::string)>& decide,
                            int64_t deadline_ns) {
+  if (self.rank == 0) {
+    Clean(self.folder);
+  }
   if (self.world == 1) {
     TIDE_ASSIGN(std::string nonce,
                 self.start.empty() ? RandomHex8() : Result<std::string>(NonceOf(self.start)));

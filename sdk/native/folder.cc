@@ -60,6 +60,10 @@ std::string FailedPath(const std::string& directory, int64_t rank) {
   return Numbered(directory, "failed-", rank);
 }
 
+std::string GonePath(const std::string& folder, const std::string& start, int64_t rank) {
+  return Numbered(folder, (".gone-" + start + "-").c_str(), rank);
+}
+
 std::string Seal(std::string body) {
   const uint32_t crc = Crc32(0, body.data(), body.size());
   body.append(kSealName).append(Hex8(crc)).append(kSealEnd);

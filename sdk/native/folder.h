@@ -25,6 +25,11 @@ struct CheckpointFolder {
 
 [[nodiscard]] std::string PartPath(const std::string& directory, int64_t rank);
 [[nodiscard]] std::string FailedPath(const std::string& directory, int64_t rank);
+// In the folder of all checkpoints: what a rank leaves that ended without notice, a line for each
+// save of this start that its saver was still at. It begins no other one.
+[[nodiscard]] std::string GonePath(const std::string& folder,
+                                   const std::string& start,
+                                   int64_t rank);
 
 // JSON that carries its own CRC-32 as its last member. body: an object without its last brace.
 [[nodiscard]] std::string Seal(std::string body);

@@ -39,6 +39,12 @@ void PutFailedMark(const Ticket& ticket) {
   static_cast<void>(ReplaceFile(FailedPath(ticket.directory, ticket.rank), "", 0644));
 }
 
+// Has `rank` ended without having begun this save?
+bool IsGone(const Ticket& ticket, int64_t rank) {
+  const Result<std::string> saving = ReadFile(GonePath(ticket.folder, ticket.start, rank));
+  return saving && ("\n" + *saving).find("\n" + IdOf(ticket) + "\n") == std::string::npos;
+}
+
 Status RemoveStale(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return FailErrno("cannot remove " + path, errno);
@@ -133,8 +139,9 @@ Result<std::vector<std::string>> CollectParts(const Ticket& ticket, const SaveCo
       return PartGone(ticket);
     }
     std::vector<int64_t> failed;
+    const bool orphaned = control.orphaned();
     std::copy_if(missing.begin(), missing.end(), std::back_inserter(failed), [&](int64_t rank) {
-      return HasFailed(ticket, rank);
+      return HasFailed(ticket, rank) || (orphaned && IsGone(ticket, rank));
     });
     if (!failed.empty()) {
       return Fail(
@@ -218,7 +225,7 @@ Status AwaitCommit(const Ticket& ticket, const SaveControl& control) {
     if (committed) {
       return {};
     }
-    if (HasFailed(ticket, 0)) {
+    if (HasFailed(ticket, 0) || (control.orphaned() && IsGone(ticket, 0))) {
       return Fail(ErrorCode::kConflict,
                   ticket.directory + ": rank 0 could not commit; its log says why");
     }
@@ -316,6 +323,14 @@ void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
        PickGarbage(*found, newest, ticket.keep, ticket.damaged, saving)) {
     static_cast<void>(RemoveCheckpoint(old));
   }
+}
+
+void NoteGone(const Ticket& like, std::span<const std::string> saving) {
+  std::string text;
+  for (const std::string& name : saving) {
+    text += name + "\n";
+  }
+  static_cast<void>(ReplaceFile(GonePath(like.folder, like.start, like.rank), text, 0644));
 }
 
 void MarkFailed(const Ticket& ticket) {

@@ -31,6 +31,9 @@ struct SaveControl {
   // Called before this rank's part is put in its place. False: the rank has called the save off,
   // and nothing is left of it. Once it was true, only removing the part takes it back.
   std::function<bool()> publish;
+  // True once this rank has ended. Others may have ended before they began this save: then their
+  // savers have left a note (NoteGone), and are not waited for.
+  std::function<bool()> orphaned = [] { return false; };
 };
 
 // Returns when the checkpoint is committed, or can no more be by this rank.
@@ -50,6 +53,10 @@ void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving);
 
 // "rank 3", "ranks 1, 2", with no more than the first eight.
 [[nodiscard]] std::string RanksText(const std::vector<int64_t>& ranks);
+
+// Tells the savers of the other ranks that this one ended, and is still at these saves alone.
+//   like: any ticket of it.   saving: names of checkpoints.   Best effort.
+void NoteGone(const Ticket& like, std::span<const std::string> saving);
 
 // Tells the ranks that wait for this one that it does not save this step. Best effort.
 void MarkFailed(const Ticket& ticket);

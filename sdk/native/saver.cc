@@ -20,11 +20,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include "common/base/time.h"
+#include "sdk/native/nap.h"
 #include "sdk/native/save.h"
 #include "sdk/native/slot.h"
 
@@ -162,6 +162,7 @@ class Saver {
     const Fd rank(static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0)));
     Status served = Serve(rank.get());
     orphaned_at_ns_ = MonotonicNanos();
+    NoteEnd();
     saves_.clear();  // waits for them
     return served;
   }
@@ -193,6 +194,7 @@ class Saver {
     }
     if (const auto save = Numbers(packet.text, "save", 4)) {
       locks_.Begin();
+      has_left_ = false;
       NoteUnknownStep(1);
       saves_.remove_if([](const Running& running) { return running.over.load(); });
       Running& running = saves_.emplace_back();
@@ -211,7 +213,17 @@ class Saver {
       return {};
     }
     const size_t line = packet.text.find('\n');
-    if (const auto skip = Numbers(std::string_view(packet.text).substr(0, line), "skip", 1)) {
+    const std::string_view head = std::string_view(packet.text).substr(0, line);
+    if (Numbers(head, "start", 1)) {
+      TIDE_ASSIGN(const Ticket ticket, ParseTicket(std::string_view(packet.text).substr(line + 1)));
+      NoteTicket(ticket);
+      return {};
+    }
+    if (Numbers(head, "leave", 1)) {
+      has_left_ = true;
+      return {};
+    }
+    if (const auto skip = Numbers(head, "skip", 1)) {
       TIDE_ASSIGN(const Ticket ticket, ParseTicket(std::string_view(packet.text).substr(line + 1)));
       MarkFailed(ticket);
       return {};
@@ -247,10 +259,12 @@ class Saver {
       NoteUnknownStep(-1);
       Answer(id, std::unexpected(ticket.error()));
     } else {
-      const StepMark mark(*this, ticket->step);
+      NoteTicket(*ticket);
+      const SavingMark mark(*this, *ticket);
       const SaveControl control{
           .deadline_ns = [&] { return Deadline(*ticket, running); },
-          .publish = [&slot] { return slot->Settle(SlotVerdict::kPublished); }};
+          .publish = [&slot] { return slot->Settle(SlotVerdict::kPublished); },
+          .orphaned = [this] { return orphaned_at_ns_ != 0; }};
       const Result<SaveOutcome> outcome =
           CarryOut(*ticket, *slot->Data(data_bytes), writing_, control);
       // From here on the rank may fill the slot again.
@@ -302,24 +316,52 @@ class Saver {
     static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   }
 
-  class StepMark {
+  class SavingMark {
    public:
-    StepMark(Saver& saver, int64_t step) : saver_(saver), step_(step) {
+    SavingMark(Saver& saver, const Ticket& ticket)
+        : saver_(saver), name_(IdOf(ticket)), step_(ticket.step) {
       const std::lock_guard lock(saver_.mutex_);
-      saver_.steps_.insert(step_);
+      saver_.saving_.emplace(name_, step_);
       --saver_.unknown_steps_;
     }
-    ~StepMark() {
+    ~SavingMark() {
       const std::lock_guard lock(saver_.mutex_);
-      saver_.steps_.erase(saver_.steps_.find(step_));
+      saver_.saving_.erase(name_);
     }
-    StepMark(const StepMark&) = delete;
-    StepMark& operator=(const StepMark&) = delete;
+    SavingMark(const SavingMark&) = delete;
+    SavingMark& operator=(const SavingMark&) = delete;
 
    private:
     Saver& saver_;
+    const std::string name_;
     const int64_t step_;
   };
+
+  void NoteTicket(const Ticket& ticket) {
+    const std::lock_guard lock(mutex_);
+    like_ = ticket;
+    like_->part_head.clear();
+    like_->part_tail.clear();
+  }
+
+  // Nobody knows how a rank ended that did not say it was leaving: the savers of its gang, which
+  // end with it, must not wait for what it would have saved next.
+  void NoteEnd() {
+    for (Nap nap; !StepsBeingSaved(); nap.Take()) {
+    }
+    std::vector<std::string> names;
+    std::optional<Ticket> like;
+    {
+      const std::lock_guard lock(mutex_);
+      like = like_;
+      for (const auto& [name, step] : saving_) {
+        names.push_back(name);
+      }
+    }
+    if (!has_left_ && like && like->world > 1) {
+      NoteGone(*like, names);
+    }
+  }
 
   // nullopt while a save's thread has not said its step yet: what other ranks have written for it
   // must not be taken for a leftover. The next commit removes what stays.
@@ -328,7 +370,11 @@ class Saver {
     if (unknown_steps_ > 0) {
       return std::nullopt;
     }
-    return std::vector<int64_t>(steps_.begin(), steps_.end());
+    std::vector<int64_t> steps;
+    for (const auto& [name, step] : saving_) {
+      steps.push_back(step);
+    }
+    return steps;
   }
 
   void NoteUnknownStep(int change) {
@@ -338,13 +384,15 @@ class Saver {
 
   Fd socket_;
   BusyLocks locks_;
-  std::mutex writing_;  // one data file at a time
+  bool has_left_ = false;  // the rank leaves, and saves no more
+  std::mutex writing_;     // one data file at a time
   std::atomic<int64_t> orphaned_at_ns_ = 0;
   std::mutex mutex_;  // the rest
   std::map<uint64_t, std::shared_ptr<Slot>> slots_;
-  std::multiset<int64_t> steps_;
-  int unknown_steps_ = 0;     // saves whose steps are not among them yet
-  std::list<Running> saves_;  // last: its threads use the rest
+  std::map<std::string, int64_t> saving_;  // checkpoints being saved, and their steps
+  int unknown_steps_ = 0;                  // saves that are not among them yet
+  std::optional<Ticket> like_;             // the last one, or that of the start
+  std::list<Running> saves_;               // last: its threads use the rest
 };
 
 }  // namespace

@@ -8,10 +8,14 @@
 //                 hurry NS                    saves under way wait for other ranks no longer than
 //                                             this, CLOCK_MONOTONIC: their slots are needed
 //                 skip ID, line feed, ticket  the rank does not save this step; tells the others
+//                 start ID, line feed, ticket where and as whom the rank will save
+//                 leave ID                    the rank is leaving, and begins no save any more
 //   saver → rank  done ID BYTES WRITTEN TOTAL seconds
 //                 failed ID MESSAGE
 //                 over ID                   afterwards, when old checkpoints have been removed, too
-// One save after the other is written; waiting for other ranks goes on beside that.
+// One save after the other is written; waiting for other ranks goes on beside that. A rank that
+// ends without `leave` may have died before a save that the others have begun: its saver tells
+// theirs.
 
 #include <string>
 #include <vector>

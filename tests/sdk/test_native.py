@@ -255,8 +255,40 @@ class Background(TempCase):
         self.assertEqual(Checkpoint(dir=self.path("ck"), replicated={"m": target}, run=make_run()).resume(), 4)
 
 
+# One rank dies before a save that the other has begun; then the other is ended, as agents do.
+_DIES_FIRST = """
+import array, os, signal, sys, tide
+run = tide.attach()
+ck = tide.Checkpoint(dir=run.checkpoint_dir, replicated={"m": {"w": array.array("d", range(100000))}}, every=5, timeout_s=60)
+ck.resume()
+for step in range(1, 5):
+    ck.tick(step)
+if str(run.rank) == sys.argv[1]:
+    os.kill(os.getpid(), signal.SIGKILL)
+ck.tick(5)
+print(ck._background.saver_pid, flush=True)
+signal.pause()
+"""
+
+
 @needs_native
 class Orphans(TempCase):
+    def test_a_rank_that_died_frees_the_savers_of_its_gang(self):
+        for first in (0, 1):
+            folder = self.path(f"ck{first}")
+            env = {"TIDE_CHECKPOINT_DIR": folder, "MASTER_ADDR": "h", "MASTER_PORT": "1", "WORLD_SIZE": "2"}
+            ranks = [start_python(["-c", _DIES_FIRST, str(first)], {"RANK": str(rank), "LOCAL_RANK": str(rank), **env})
+                     for rank in range(2)]
+            other = ranks[1 - first]
+            saver = int(other.stdout.readline())
+            ranks[first].communicate(timeout=30)
+            other.kill()
+            other.communicate(timeout=30)
+            wait_until(lambda saver=saver: not os.path.exists(f"/proc/{saver}"), "the other's saver to end", 15)
+            self.assertIn("failed-0000%d" % (1 - first), str([files for _, _, files in os.walk(folder)]))
+            self.assertEqual(Checkpoint(dir=folder, run=make_run(attempt=2)).resume(), 0)
+            self.assertEqual([name for name in os.listdir(folder) if name.startswith(".gone")], [])
+
     def test_rank_that_is_killed_after_staging_has_saved(self):
         for attempt in range(1, 6):
             folder = self.path(str(attempt))

@@ -108,6 +108,10 @@ class Run:
         self.reporter.close()
         self._flush()
 
+    def is_done(self) -> bool:
+        """True once done() was called."""
+        return self.page.phase == _page.PHASE_DONE
+
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:
         """Marks a stretch without ticks as evaluation, so that it is not taken for a hang."""

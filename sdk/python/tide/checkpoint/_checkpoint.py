@@ -87,7 +87,7 @@ class Checkpoint:
         self._attentive = True                             # the next tick has more to do than to publish its step
         # An agent asks for the lock once the rank is gone; a start without one asks whose lock it is, too.
         self._background = Background([self._lock_path()], Sink(self._on_committed, self._on_failed, self._on_lost),
-                                      for_life=self._run.in_platform)
+                                      self._run.in_platform, self._run.is_done)
         self._start: Optional[Start] = None                # agreed on by resume(), or by the first save without it
 
     def resume(self, allow_restart: bool = False, step: Optional[int] = None) -> int:
@@ -148,6 +148,8 @@ class Checkpoint:
         if not (is_ordered or self._attentive or self._every and step % self._every == 0):
             return False
         leave = self._act(step, safe, is_ordered)
+        if leave:
+            self._background.leave()
         self._attentive = bool(self._background.busy or self._due or self._uncommitted or self._given_up or
                                self._ticks < _PREPARE_AT_TICK)
         return leave
@@ -381,6 +383,8 @@ class Checkpoint:
         """Fresh pages cost ten times what the copy into used ones does, so they are made ready before the first save."""
         try:
             self._background.prepare(self._run.rank, self._run.world_size, self._groups)
+            if self._start is not None:
+                self._background.introduce(self._identity(0))
         except Exception as error:  # whatever the program's objects raise
             warn(f"a save now would fail: {first_line(error)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import time
 from typing import Callable, List, NamedTuple, Optional, Sequence
@@ -32,9 +33,9 @@ class Sink(NamedTuple):
 class Background:
     """The saves of one rank that are under way. Used by the training thread."""
 
-    def __init__(self, locks: Sequence[str], sink: Sink, for_life: bool = False) -> None:
-        """locks, for_life: files that the saver locks, as Saver has them."""
-        self._locks, self._for_life, self._sink = locks, for_life, sink
+    def __init__(self, locks: Sequence[str], sink: Sink, for_life: bool, is_done: Callable[[], bool]) -> None:
+        """locks, for_life, is_done: as Saver has them."""
+        self._locks, self._for_life, self._sink, self._is_done = locks, for_life, sink, is_done
         self._saver: Optional[Saver] = None
         self._tried = False
 
@@ -53,6 +54,18 @@ class Background:
         gathered, ours = writer.gather(rank, world, groups), self._started()
         if ours is not None:
             ours.prepare(gathered)
+
+    def introduce(self, identity: Identity) -> None:
+        """Says where and as whom this rank will save. identity: of any save."""
+        if self._saver is not None:
+            with contextlib.suppress(SaverGone):
+                self._saver.introduce(identity)
+
+    def leave(self) -> None:
+        """Says that this rank saves no more: it is leaving, with all that it has to save saved."""
+        if self._saver is not None:
+            with contextlib.suppress(SaverGone):
+                self._saver.leave()
 
     def hand_over(self, identity: Identity, groups: Groups, order: Order, wait: bool) -> Handed:
         """Stages the state, which may change once this returns.
@@ -98,7 +111,7 @@ class Background:
     def _started(self) -> Optional[Saver]:
         if self._saver is None and not self._tried:
             self._tried = True
-            self._saver = saver.start(_native.find(), self._locks, self._for_life)
+            self._saver = saver.start(_native.find(), self._locks, self._for_life, self._is_done)
         return self._saver
 
     def _stage(self, ours: Saver, identity: Identity, gathered: Gathered, order: Order,

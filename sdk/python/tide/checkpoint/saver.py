@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -10,7 +11,7 @@ import socket
 import subprocess
 import time
 import weakref
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set
 
 from .._errors import CheckpointError, warn
 from . import format as fmt
@@ -51,8 +52,8 @@ class SaverGone(CheckpointError):
 class Saver:
     """Starts the process and talks to it. Used by the training thread."""
 
-    def __init__(self, native: Native, locks: Sequence[str], for_life: bool = False) -> None:
-        """locks: files that the saver locks while a save is under way.
+    def __init__(self, native: Native, locks: Sequence[str], for_life: bool, is_done: Callable[[], bool]) -> None:
+        """locks: files that the saver locks while a save is under way. is_done: asked at the end whether all went well.
 
           for_life: they are locked until it ends, from before it is there: what it has not heard of yet counts, too.
           Errors: OSError.
@@ -76,7 +77,7 @@ class Saver:
             theirs.close()
             for lock in given[1:]:
                 os.close(lock)
-        weakref.finalize(self, _let_go, self._socket, self._process)
+        weakref.finalize(self, _let_go, self._socket, self._process, is_done)
 
     @property
     def pid(self) -> int:
@@ -118,6 +119,15 @@ class Saver:
     def skip(self, identity: Identity) -> None:
         """Has the other ranks told that this one does not save this step. Errors: SaverGone."""
         self._send("skip 0\n" + _fields(_identity_fields(identity, "none")).decode())
+
+    def introduce(self, identity: Identity) -> None:
+        """Says where and as whom this rank will save, so that the saver can tell the others where it dies before. Errors:
+        SaverGone."""
+        self._send("start 0\n" + _fields(_identity_fields(identity, "none")).decode())
+
+    def leave(self) -> None:
+        """Says that this rank begins no save any more. Errors: SaverGone."""
+        self._send("leave 0")
 
     def hurry(self, deadline: float) -> None:
         """Saves under way wait for other ranks no longer than this, time.monotonic() seconds. Errors: SaverGone."""
@@ -213,8 +223,11 @@ class Order(NamedTuple):
     damaged: Sequence[str] = ()
 
 
-def _let_go(connection: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+def _let_go(connection: socket.socket, process: "subprocess.Popen[bytes]", is_done: Callable[[], bool]) -> None:
     """Ends the connection. The process finishes what it has, and ends; an idle one at once."""
+    if is_done():
+        with contextlib.suppress(OSError):
+            connection.send(b"leave 0")
     connection.close()
     try:
         process.wait(timeout=0.05)
@@ -234,12 +247,12 @@ def _locked(paths: Sequence[str]) -> List[int]:
     return held
 
 
-def start(native: Optional[Native], locks: Sequence[str], for_life: bool = False) -> Optional[Saver]:
+def start(native: Optional[Native], locks: Sequence[str], for_life: bool, is_done: Callable[[], bool]) -> Optional[Saver]:
     """A saver, or None where there is none to start: then saves are written by this process."""
     if native is None or native.saver is None or not hasattr(os, "memfd_create"):
         return None
     try:
-        return Saver(native, locks, for_life)
+        return Saver(native, locks, for_life, is_done)
     except OSError as error:
         warn(f"cannot start {native.saver}: {error.strerror}; checkpoints are written while training waits")
         return None

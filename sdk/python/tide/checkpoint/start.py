@@ -27,6 +27,7 @@ from .writer import ranks_text
 
 _NOTE = ".start-"
 _TOKEN = ".rank-"
+_GONE = ".gone-"  # of ranks that died in an earlier start (sdk/native/folder.h)
 _FIRST_NAP_S = 0.0005
 _LONGEST_NAP_S = 0.05
 
@@ -48,6 +49,8 @@ def agree(folder: str, run: Run, decide: Callable[[str], Start], deadline: float
       decide: called on rank 0 alone, with a nonce.   deadline: time.monotonic() seconds, for the other ranks.
       Errors: CheckpointError naming the ranks that did not come; OSError.
     """
+    if run.rank == 0:
+        _clean(folder)
     if run.world_size == 1:
         return decide(_nonce_of(run.start) if run.start else os.urandom(4).hex())
     if run.start:
@@ -60,8 +63,6 @@ def _agree_by_name(folder: str, run: Run, decide: Callable[[str], Start], deadli
     path = os.path.join(folder, _NOTE + nonce)
     if run.rank == 0:
         start = decide(nonce)
-        for old in glob.glob(os.path.join(glob.escape(folder), _NOTE + "*")):
-            _files.remove_quietly(old)
         _files.write_durably(path, _text(start, [os.urandom(8).hex()]))
         return start
     taken = _Taken(folder, run)
@@ -109,6 +110,13 @@ def _collect(folder: str, run: Run, path: str, start: Start, deadline: float) ->
             _files.write_durably(path, _text(start, tokens))
             told = tokens
         nap.take()
+
+
+def _clean(folder: str) -> None:
+    """Rank 0: removes what earlier starts left."""
+    for prefix in (_NOTE, _GONE):
+        for old in glob.glob(os.path.join(glob.escape(folder), prefix + "*")):
+            _files.remove_quietly(old)
 
 
 class _Taken:
