@@ -99,6 +99,9 @@ void Run::Add(std::string_view what,
               size_t samples,
               std::optional<Target> target) {
   figures_.push_back({bench_, std::string(what), metric, value, samples, target});
+  if (options_.on_figure) {
+    options_.on_figure(figures_.back());
+  }
 }
 
 void Run::AddTimes(std::string_view what, const Samples& samples, const TimeTargets& targets) {

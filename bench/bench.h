@@ -3,6 +3,7 @@
 // targets are those of docs/measurements.md; every figure is one line of JSON for machines.
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,8 +68,10 @@ enum class StoreKind {
 
 struct RunOptions {
   bool quick = false;
+  bool large = false;  // sizes that take more than a third of the memory that is free
   std::string filter;  // only cases whose names contain it
   std::vector<StoreKind> stores = {StoreKind::kSqlite, StoreKind::kPostgres};
+  std::function<void(const Figure&)> on_figure = {};  // called as each is measured; may be empty
 };
 
 // What one benchmark is asked for, and where its figures go.
@@ -78,6 +81,7 @@ class Run {
 
   // Tiny sizes, a few repetitions: checks that the benchmark works, measures nothing.
   [[nodiscard]] bool quick() const { return options_.quick; }
+  [[nodiscard]] bool large() const { return options_.large; }
   [[nodiscard]] const std::vector<StoreKind>& stores() const { return options_.stores; }
   [[nodiscard]] const std::string& filter() const { return options_.filter; }
   // Is this case asked for? A case that is not need not build its state.
@@ -95,10 +99,15 @@ class Run {
 
   [[nodiscard]] const std::vector<Figure>& figures() const { return figures_; }
 
+  // Notes that the benchmark could not end.   why: what failed, one line.
+  void Fail(std::string why) { failure_ = std::move(why); }
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
  private:
   std::string bench_;
   RunOptions options_;
   std::vector<Figure> figures_;
+  std::string failure_;
 };
 
 // The name of a case on that store: "1 node", "PostgreSQL, 1 node".

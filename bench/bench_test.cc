@@ -49,6 +49,7 @@ std::set<std::string> RunQuickly(StoreKind store) {
     INFO(bench.name);
     Run run(bench.name, {.quick = true, .filter = CaseOn(store, ""), .stores = {store}});
     bench.run(run);
+    CHECK(run.failure().empty());
     std::set<std::pair<std::string, Metric>> seen;
     for (const Figure& figure : run.figures()) {
       INFO(figure.what << " " << MetricName(figure.metric));

@@ -19,6 +19,7 @@ def parse_arguments(what: "str | None") -> argparse.Namespace:
     """The options that tide-bench gives to each of its scripts."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--quick", action="store_true", help="tiny sizes: checks the benchmark, measures nothing")
+    parser.add_argument("--large", action="store_true", help="also sizes that take more than a third of the memory that is free")
     parser.add_argument("--filter", default="", help="only cases whose names contain it")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build", "release", "bin"), help="folder of Tide's programs")
     parser.add_argument("--dir", default="/var/tmp", help="on the disk to be measured")

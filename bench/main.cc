@@ -48,23 +48,37 @@ int RunAll(const Options& options, const std::vector<const Bench*>& chosen) {
   if (!options.json && !options.markdown) {
     std::fputs(TableHeader().c_str(), stdout);
   }
+  RunOptions asked = options.run;
+  if (!options.markdown) {
+    asked.on_figure = [&](const Figure& figure) {
+      std::fputs(
+          options.json ? (JsonLine(figure, machine) + "\n").c_str() : TableRow(figure).c_str(),
+          stdout);
+      std::fflush(stdout);
+    };
+  }
   size_t figures = 0;
+  bool failed = false;
   for (const Bench* bench : chosen) {
-    Run run(bench->name, options.run);
+    Run run(bench->name, asked);
     bench->run(run);
     figures += run.figures().size();
+    if (!run.failure().empty()) {
+      failed = true;
+      std::fprintf(stderr,
+                   "tide-bench: %.*s: %s\n",
+                   static_cast<int>(bench->name.size()),
+                   bench->name.data(),
+                   run.failure().c_str());
+    }
     if (options.markdown) {
       std::printf(
           "%s\n",
           (bench->markdown != nullptr ? bench->markdown : MarkdownTable)(run.figures()).c_str());
-      continue;
     }
-    for (const Figure& figure : run.figures()) {
-      std::fputs(
-          options.json ? (JsonLine(figure, machine) + "\n").c_str() : TableRow(figure).c_str(),
-          stdout);
-    }
-    std::fflush(stdout);
+  }
+  if (failed) {
+    return kExitFailed;
   }
   if (figures == 0) {
     std::fprintf(stderr,
@@ -88,6 +102,9 @@ int Main(int argc, char** argv) {
   app.add_flag("--markdown", options.markdown, "a table for docs/measurements.md")
       ->excludes("--json");
   app.add_flag("--quick", options.run.quick, "tiny sizes: checks the benchmarks, measures nothing");
+  app.add_flag("--large",
+               options.run.large,
+               "also sizes that take more than a third of the memory that is free");
   app.add_flag("--list", options.list, "names the benchmarks");
   try {
     app.parse(argc, argv);

@@ -55,7 +55,20 @@ std::vector<std::string> CommandLine(const Run& run, const std::string& name) {
   if (run.quick()) {
     words.emplace_back("--quick");
   }
+  if (run.large()) {
+    words.emplace_back("--large");
+  }
   return words;
+}
+
+std::string HowItEnded(int status) {
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return "was ended by signal " + std::to_string(signal) +
+           (signal == SIGKILL ? ": is the memory enough? its figures so far are above" : "");
+  }
+  return "failed with exit code " + std::to_string(WEXITSTATUS(status)) +
+         "; what it printed is above";
 }
 
 }  // namespace
@@ -87,7 +100,10 @@ void RunScript(Run& run, const std::string& name) {
   ::free(line);
   ::fclose(out);
   int status = 0;
-  TIDE_CHECK(::waitpid(pid, &status, 0) == pid && status == 0, "the script measures");
+  TIDE_CHECK(::waitpid(pid, &status, 0) == pid, "the script is this program's child");
+  if (status != 0) {
+    run.Fail(name + ".py " + HowItEnded(status));
+  }
 }
 
 void RunCheckpoint(Run& run) {

@@ -15,7 +15,7 @@ import tide
 from tide._run import Run
 
 _STEP_S = 0.03
-_BUFFER_BYTES = common.GIB
+_BUFFER_BYTES = 256 << 20  # beyond all caches
 _SAVE_CASES = ("first stall", "stall", "stall over memcpy", "durable write", "durable over O_DIRECT",
                "speed over torch.save", "writer CPU, 2 GiB")
 _STEP_CASES = ("30 ms step, quiet", "30 ms step, saving", "p99 saving over quiet",
@@ -134,12 +134,12 @@ def main() -> None:
     except Exception as error:  # Debian's build fails in several ways
         common.note(f"skipped: torch.distributed.checkpoint does not import here ({type(error).__name__})")
     sizes = [("quick", 8 << 20, 1, True)] if options.quick else [
-        ("1 GiB", common.GIB, 7, True), ("4 GiB", 4 * common.GIB, 5, True), ("8 GB", 8 * 10 ** 9, 3, False)]
+        ("256 MiB", 256 << 20, 7, True), ("1 GiB", common.GIB, 7, True), ("4 GiB", 4 * common.GIB, 5, True), ("8 GB", 8 * 10 ** 9, 3, False)]
     for size, nbytes, rounds, two_slots in sizes:
-        needed = nbytes * (3 if two_slots else 2) + 2 * _BUFFER_BYTES + common.GIB
+        needed = nbytes * (3 if two_slots else 2) + 2 * _BUFFER_BYTES + (512 << 20)
         wanted = common.wants(options, [f"{size}, {case}" for case in _SAVE_CASES])
-        if wanted and common.fits_memory(needed, f"checkpoint of {size}"):
-            with common.working_folder(options) as folder:
+        if wanted and common.fits_memory(options, needed, f"checkpoint of {size}"):
+            with common.working_folder(options) as folder, common.peak_memory(size):
                 measure_saves(folder, size, nbytes, rounds, two_slots)
     if common.wants(options, _STEP_CASES):
         with common.working_folder(options) as folder:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import ctypes
 import mmap
 import os
 import statistics
 import sys
 import threading
-from typing import Callable, Dict, Sequence
+from typing import Callable, Dict, Iterator, Sequence
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "sdk", "python"), os.path.join(ROOT, "bench")]
@@ -19,13 +21,42 @@ CHUNK_BYTES = 16 << 20
 GIB = 1 << 30
 
 
-def fits_memory(nbytes: int, what: str) -> bool:
-    """Says so where it does not."""
+def fits_memory(options: argparse.Namespace, nbytes: int, what: str) -> bool:
+    """True where it takes at most a third of the memory that is free, with --large nine tenths. Says so where it does not."""
+    available = available_bytes()
+    room = available * 9 // 10 if options.large else available // 3
+    if nbytes > room:
+        hint = "" if options.large or nbytes > available * 9 // 10 else "; --large runs it"
+        note(f"skipped: {what} needs {nbytes / GIB:.1f} GiB of memory, {room / GIB:.1f} of {available / GIB:.1f} GiB free may be used{hint}")
+    return nbytes <= room
+
+
+def available_bytes() -> int:
+    """Returns what may still be allocated, without swapping."""
     with open("/proc/meminfo", encoding="ascii") as source:
-        available = next(int(line.split()[1]) << 10 for line in source if line.startswith("MemAvailable"))
-    if nbytes > available:
-        note(f"skipped: {what} needs {nbytes / GIB:.0f} GiB of memory, {available / GIB:.0f} GiB are free")
-    return nbytes <= available
+        return next(int(line.split()[1]) << 10 for line in source if line.startswith("MemAvailable"))
+
+
+@contextlib.contextmanager
+def peak_memory(size: str) -> Iterator[None]:
+    """Reports how much of the memory that was free the block has taken at most, by looking 50 times a second."""
+    before = least = available_bytes()
+    over = threading.Event()
+
+    def watch() -> None:
+        nonlocal least
+        while not over.wait(0.02):
+            least = min(least, available_bytes())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+    figure(f"{size}, peak memory", "bytes", max(0, before - least))
+    figure(f"{size}, peak memory of what was free", "ratio", max(0, before - least) / before)
 
 
 def median_ratio(times: Sequence[float], limits: Sequence[float]) -> float:

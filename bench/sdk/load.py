@@ -28,7 +28,7 @@ def measure(folder: str, size: str, nbytes: int, rounds: int) -> None:
     gc.collect()  # its staging slots are memory that the loads need
     torch_file = os.path.join(folder, "torch.pt")
     torch.save(state, torch_file)
-    buffer = common.Buffer(min(nbytes, common.GIB) // common.CHUNK_BYTES * common.CHUNK_BYTES or common.CHUNK_BYTES)
+    buffer = common.Buffer(min(nbytes, 256 << 20) // common.CHUNK_BYTES * common.CHUNK_BYTES or common.CHUNK_BYTES)
     expected = {name: tensor[:1].clone() for name, tensor in state.items()}
     times: Dict[str, List[float]] = {"load": [], "resume": [], "limit": [], "torch": []}
     kept: List[object] = []  # memory is given back outside of the measured time
@@ -56,12 +56,12 @@ def measure(folder: str, size: str, nbytes: int, rounds: int) -> None:
 
 def main() -> None:
     options = common.parse_arguments(__doc__)
-    sizes = [("quick", 8 << 20, 1)] if options.quick else [("1 GiB", common.GIB, 7), ("8 GB", 8 * 10 ** 9, 3)]
+    sizes = [("quick", 8 << 20, 1)] if options.quick else [("256 MiB", 256 << 20, 7), ("1 GiB", common.GIB, 7), ("8 GB", 8 * 10 ** 9, 3)]
     for size, nbytes, rounds in sizes:
         cases = [f"{size}, {case}" for case in ("load", "load over O_DIRECT", "resume", "resume over O_DIRECT",
                                                 "over torch.load")]
-        if common.wants(options, cases) and common.fits_memory(2 * nbytes + 3 * common.GIB, f"load of {size}"):
-            with common.working_folder(options) as folder:
+        if common.wants(options, cases) and common.fits_memory(options, 3 * nbytes + common.GIB, f"load of {size}"):
+            with common.working_folder(options) as folder, common.peak_memory(size):
                 measure(folder, size, nbytes, rounds)
 
 

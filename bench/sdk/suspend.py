@@ -92,7 +92,7 @@ def suspend_once(cluster: Cluster, job: str, attempt: int, out: str, nbytes: int
     if attempt > 1:
         cluster.tide("resume", job)
     wait_until(lambda: len(names(out, f"ready-{attempt}-")) == _RANKS, "all ranks to train")
-    source = common.Buffer(max(4096, min(nbytes, common.GIB) // 4096 * 4096))
+    source = common.Buffer(max(4096, min(nbytes, 256 << 20) // 4096 * 4096))
     raw = os.path.join(out, "raw")
     limit_s = common.seconds(lambda: common.write_direct(raw, source, nbytes))
     os.unlink(raw)
@@ -128,12 +128,12 @@ def report(size: str, rounds: List[Dict[str, float]]) -> None:
 
 def main() -> None:
     options = common.parse_arguments(__doc__)
-    sizes = [("quick", 1 << 20, 1)] if options.quick else [("1 MB", 10 ** 6, 10), ("1 GiB", common.GIB, 5)]
+    sizes = [("quick", 1 << 20, 1)] if options.quick else [("1 MB", 10 ** 6, 10), ("256 MiB", 256 << 20, 5), ("1 GiB", common.GIB, 5)]
     for size, nbytes, rounds in sizes:
         # Every rank holds the whole state, and two slots for its share.
-        needed = (_RANKS + 2) * nbytes + 2 * common.GIB
+        needed = (_RANKS + 2) * nbytes + common.GIB
         cases = [f"{size}, {case}" for case in ("parked", "saved", "released", "released over allowed")]
-        if common.wants(options, cases) and common.fits_memory(needed, f"suspend with {size}"):
+        if common.wants(options, cases) and common.fits_memory(options, needed, f"suspend with {size}"):
             measure(options, size, nbytes, rounds)
 
 
