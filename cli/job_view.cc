@@ -118,6 +118,12 @@ std::string Note(const json& job, Instant now) {
   }
   std::string detail = Text(job, "detail");
   const Instant saved = Time(Member(job, "checkpoint"), "at");
+  if (const json& failed = Member(job, "failed_saves"); state == "running" && failed.is_object()) {
+    const int64_t count = Number(failed, "count", 0);
+    const std::string why = Text(failed, "message");
+    return std::to_string(count) + (count == 1 ? " save failed" : " saves failed") +
+           (why.empty() ? "" : ": " + why);
+  }
   if (state == "running" && detail.empty() && saved.is_set()) {
     return "ckpt " + Since(saved, now) + " ago";
   }

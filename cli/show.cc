@@ -87,6 +87,15 @@ std::string Use(const json& use, const json& resources) {
          " CPUs" + (Number(resources, "nodes", 0) > 1 ? ", on the node that uses most" : "");
 }
 
+// "task 4 on a-l01-n02"
+std::string Place(const json& job, int64_t task) {
+  const json& attempts = Items(job, "attempts");
+  const json& tasks = attempts.empty() ? attempts : Items(attempts.back(), "tasks");
+  const auto at = static_cast<size_t>(task);
+  return "task " + std::to_string(task) +
+         (at < tasks.size() ? " on " + Text(tasks[at], "node") : "");
+}
+
 // "3s ago, waiting at an armed step (task 4 on a-l01-n02)": of the rank that is furthest behind.
 std::string OldestTick(const json& job, Instant now) {
   const json& tick = Member(job, "oldest_tick");
@@ -94,16 +103,23 @@ std::string OldestTick(const json& job, Instant now) {
     return {};
   }
   const std::string phase = Text(tick, "phase");
-  const int64_t task = Number(tick, "task", 0);
-  std::string where = "task " + std::to_string(task);
-  const json& attempts = Items(job, "attempts");
-  if (!attempts.empty()) {
-    const json& tasks = Items(attempts.back(), "tasks");
-    const auto at = static_cast<size_t>(task);
-    where += at < tasks.size() ? " on " + Text(tasks[at], "node") : "";
-  }
   return Since(Time(tick, "at"), now) + " ago, " +
-         (phase == "waiting" ? "waiting at an armed step" : phase) + " (" + where + ")";
+         (phase == "waiting" ? "waiting at an armed step" : phase) + " (" +
+         Place(job, Number(tick, "task", 0)) + ")";
+}
+
+// "2 failed one after the other: No space left on device (task 1 on a-l01-n02)"
+std::string FailedSaves(const json& job) {
+  const json& failed = Member(job, "failed_saves");
+  if (!failed.is_object()) {
+    return {};
+  }
+  const int64_t count = Number(failed, "count", 0);
+  const std::string why = Text(failed, "message");
+  return (count == 1 ? "the last one failed"
+                     : std::to_string(count) + " failed one after the other") +
+         (why.empty() ? "" : ": " + why) + " (" + Place(job, Number(failed, "task", 0)) +
+         "; its log says more)";
 }
 
 std::string JobHeader(const json& job, const Style& style) {
@@ -152,6 +168,8 @@ std::string JobHeader(const json& job, const Style& style) {
   header.Add("cross-zone", CrossZone(job));
   header.Add("progress", Progress(job));
   header.Add("last tick", Printable(OldestTick(job, now)));
+  const std::string failed = Printable(FailedSaves(job));
+  header.Add("saves", failed.empty() ? "" : style.Paint(Tone::kBad, failed));
   header.Add("uses", Use(Member(job, "use"), resources));
   if (saved.is_object()) {
     header.Add("checkpoint",

@@ -211,6 +211,24 @@ TEST_CASE("show says what a job uses, where that is known") {
   CHECK(shown().find(" ago, waiting at an armed step (task 0") != std::string::npos);
 }
 
+TEST_CASE("saves that fail are named, with the reason where one is known") {
+  FakeServer server;
+  json job = Job("j-1", "running");
+  job["failed_saves"] = {
+      {"count", 2}, {"errno", "ENOSPC"}, {"message", "No space left on device"}, {"task", 0}};
+  const auto shown = [&] {
+    server.OnGet("/v1/jobs/j-1", job.dump());
+    return RunTide({"show", "j-1"}, Using(server)).out;
+  };
+  CHECK_THAT(shown(),
+             Catch::Contains("saves:       2 failed one after the other: No space left on device "
+                             "(task 0"));
+  job["failed_saves"] = {{"count", 1}, {"errno", nullptr}, {"message", nullptr}, {"task", 0}};
+  CHECK_THAT(shown(), Catch::Contains("saves:       the last one failed (task 0"));
+  job["failed_saves"] = nullptr;
+  CHECK(shown().find("saves:") == std::string::npos);
+}
+
 TEST_CASE("show --spec round-trips through submit") {
   FakeServer server;
   json job = Job("j-1", "queued");

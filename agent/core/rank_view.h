@@ -22,8 +22,10 @@ struct RankView {
   int64_t total_steps = -1;
   double loss = 0;
   int64_t step_ns = 0;
-  bool acked = false;     // the newest order
-  int64_t ticked_ns = 0;  // CLOCK_MONOTONIC of the last tick; 0 = none
+  bool acked = false;         // the newest order
+  int64_t ticked_ns = 0;      // CLOCK_MONOTONIC of the last tick; 0 = none
+  uint32_t failed_saves = 0;  // one after the other, since the last that was committed
+  int32_t save_errno = 0;     // of the last of them; 0 = no error of the system
 };
 
 }  // namespace tide::agent

@@ -41,6 +41,18 @@ void SetOldestTick(const TaskPages& pages, tide::v1::Progress& progress) {
   }
 }
 
+// What its ranks fail to save: the longest row of failures, and an error of the system if one of
+// them knows it, for the others only know that they waited in vain.
+void SetFailedSaves(const TaskPages& pages, tide::v1::Progress& progress) {
+  for (size_t rank = 0; rank < pages.size(); ++rank) {
+    const RankView view = pages.Read(rank);
+    progress.set_failed_saves(std::max(progress.failed_saves(), view.failed_saves));
+    if (view.failed_saves > 0 && view.save_errno != 0) {
+      progress.set_save_errno(view.save_errno);
+    }
+  }
+}
+
 std::string ReadBootId() {
   const auto text = ReadFile("/proc/sys/kernel/random/boot_id", 256);
   return text ? text->substr(0, 36) : "";
@@ -422,6 +434,7 @@ void AgentLoop::SendHeartbeat() {
     }
     const RankView first = task.pages->Read(0);
     SetOldestTick(*task.pages, *progress);
+    SetFailedSaves(*task.pages, *progress);
     progress->set_step(lowest);
     progress->set_total_steps(first.total_steps);
     progress->set_loss(first.loss);

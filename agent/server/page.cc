@@ -34,6 +34,9 @@ constexpr size_t kAckSeqAt = 104;
 constexpr size_t kTotalStepsAt = 128;
 constexpr size_t kLossAt = 136;
 constexpr size_t kStepNsAt = 144;
+constexpr size_t kFailedSavesAt = 152;
+constexpr size_t kSaveErrnoAt = 156;
+constexpr uint32_t kErrnoMax = 4095;
 
 constexpr int64_t kStepMax = int64_t{1} << 53U;  // and of the duration of a step, ns
 
@@ -129,6 +132,9 @@ RankView TaskPages::Read(size_t rank) const {
   view.loss = Word<double>(page, kLossAt);
   view.step_ns = std::clamp<int64_t>(Word<int64_t>(page, kStepNsAt), 0, kStepMax);
   view.acked = Word<uint32_t>(page, kAckSeqAt) == Word<uint32_t>(page, kSeqAt);
+  view.failed_saves = Word<uint32_t>(page, kFailedSavesAt);
+  view.save_errno =
+      static_cast<int32_t>(std::min(Word<uint32_t>(page, kSaveErrnoAt).load(), kErrnoMax));
   view.ticked_ns = std::max<int64_t>(0, Word<int64_t>(page, kHeartbeatAt));
   return pages_[rank].IsCut() ? RankView() : view;
 }

@@ -41,6 +41,9 @@ TEST_CASE("numbers that nobody can have reached are cut down") {
   CHECK(view.step == int64_t{1} << 53U);
   CHECK(view.saved_step == -1);
   CHECK(view.step_ns == int64_t{1} << 53U);
+  rank.SetFailedSaves(3, UINT32_MAX);
+  CHECK((*pages)->Read(0).failed_saves == 3);
+  CHECK((*pages)->Read(0).save_errno == 4095);
   rank.SetStepNanos(-5);
   CHECK((*pages)->Read(0).step_ns == 0);
 }

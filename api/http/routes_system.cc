@@ -58,10 +58,14 @@ std::string Label(const std::string& text) {
 Outcome Metrics(const App& app) {
   std::map<std::string, size_t> jobs;
   std::map<std::string, size_t> nodes;
+  std::map<std::string, size_t> failing;
   const ViewPtr view = app.store.Get();
   if (view != nullptr) {
     for (const auto& [id, row] : view->jobs) {
       ++jobs["state=" + Label(StateWord(row->message.state()))];
+      if (row->message.failed_saves() > 0) {
+        ++failing["errno=" + Label(ErrnoName(row->message.save_errno()))];
+      }
     }
     for (const auto& [name, row] : view->nodes) {
       ++nodes["zone=" + Label(row->message.zone()) +
@@ -75,6 +79,12 @@ Outcome Metrics(const App& app) {
       "# HELP tide_jobs Jobs by state.\n# TYPE tide_jobs gauge\n";
   for (const auto& [labels, count] : jobs) {
     text += Sample("tide_jobs", labels, count);
+  }
+  text +=
+      "# HELP tide_jobs_failing_saves Jobs whose last save failed, by error of the system.\n"
+      "# TYPE tide_jobs_failing_saves gauge\n";
+  for (const auto& [labels, count] : failing) {
+    text += Sample("tide_jobs_failing_saves", labels, count);
   }
   text += "# HELP tide_nodes Nodes by zone and state.\n# TYPE tide_nodes gauge\n";
   for (const auto& [labels, count] : nodes) {

@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "common/base/time.h"
 #include "common/spec/job_spec.h"
@@ -224,6 +226,11 @@ std::string OutcomeWord(v1::Outcome outcome) {
   return Word(v1::Outcome_Name(outcome), "OUTCOME_");
 }
 
+std::string ErrnoName(int code) {
+  const char* const name = code > 0 ? ::strerrorname_np(code) : nullptr;
+  return name == nullptr ? "" : name;
+}
+
 std::string Quoted(std::string_view text) {
   return Dump(json(std::string(text)));
 }
@@ -248,6 +255,19 @@ json OldestTickOrNull(const v1::Job& job) {
   return {{"at", TimeOrNull(job.ticked_at())},
           {"task", job.ticked_task()},
           {"phase", job.phase() < kPhases.size() ? json(kPhases.at(job.phase())) : json(nullptr)}};
+}
+
+// Saves that failed one after the other, and why the last did.
+json FailedSavesOrNull(const v1::Job& job) {
+  if (job.failed_saves() == 0) {
+    return nullptr;
+  }
+  const std::string name = ErrnoName(job.save_errno());
+  const std::string message = name.empty() ? "" : std::generic_category().message(job.save_errno());
+  return {{"count", job.failed_saves()},
+          {"errno", TextOrNull(name)},
+          {"message", TextOrNull(message)},
+          {"task", job.failed_task()}};
 }
 
 // Returns the spec as JSON. It never changes, and elements of an array share theirs, while the job
@@ -302,6 +322,7 @@ json JobObject(const v1::Job& job) {
           {"preparing", TextOrNull(job.preparing())},
           {"use", UseOrNull(job)},
           {"oldest_tick", OldestTickOrNull(job)},
+          {"failed_saves", FailedSavesOrNull(job)},
           {"step", NumberOrNull(job.step())},
           {"total_steps", PositiveOrNull(job.total_steps())},
           {"loss", RealOrNull(job.loss())},

@@ -38,4 +38,7 @@ namespace tide::api {
 // A JSON string literal, with quotes. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string Quoted(std::string_view text);
 
+// "ENOSPC"; empty for a number that is no error of the system.
+[[nodiscard]] std::string ErrnoName(int code);
+
 }  // namespace tide::api

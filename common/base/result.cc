@@ -58,8 +58,10 @@ bool IsRetryable(ErrorCode code) {
 }
 
 std::unexpected<Error> FailErrno(std::string_view what, int errno_value) {
-  return Fail(ErrorCode::kSystem,
-              std::string(what) + ": " + std::generic_category().message(errno_value));
+  return std::unexpected<Error>(
+      Error{.code = ErrorCode::kSystem,
+            .message = std::string(what) + ": " + std::generic_category().message(errno_value),
+            .os_error = errno_value});
 }
 
 }  // namespace tide

@@ -23,6 +23,7 @@ enum class ErrorCode : int {
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;  // what, which object, what to do
+  int os_error = 0;     // errno where the system said no; else 0
   bool operator==(const Error&) const = default;
 };
 

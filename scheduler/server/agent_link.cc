@@ -62,7 +62,9 @@ tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
                            .memory_bytes = each.memory_bytes(),
                            .cpu_millis = each.cpu_millis(),
                            .ticked_at = TickedAt(each, now),
-                           .phase = each.phase()});
+                           .phase = each.phase(),
+                           .failed_saves = each.failed_saves(),
+                           .save_errno = each.save_errno()});
   }
   tide::v1::SchedulerMessage answer;
   if (link.loop.LeaseHolds()) {

@@ -63,6 +63,19 @@ bool IsSameTick(const TaskProgress& one, const TaskProgress& other) {
          other.ticked_at - one.ticked_at < kOff && one.ticked_at - other.ticked_at < kOff;
 }
 
+// Of all tasks that fail to save one is named that knows an error of the system: the others only
+// know that they waited in vain.
+void AddFailedSaves(const TaskProgress& each, uint32_t task, TaskProgress& job) {
+  if (each.failed_saves == 0) {
+    return;
+  }
+  if (job.failed_saves == 0 || (job.save_errno == 0 && each.save_errno != 0)) {
+    job.failed_task = task;
+    job.save_errno = each.save_errno;
+  }
+  job.failed_saves = std::max(job.failed_saves, each.failed_saves);
+}
+
 }  // namespace
 
 void ViewHub::Put(const Key& key, Entry entry) {
@@ -137,6 +150,7 @@ std::string ViewHub::Encode(const JobProgress& progress) {
         job.ticked_task = task;
         job.phase = each.phase;
       }
+      AddFailedSaves(each, task, job);
     }
     job.step = std::max(lowest, job.step);
     job.preparing = DescribePreparing(progress);

@@ -83,6 +83,13 @@ std::string EncodeProgress(const TaskProgress& progress) {
           tide::v1::Job::kTickedTaskFieldNumber, progress.ticked_task, &coded);
       WireFormatLite::WriteUInt32(tide::v1::Job::kPhaseFieldNumber, progress.phase, &coded);
     }
+    if (progress.failed_saves > 0) {
+      WireFormatLite::WriteUInt32(
+          tide::v1::Job::kFailedSavesFieldNumber, progress.failed_saves, &coded);
+      WireFormatLite::WriteInt32(tide::v1::Job::kSaveErrnoFieldNumber, progress.save_errno, &coded);
+      WireFormatLite::WriteUInt32(
+          tide::v1::Job::kFailedTaskFieldNumber, progress.failed_task, &coded);
+    }
   });
 }
 

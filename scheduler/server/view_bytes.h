@@ -51,7 +51,10 @@ struct TaskProgress {
   uint32_t cpu_millis = 0;
   Instant ticked_at = {};  // the oldest of its ranks' last ticks; not set = unknown
   uint32_t ticked_task = 0;
-  uint32_t phase = 0;  // of that rank
+  uint32_t phase = 0;         // of that rank
+  uint32_t failed_saves = 0;  // one after the other
+  int32_t save_errno = 0;     // of the last of them; 0 = no error of the system
+  uint32_t failed_task = 0;   // whose ranks report that
   bool operator==(const TaskProgress&) const = default;
 };
 

@@ -254,6 +254,22 @@ TEST_CASE("a part is over when it is long") {
   CHECK(Next(p.view, reader, SIZE_MAX, 1'000'000).nodes_size() == 3);
 }
 
+TEST_CASE("of tasks that fail to save one that knows why is named") {
+  Published p(Cluster().Zone("A").Leaf(2));
+  const JobId job = p.world.Submit(AJob().Nodes(2));
+  p.view.PublishAll(p.world.state, kTerm);
+  p.view.SetProgress(job, Epoch(1), 0, {.step = 40, .failed_saves = 3});
+  p.view.SetProgress(job, Epoch(1), 1, {.step = 40, .failed_saves = 2, .save_errno = 28});
+  CHECK(p.JobNow(job).failed_saves() == 3);
+  CHECK(p.JobNow(job).save_errno() == 28);
+  CHECK(p.JobNow(job).failed_task() == 1);
+  p.view.SetProgress(job, Epoch(1), 1, {.step = 41});
+  CHECK(p.JobNow(job).save_errno() == 0);
+  CHECK(p.JobNow(job).failed_task() == 0);
+  p.view.SetProgress(job, Epoch(1), 0, {.step = 41});
+  CHECK(p.JobNow(job).failed_saves() == 0);
+}
+
 TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
   Published p(Cluster().Zone("A").Leaf(2));
   const JobId job = p.world.Submit(AJob().Nodes(2));

@@ -147,7 +147,7 @@ Status Background::Await(uint64_t number, const sdk::Ticket& ticket) {
                 ticket.directory + ": not written in time; the file system is slow or hangs");
   }
   if (answer->error) {
-    return Fail(ErrorCode::kConflict, *answer->error);
+    return std::unexpected(*answer->error);
   }
   sink_.committed(*answer);
   return {};
@@ -190,7 +190,7 @@ void Background::Lose(const std::string& why, const sdk::Ticket* again) {
   Warn(why);
   for (const StagedSave& save : lost) {
     if (again == nullptr || save.ticket.directory != again->directory) {
-      sink_.lost(save.ticket, why);
+      sink_.lost(save.ticket, {ErrorCode::kUnavailable, why});
     }
   }
 }

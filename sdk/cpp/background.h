@@ -30,9 +30,9 @@ class Background {
   // Who is told how saves end that nobody waits for, during any call.
   struct Sink {
     std::function<void(const SaveAnswer&)> committed;
-    std::function<void(const sdk::Ticket&, const std::string& why)> failed;
+    std::function<void(const sdk::Ticket&, const tide::Error& why)> failed;
     // The saver ended: what lies there is the rank's to take back.
-    std::function<void(const sdk::Ticket&, const std::string& why)> lost;
+    std::function<void(const sdk::Ticket&, const tide::Error& why)> lost;
   };
   // program: of the saver, if there is one.   lock: what it locks while a save is under way.
   Background(std::optional<std::string> program, std::string lock, Sink sink);

@@ -294,7 +294,7 @@ void CheckpointCore::SaveInPassing(int64_t step) {
                .begun_ns = now,
                .deadline_ns = now + timeout_ns_ * kPatienceInPassing});
   if (!saved) {
-    failed_saves += 1;
+    CountFailed(saved.error());
     Warn("save " + std::to_string(failed_saves) +
          " failed, training goes on: " + saved.error().message);
   }
@@ -318,7 +318,7 @@ bool CheckpointCore::Suspend(int64_t step, const PageOrders& orders) {
   }
   // Every rank reaches this verdict: a part that is gone lets no manifest appear. Trying again at a
   // later step could let one rank leave while another trains, so the order is left to its deadline.
-  failed_saves += 1;
+  CountFailed(saved.error());
   given_up_seq_ = orders.seq;
   given_up_ = begun_ && begun_->step == step ? begun_ : std::nullopt;
   Warn("not suspended at step " + std::to_string(step) + ": " + saved.error().message +

@@ -103,7 +103,8 @@ class CheckpointCore {
   void NoteCommitted(const sdk::Ticket& ticket, uint64_t bytes, int64_t begun_ns);
   void NoteSkipped(int64_t step);
   // The saver is done with a save that nobody waits for.
-  void NoteFailed(const sdk::Ticket& ticket, const std::string& why);
+  void NoteFailed(const sdk::Ticket& ticket, const tide::Error& why);
+  void CountFailed(const tide::Error& why);
   void TakeBack(const sdk::Ticket& ticket);
 
   RunCore& run_;

@@ -32,8 +32,9 @@ Result<std::string> CheckpointCore::SaveNow(int64_t step, const Order& order) {
   due_ = false;
   Result<sdk::Ticket> begun = Begin(step);
   if (!begun) {
-    return Fail(begun.error().code,
-                "cannot save step " + std::to_string(step) + ": " + begun.error().message);
+    tide::Error error = begun.error();
+    error.message = "cannot save step " + std::to_string(step) + ": " + error.message;
+    return std::unexpected(std::move(error));
   }
   sdk::Ticket ticket = std::move(*begun);
   ticket.deadline_ns = order.deadline_ns;
@@ -45,10 +46,11 @@ Result<std::string> CheckpointCore::SaveNow(int64_t step, const Order& order) {
   if (!written) {
     TakeBack(ticket);
     const bool is_system = written.error().code == ErrorCode::kSystem;
-    return Fail(written.error().code,
-                "cannot save step " + std::to_string(step) + ": " + written.error().message +
+    tide::Error error = written.error();
+    error.message = "cannot save step " + std::to_string(step) + ": " + error.message +
                     (is_system ? "; free space or repair the file system," : ";") +
-                    " earlier checkpoints are intact");
+                    " earlier checkpoints are intact";
+    return std::unexpected(std::move(error));
   }
   return sdk::IdOf(ticket);
 }
@@ -118,6 +120,7 @@ void CheckpointCore::NoteCommitted(const sdk::Ticket& ticket, uint64_t bytes, in
   if (IsOnRecord()) {
     page.saved_step = std::max(ticket.step, page.saved_step.load());
   }
+  page.failed_saves = 0;
   given_up_.reset();
   const double seconds = static_cast<double>(MonotonicNanos() - begun_ns) / 1e9;
   run_.reporter().Send("saved",
@@ -134,10 +137,18 @@ void CheckpointCore::NoteSkipped(int64_t step) {
   }
 }
 
-void CheckpointCore::NoteFailed(const sdk::Ticket& ticket, const std::string& why) {
-  failed_saves += 1;
+void CheckpointCore::NoteFailed(const sdk::Ticket& ticket, const tide::Error& why) {
+  CountFailed(why);
   Warn("save " + std::to_string(failed_saves) + " failed, training goes on: cannot save step " +
-       std::to_string(ticket.step) + ": " + why + "; earlier checkpoints are intact");
+       std::to_string(ticket.step) + ": " + why.message + "; earlier checkpoints are intact");
+}
+
+// Counts a save that training goes on without, for people to see in `tide ps`.
+void CheckpointCore::CountFailed(const tide::Error& why) {
+  failed_saves += 1;
+  Page& page = run_.page();
+  page.save_errno = static_cast<uint32_t>(why.os_error);
+  page.failed_saves += 1;
 }
 
 void CheckpointCore::TakeBack(const sdk::Ticket& ticket) {

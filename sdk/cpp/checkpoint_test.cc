@@ -226,6 +226,7 @@ TEST_CASE("a suspension that cannot be saved is not acknowledged") {
     CHECK(program.TickTo(6).empty());
     CHECK((program.page().ack_seq == 0 && program.page().phase == kPhaseTraining));
     CHECK(program.ck->failed_saves() == 1);
+    CHECK(program.page().failed_saves == 1);
     CHECK_THROWS_WITH(program.ck->save(7), Contains("cannot save step 7"));
     CHECK_THROWS_AS(program.ck->save(8), Error);
   }

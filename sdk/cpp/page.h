@@ -58,11 +58,14 @@ struct Page {
   alignas(64) std::atomic<int64_t> total_steps;
   std::atomic<double> loss;
   std::atomic<int64_t> step_ns;
+  std::atomic<uint32_t> failed_saves;
+  std::atomic<uint32_t> save_errno;
 };
 static_assert(offsetof(Page, state) == 32 && offsetof(Page, step) == 64);
 static_assert(offsetof(Page, phase) == 80 && offsetof(Page, saved_step) == 96);
 static_assert(offsetof(Page, refused_seq) == 108 && offsetof(Page, total_steps) == 128);
-static_assert(offsetof(Page, step_ns) == 144 && sizeof(Page) <= kPageBytes);
+static_assert(offsetof(Page, step_ns) == 144 && offsetof(Page, save_errno) == 156 &&
+              sizeof(Page) <= kPageBytes);
 static_assert(std::atomic<double>::is_always_lock_free);
 
 // What the agent asks for. deadline: Unix ns, 0 = none; at_step: fires at the first tick with

@@ -234,7 +234,10 @@ std::optional<SaveAnswer> SaverLink::Understand(std::string_view text) {
   if (word == "done") {
     answer.bytes = TakeNumber(text);
   } else {
-    answer.error = std::string(text);
+    const auto os_error = static_cast<int>(TakeNumber(text));
+    answer.error = tide::Error{.code = os_error != 0 ? ErrorCode::kSystem : ErrorCode::kConflict,
+                               .message = std::string(text),
+                               .os_error = os_error};
   }
   return answer;
 }

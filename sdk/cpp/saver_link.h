@@ -29,7 +29,7 @@ struct StagedSave {
 // How a save ended. bytes: of the whole checkpoint on rank 0, of this rank's file elsewhere.
 struct SaveAnswer {
   StagedSave save;
-  std::optional<std::string> error;  // nothing: committed
+  std::optional<tide::Error> error;  // nothing: committed
   uint64_t bytes = 0;
 };
 

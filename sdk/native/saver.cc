@@ -306,7 +306,8 @@ class Saver {
                     outcome->total_s);
       text = line.data();
     } else {
-      text = "failed " + std::to_string(id) + " " + outcome.error().message;
+      text = "failed " + std::to_string(id) + " " + std::to_string(outcome.error().os_error) + " " +
+             outcome.error().message;
     }
     Say(text);
   }

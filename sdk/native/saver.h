@@ -11,7 +11,7 @@
 //                 start ID, line feed, ticket where and as whom the rank will save
 //                 leave ID                    the rank is leaving, and begins no save any more
 //   saver → rank  done ID BYTES WRITTEN TOTAL seconds
-//                 failed ID MESSAGE
+//                 failed ID ERRNO MESSAGE   0 = no error of the system
 //                 over ID                   afterwards, when old checkpoints have been removed, too
 // One save after the other is written; waiting for other ranks goes on beside that. A rank that
 // ends without `leave` may have died before a save that the others have begun: its saver tells

@@ -186,6 +186,31 @@ class Flow(ClusterTest):
         held = self.cluster.await_state(job, "held")
         self.assertEqual(held["checkpoint"]["step"], held["attempts"][0]["stop_step"])
 
+    def test_saves_that_fail_are_seen(self):
+        """In the list, in the job, in the metrics and with the system's reason; no more once one is committed."""
+        code = ("import array, os, resource, time, tide\n"
+                "run = tide.attach()\n"
+                "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))\n"
+                "block = array.array('d', bytes(1 << 22))\n"
+                "ck = tide.Checkpoint(dir=run.checkpoint_dir, replicated={'m': {'w': block}}, every=10)\n"
+                "go, step = run.checkpoint_dir + '/go', ck.resume()\n"
+                "while True:\n"
+                "    step += 1\n"
+                "    if os.path.exists(go) and len(block) > 1: del block[1:]\n"
+                "    if ck.tick(step): run.exit()\n"
+                "    time.sleep(0.01)\n")  # tidy: poll (the job sleeps, the test does not)
+        job = self.submit(self.cluster.spec("full", [PYTHON, "-c", code]))
+        failing = self.cluster.await_job(job, "fail to save", lambda now: (now["failed_saves"] or {}).get("count", 0) > 1)
+        self.assertEqual({**failing["failed_saves"], "count": 2}, {"count": 2, "errno": "EFBIG", "message": "File too large", "task": 0})
+        self.assertRegex(self.good("ps"), r"\d+ saves failed: File too large")
+        self.assertRegex(self.good("show", job), r"saves: +\d+ failed one after the other: File too large \(task 0 on a-n\d; its log")
+        metrics = self.cluster.patiently("GET", "/metrics")
+        self.assertIn('tide_jobs_failing_saves{errno="EFBIG"} 1', metrics)
+        open(os.path.join(self.cluster.checkpoints(job), "go"), "w", encoding="utf-8").close()
+        saved = self.cluster.await_job(job, "save", lambda now: now["failed_saves"] is None and now["checkpoint"])
+        self.assertEqual(saved["state"], "running", describe(saved))
+        self.good("cancel", job)
+
     def test_cancel(self):
         job = self.submit(self.cluster.count_job(steps=5000))
         self.cluster.await_step(job, 5)

@@ -11,7 +11,6 @@ _ROUNDS = 300
 # Ranks may be three steps apart: looser than any collective would let them, so that disagreement has room to happen.
 _RANK = """
 import sys, time, random, tide
-from tide._agreement import Verdict
 from tide._page import Page
 run = tide.attach(); rank = run.rank; step = 0
 others = [Page.map(path) for path in sys.argv[2:]]
@@ -22,11 +21,11 @@ while True:
     while time.perf_counter() < spin: time.sleep(0)  # tidy: poll
     while min(page.step for page in others) < step - 3 and others[0].order != 3: time.sleep(0)  # tidy: poll
     step += 1
-    verdict, order = run.tick(step)
-    if verdict is Verdict.STOP: break
-    if verdict is Verdict.FIRE:
-        out.write(f"{order.seq} {step}\\n")
-        run.page.ack_seq = order.seq
+    request = run.request(step)
+    if request is None: continue
+    if request.kind == "stop": break
+    out.write(f"{request.number} {step}\\n")
+    run.page.ack_seq = request.number
 run.exit(0)
 """
 

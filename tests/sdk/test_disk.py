@@ -77,6 +77,7 @@ class Disk(TempCase):
     def save(self, step):
         self.assertEqual(self.tick(step), "")
         self.assertEqual(self.committed()[-1], step)
+        self.assertEqual(self.ck._run.page.failed_saves, 0)
 
     def refuse(self, step, *words):
         """A save that fails, in one line."""
@@ -86,6 +87,9 @@ class Disk(TempCase):
             self.assertIn(word, said)
         self.assertEqual(said.count("\n"), 1, said)
         self.failed += 1
+        page = self.ck._run.page  # what `tide ps` shows
+        self.assertGreater(page.failed_saves, 0)
+        self.assertIn(os.strerror(page.save_errno), said)
         self.assertEqual((self.ck.failed_saves, self.committed()), (self.failed, before))
 
     def committed(self):

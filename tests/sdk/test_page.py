@@ -11,7 +11,6 @@ import unittest
 
 from support import ROOT, TempCase, make_page, make_run, start_python, wait_until
 from tide import _page, _run, _socket
-from tide._agreement import Verdict
 from tide._errors import TideError
 
 
@@ -45,9 +44,9 @@ class Attach(TempCase):
         self.assertEqual((agent.step, agent.staged_step, agent.saved_step, agent.total_steps), (-1, -1, -1, -1))
         self.assertEqual((agent.pid, agent.phase), (os.getpid(), _page.PHASE_TRAINING))
         self.assertTrue(math.isnan(agent.loss))
-        run.tick(4, loss=0.25, total=9)
+        run.request(4, loss=0.25, total=9)
         self.assertEqual((agent.step, agent.total_steps, agent.loss), (4, 9, 0.25))
-        run.tick(5)
+        run.request(5)
         self.assertGreater(agent.step_ns, 0)
         run.suspended("s000000000005-0001")
         self.assertEqual((agent.saved_step, agent.phase, agent.ack_seq), (5, _page.PHASE_SAVED, 0))
@@ -58,15 +57,15 @@ class Attach(TempCase):
         self.assertIsNone(run.notice())
         agent.order, agent.seq = _page.ORDER_STOP, 1
         self.assertEqual(run.notice().order, "stop")
-        self.assertIs(run.tick(1)[0], Verdict.STOP)
+        self.assertEqual(run.request(1).kind, "stop")
 
     def test_unsafe_step_publishes_only(self):
         agent = make_page(self.path("page"))
         run = make_run(TIDE_PAGE=self.path("page"))
         agent.order, agent.state, agent.seq = _page.ORDER_SUSPEND, _page.STATE_COMMITTED, 1
-        self.assertIs(run.tick(3, safe=False)[0], Verdict.GO)
+        self.assertIsNone(run.request(3, safe=False))
         self.assertEqual(agent.step, 3)
-        self.assertIs(run.tick(4)[0], Verdict.FIRE)
+        self.assertEqual(run.request(4).kind, "suspend")
 
     def test_bad_pages_are_named(self):
         for content, expected in ((None, "cannot open"), (b"short", "shorter"), (bytes(4096), "version")):

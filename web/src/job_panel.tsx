@@ -4,7 +4,7 @@ import { LogPane } from './log_pane';
 import { clock, jobs, session, show } from './store';
 import { StateWord } from './state_word';
 import type { Attempt, Job } from './types';
-import { age, count, jobLook, span, startNote } from './words';
+import { age, count, failedSaves, jobLook, span, startNote } from './words';
 
 type Verb = 'suspend' | 'resume' | 'cancel';
 
@@ -156,6 +156,7 @@ export function JobPanel({ id }: { id: string }) {
       {job && (
         <>
           {job.detail && <p>{job.detail}</p>}
+          {job.failed_saves && <p class="error">{failedSaves(job)}; the log of task {job.failed_saves.task} says more.</p>}
           <Actions job={job} />
           <Facts job={job} />
           {job.reasons.length > 0 && (

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { jobList, openJob, show } from './store';
 import { StateWord } from './state_word';
 import type { Job } from './types';
-import { count, jobLook, startNote } from './words';
+import { count, failedSaves, jobLook, startNote } from './words';
 
 const kRows = 100;
 
@@ -57,7 +57,7 @@ function Row({ job }: { job: Job }) {
         {job.attempts.length} / {job.suspensions}
       </td>
       <td class="note">
-        {[job.detail ?? job.reasons[0]?.message, startNote(job, Date.now())].filter(Boolean).join(', ')}
+        {[failedSaves(job), job.detail ?? job.reasons[0]?.message, startNote(job, Date.now())].filter(Boolean).join(', ')}
       </td>
     </tr>
   );

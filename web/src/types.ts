@@ -57,6 +57,7 @@ export interface Job {
   detail: string | null;
   attempts: Attempt[];
   checkpoint: { step: number; at: string | null } | null;
+  failed_saves: { count: number; errno: string | null; message: string | null; task: number } | null; // one after the other
   use: { memory_bytes: number; cpus: number } | null; // on the node that uses most
   suspensions: number;
   hardware_restarts: number;

@@ -70,6 +70,11 @@ function when(at: string, now: number): string {
 }
 
 // "starts ~14:35 (14:10–16:00)"; empty without an estimate.
+export function failedSaves(job: Job): string {
+  const failed = job.failed_saves;
+  return failed ? `${failed.count} ${failed.count === 1 ? 'save' : 'saves'} failed${failed.message ? `: ${failed.message}` : ''}` : '';
+}
+
 export function startNote(job: Job, now: number): string {
   const { earliest, likely, latest } = job.estimate ?? {};
   if (!earliest || !likely || !latest) return '';

@@ -108,6 +108,10 @@ class RankPage {
   void SetStep(int64_t step) { Word<int64_t>(64) = step; }
   void SetPhase(RankPhase phase) { Word<uint32_t>(80) = static_cast<uint32_t>(phase); }
   void SetStepNanos(int64_t nanos) { Word<int64_t>(144) = nanos; }
+  void SetFailedSaves(uint32_t count, uint32_t code) {
+    Word<uint32_t>(152) = count;
+    Word<uint32_t>(156) = code;
+  }
   void SetTicked(int64_t monotonic_ns) { Word<int64_t>(72) = monotonic_ns; }
   void Acknowledge() { Word<uint32_t>(104) = seq(); }
   [[nodiscard]] bool acknowledged() { return Word<uint32_t>(104) == seq(); }

@@ -16,9 +16,10 @@ ones; TIDE_REHEARSE_SUSPEND=100 rehearses a suspension at step 100.
 
 from ._errors import CheckpointError, DamagedError, TideError
 from ._rng import device, rng
+from ._request import Request
 from ._run import EXIT_SUSPENDED, Notice, Run, attach
 from ._sampler import Sampler
 from .checkpoint import Checkpoint, RawTensor, Shard, ShardedOptimizer, load
 
-__all__ = ["Checkpoint", "CheckpointError", "DamagedError", "EXIT_SUSPENDED", "Notice", "RawTensor", "Run", "Sampler",
+__all__ = ["Checkpoint", "CheckpointError", "DamagedError", "EXIT_SUSPENDED", "Notice", "RawTensor", "Request", "Run", "Sampler",
            "Shard", "ShardedOptimizer", "TideError", "attach", "device", "load", "rng"]

@@ -10,7 +10,12 @@ class TideError(RuntimeError):
 
 
 class CheckpointError(TideError):
-    """A checkpoint could not be written, read or matched to the program's objects."""
+    """A checkpoint could not be written, read or matched to the program's objects. errno: of the system's error behind it, 0 =
+    there is none."""
+
+    def __init__(self, text: str = "", errno: int = 0) -> None:
+        super().__init__(text)
+        self.errno = errno
 
 
 class DamagedError(CheckpointError):

@@ -29,6 +29,7 @@ FIELDS = {
     "step": (64, "q"), "heartbeat": (72, "q"), "phase": (80, "I"), "pid": (84, "I"),
     "staged_step": (88, "q"), "saved_step": (96, "q"), "ack_seq": (104, "I"), "refused_seq": (108, "I"),
     "total_steps": (128, "q"), "loss": (136, "d"), "step_ns": (144, "q"),
+    "failed_saves": (152, "I"), "save_errno": (156, "I"),
 }
 _SIZE = {"I": 4, "q": 8, "d": 8}
 _STEP, _HEARTBEAT, _STEP_NS, _ORDER = (FIELDS[name][0] // _SIZE[FIELDS[name][1]]
@@ -67,6 +68,8 @@ class Page:
         total_steps: int
         loss: float
         step_ns: int
+        failed_saves: int
+        save_errno: int
     else:
         __slots__ = ("_buffer", "_views", "_longs", "_words", "_lock")
 

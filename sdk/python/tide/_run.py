@@ -13,6 +13,7 @@ from . import _page
 from ._agreement import Verdict, settle
 from ._errors import TideError
 from ._page import Order, Page
+from ._request import Request
 from ._socket import Reporter
 from ._state import State
 
@@ -47,6 +48,7 @@ class Run:
         self.recorded_step = _number(env, "TIDE_CHECKPOINT_STEP", 0)  # of the job's newest checkpoint; 0 = none known
         # Of the checkpoint that this job was told to go back to, None = the newest
         self.resume_step: Optional[int] = _number(env, "TIDE_RESUME_STEP", 0) if env.get("TIDE_RESUME_STEP") else None
+        self.refused = 0       # the order that this rank could not carry out
         self.has_main = False  # there is a Checkpoint of checkpoint_dir
         self.page_path = env.get("TIDE_PAGE") or ""
         self.in_platform = bool(self.page_path)
@@ -86,6 +88,7 @@ class Run:
         page = self.page
         step = page.step if step is None else step
         page.saved_step = step
+        page.failed_saves = 0
         page.ack_seq = page.seq
         page.phase = _page.PHASE_SAVED
         page.fence()
@@ -121,16 +124,34 @@ class Run:
         finally:
             self.page.phase = _page.PHASE_TRAINING
 
-    def tick(self, step: int, loss: Any = None, total: Optional[int] = None,
-             safe: bool = True) -> "tuple[Verdict, Optional[Order]]":
-        """Publishes `step` finished steps and says what to do now. Checkpoint.tick is what most programs call.
+    def request(self, step: int, loss: Any = None, total: Optional[int] = None, safe: bool = True) -> Optional[Request]:
+        """Publishes `step` finished steps. Returns what all ranks are asked to do now, None mostly. Checkpoint.tick does this
+        and answers; a program that writes its checkpoints itself calls this instead, on every rank after each step.
 
           safe: False where state cannot be saved (inside gradient accumulation): publishes only.
-          Cost: half a microsecond while no order is there.
+          Cost: half a microsecond while nothing is asked. May wait for other ranks, at most 10 s, to agree on the step.
         """
         if loss is not None or total is not None:
             self.show(loss, total)
-        return self.decide(step) if self.beat(step) and safe else (Verdict.GO, None)
+        if not (self.beat(step) and safe):
+            return None
+        verdict, order = self.decide(step)
+        if verdict is Verdict.GO or order is None or (verdict is Verdict.FIRE and order.seq == self.refused):
+            return None
+        if verdict is Verdict.FIRE:
+            self.page.phase = _page.PHASE_SAVING
+        deadline = order.deadline / _SECOND_NS if order.deadline else None
+        return Request(self, _ORDER_NAMES[order.order], step, deadline, order.seq)
+
+    def saved(self, step: int, checkpoint: str = "") -> None:
+        """Reports a checkpoint of `step` that the program has written itself and that is durable. To be called by all ranks.
+
+          checkpoint: a name, for people.
+        """
+        page = self.page
+        page.saved_step = max(step, page.saved_step)
+        page.failed_saves = 0
+        self.reporter.send("saved", step=step, checkpoint=checkpoint, bytes=0, seconds=0.0)
 
     def beat(self, step: int) -> bool:
         """Publishes `step` finished steps. True: there is an order, which decide() is for."""
@@ -156,9 +177,16 @@ class Run:
         """Leaves the time since the last tick (a save) out of the next step's duration."""
         self._last_tick_ns = monotonic_ns()
 
-    def resumed(self, step: int) -> None:
-        """Notes the step a checkpoint was loaded at. A rehearsed suspension at or below it is over."""
-        self.page.saved_step = step
+    def resumed(self, step: int, allow_restart: bool = False) -> None:
+        """Notes the step a checkpoint was loaded at, 0 = none was found. A rehearsed suspension at or below it is over.
+
+          Errors: TideError where the job has saved a later step (recorded_step) and nobody asked to go back (resume_step),
+          unless allow_restart: a file system that is not mounted looks like a job that never saved.
+        """
+        if not allow_restart and self.resume_step is None and step < self.recorded_step:
+            raise TideError(f"this job has saved step {self.recorded_step}, and resumes at {step}; is the file system mounted? To "
+                            "lose what is gone use allow_restart=True, or submit the job anew")
+        self.page.saved_step = step if step else -1
         if self._rehearse_at is not None and step >= self._rehearse_at:
             self.page.order = _page.ORDER_NONE
 

@@ -127,7 +127,7 @@ class Checkpoint:
                                   f"({error.filename or 'no name'}); repair the file system or give another dir=") from error
         self._ticked_step = step
         if step and self._is_on_record:
-            self._run.resumed(step)
+            self._run.resumed(step, allow_restart=True)  # it is allowed, or was checked
         return step
 
     def tick(self, step: int, loss: Any = None, total: Optional[int] = None, safe: bool = True) -> bool:
@@ -263,7 +263,7 @@ class Checkpoint:
         except CheckpointError as error:
             # Every rank reaches this verdict: a part that is gone lets no manifest appear. Trying again at a later
             # step could let one rank leave while another trains, so the order is left to its deadline.
-            self.failed_saves += 1
+            self._note_failed(error)
             self._given_up_seq = order.seq
             self._given_up = self._identity(step) if self._start is not None else None
             warn(f"not suspended at step {step}: {error}; training goes on until the deadline, then the run returns "
@@ -287,7 +287,7 @@ class Checkpoint:
             deadline = time.monotonic() + self._timeout_s * _PATIENCE_IN_PASSING
             self._save(step, False, deadline, self._until_suspended())
         except CheckpointError as error:
-            self.failed_saves += 1
+            self._note_failed(error)
             warn(f"save {self.failed_saves} failed, training goes on: {error}")
 
     def _until_suspended(self) -> Callable[[], float]:
@@ -397,8 +397,8 @@ class Checkpoint:
         staged = answer.staged
         self._note_committed(staged.identity, answer.bytes if staged.identity.rank == 0 else 0, staged.started)
 
-    def _on_failed(self, identity: Identity, why: str) -> None:
-        self.failed_saves += 1
+    def _on_failed(self, identity: Identity, why: "CheckpointError | str") -> None:
+        self._note_failed(why if isinstance(why, CheckpointError) else None)
         warn(f"save {self.failed_saves} failed, training goes on: cannot save step {identity.step}: {why}; earlier "
              "checkpoints are intact")
 
@@ -412,6 +412,13 @@ class Checkpoint:
             warn(f"save of step {step} skipped, {self.skipped_saves} so far: earlier ones are still being written; "
                  "save less often, or to a faster disk")
 
+    def _note_failed(self, error: Optional[CheckpointError]) -> None:
+        """Counts a save that training goes on without, for people to see in `tide ps`."""
+        self.failed_saves += 1
+        page = self._run.page
+        page.save_errno = error.errno if error is not None else 0
+        page.failed_saves += 1
+
     def _note_staged(self, identity: Identity) -> None:
         self.saves += 1
         self._run.page.staged_step = identity.step
@@ -419,6 +426,7 @@ class Checkpoint:
     def _note_committed(self, identity: Identity, size: int, started: float) -> None:
         """started: time.monotonic() seconds."""
         self._record(identity.step)
+        self._run.page.failed_saves = 0
         self._uncommitted = self._given_up = None
         self._run.reporter.send("saved", step=identity.step, checkpoint=os.path.basename(identity.directory), bytes=size,
                                 seconds=round(time.monotonic() - started, 6))
@@ -438,6 +446,7 @@ class Checkpoint:
             self._looked_at = now
             if _is_committed(written):
                 self._record(written.step)
+                self._run.page.failed_saves = 0
                 self._uncommitted = None
 
     def _collect_garbage(self, identity: Identity) -> None:
@@ -574,7 +583,7 @@ def _step(step: Any) -> int:
 def _cannot_save(step: int, directory: str, error: OSError) -> CheckpointError:
     file = f" ({os.path.basename(error.filename)})" if isinstance(error.filename, str) else ""
     return CheckpointError(f"cannot save step {step} in {directory}: {error.strerror or error}{file}; free space or repair the "
-                           "file system, earlier checkpoints are intact")
+                           "file system, earlier checkpoints are intact", error.errno or 0)
 
 
 def _is_committed(identity: Identity) -> bool:

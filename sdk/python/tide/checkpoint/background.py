@@ -26,7 +26,7 @@ class Sink(NamedTuple):
     """Who is told how saves end that nobody waits for, during any call of Background."""
 
     committed: "Callable[[Answer], None]"
-    failed: "Callable[[Identity, str], None]"  # the saver is done with it
+    failed: "Callable[[Identity, CheckpointError], None]"  # the saver is done with it
     lost: "Callable[[Identity, str], None]"    # the saver ended: what lies there is the caller's to take back
 
 
@@ -137,7 +137,7 @@ class Background:
         if answer is None:
             raise CheckpointError(f"{staged.identity.directory}: not written in time; the file system is slow or hangs")
         if answer.error is not None:
-            raise CheckpointError(answer.error)
+            raise _error_of(answer)
         self._sink.committed(answer)
 
     def _answer(self, ours: Saver, staged: Staged, deadline: float) -> Optional[Answer]:
@@ -150,7 +150,7 @@ class Background:
             if answer.error is None:
                 self._sink.committed(answer)
             else:
-                self._sink.failed(answer.staged.identity, answer.error)
+                self._sink.failed(answer.staged.identity, _error_of(answer))
 
     def _lose(self, ours: Saver, error: SaverGone, again: Optional[Identity]) -> None:
         """Gives up what the saver had, except `again`, which the caller writes. The next save starts another saver."""
@@ -159,3 +159,7 @@ class Background:
         for staged in lost:
             if staged.identity != again:
                 self._sink.lost(staged.identity, str(error))
+
+
+def _error_of(answer: Answer) -> CheckpointError:
+    return CheckpointError(answer.error or "", answer.errno)

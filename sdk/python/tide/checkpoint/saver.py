@@ -35,11 +35,12 @@ class Staged(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """How a save ended. error: None = committed; bytes: of the whole checkpoint on rank 0, of this rank's file
+    """How a save ended. error: None = committed; errno: 0 = no error of the system; bytes: of the whole checkpoint on rank 0, of this rank's file
     elsewhere; written_s: seconds until this rank's part was durable; total_s: until the commit was seen."""
 
     staged: Staged
     error: Optional[str]
+    errno: int = 0
     bytes: int = 0
     written_s: float = 0.0
     total_s: float = 0.0
@@ -209,9 +210,10 @@ class Saver:
             return None
         staged.slot.busy = False
         if word != "done":
-            return Answer(staged, rest[0] if rest else "no reason given")
+            code, _, why = rest[0].partition(" ")
+            return Answer(staged, why, int(code))
         size, written_s, total_s = rest[0].split(" ")
-        return Answer(staged, None, int(size), float(written_s), float(total_s))
+        return Answer(staged, None, 0, int(size), float(written_s), float(total_s))
 
 
 class Order(NamedTuple):
