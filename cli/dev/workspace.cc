@@ -253,6 +253,9 @@ Status Workspace::CopyForJobs() const {
   std::error_code error;
   fs::create_directories(root_ + "/sdk", error);
   fs::copy(sdk_ + "/python", root_ + "/sdk/python", kReplace, error);
+  if (!error && fs::exists(sdk_ + "/adapters")) {
+    fs::copy(sdk_ + "/adapters", root_ + "/sdk/python", kReplace, error);
+  }
   if (!error) {
     fs::copy(sdk_ + "/examples", root_ + "/work", kReplace, error);
   }

@@ -48,8 +48,9 @@ class Packages(unittest.TestCase):
         return target
 
     def test_both_hold_the_sdk_and_nothing_else(self):
-        sources = set(subprocess.run(["git", "ls-files", "*.py", "*/py.typed"], cwd=os.path.join(ROOT, "sdk", "python"), check=True,
-                                     stdout=subprocess.PIPE, text=True).stdout.split())
+        sources = {name for folder in ("python", "adapters")
+                   for name in subprocess.run(["git", "ls-files", "*.py", "*/py.typed"], cwd=os.path.join(ROOT, "sdk", folder),
+                                              check=True, text=True, stdout=subprocess.PIPE).stdout.split()}
         self.assertEqual(files_in(self.unpack_deb()), sources | NATIVE)
         wheel = files_in(self.install_wheel())
         self.assertEqual({name for name in wheel if ".dist-info/" not in name}, sources | NATIVE)

@@ -1,0 +1,1 @@
+"""Stand-in for Lightning 2.x: see lightning.pytorch."""
