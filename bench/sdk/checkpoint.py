@@ -16,7 +16,7 @@ from tide._run import Run
 
 _STEP_S = 0.03
 _BUFFER_BYTES = 256 << 20  # beyond all caches
-_SAVE_CASES = ("first stall", "stall", "stall over memcpy", "durable write", "durable over O_DIRECT",
+_SAVE_CASES = ("prepare", "first stall over later ones", "first stall", "stall", "stall over memcpy", "durable write", "durable over O_DIRECT",
                "speed over torch.save", "writer CPU, 2 GiB")
 _STEP_CASES = ("30 ms step, quiet", "30 ms step, saving", "p99 saving over quiet",
                "p99 torch.save over quiet")
@@ -27,8 +27,8 @@ def make_checkpoint(folder: str, state: dict) -> tide.Checkpoint:
 
 
 def measure_saves(folder: str, size: str, nbytes: int, rounds: int, two_slots: bool) -> None:
-    """two_slots: with both staging slots, as after the second step of a training; else with the one that the first
-    save makes, for sizes of which the machine does not hold three."""
+    """two_slots: with both staging slots, prepared; else with the one that the first save makes, for sizes of which the
+    machine does not hold three."""
     state = common.make_state(nbytes)
     nbytes = common.bytes_of(state)
     buffer_bytes = min(nbytes, _BUFFER_BYTES) // 4096 * 4096
@@ -36,11 +36,9 @@ def measure_saves(folder: str, size: str, nbytes: int, rounds: int, two_slots: b
     ck = make_checkpoint(os.path.join(folder, "ck"), state)
     raw, torch_file = os.path.join(folder, "raw"), os.path.join(folder, "torch.pt")
     times: Dict[str, List[float]] = {name: [] for name in ("copy", "stall", "write", "save", "limit", "torch")}
+    ready = common.seconds(ck.prepare) if two_slots else 0.0
     first = common.seconds(lambda: ck.save(1, wait=False))
     assert ck.flush()
-    if two_slots:
-        ck._prepare()
-        ck._background._saver.slots._preparing.join()
     for step in range(2, rounds + 2):
         times["copy"].append(common.seconds(lambda: target.copy_from(source, nbytes)))
         begin = time.perf_counter()
@@ -56,6 +54,9 @@ def measure_saves(folder: str, size: str, nbytes: int, rounds: int, two_slots: b
         times["torch"].append(common.seconds(lambda: torch_save(state, torch_file)))
         os.unlink(torch_file)
     cpu = common.cpu_seconds(ck._background.saver_pid) / (rounds + 1)
+    if two_slots:
+        common.figure(f"{size}, prepare", "p50_ms", ready * 1e3)
+        common.figure(f"{size}, first stall over later ones", "ratio", first / statistics.median(times["stall"]), at_most=1.5)
     common.figure(f"{size}, first stall", "p50_ms", first * 1e3)
     common.figure(f"{size}, stall", "p50_ms", statistics.median(times["stall"]) * 1e3, rounds)
     common.figure(f"{size}, stall over memcpy", "ratio", common.median_ratio(times["stall"], times["copy"]), rounds,

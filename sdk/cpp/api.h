@@ -172,9 +172,9 @@ struct CheckpointOptions {
 };
 
 // Saves and restores a program's state in one folder; the format is tide-checkpoint/1, as that of
-// the Python SDK. A save stops training for one copy in memory: a process beside this rank,
-// tide-saver, writes it, also when the rank is killed meanwhile. Where that cannot be started,
-// training waits until the checkpoint is committed.
+// the Python SDK. A save stops training while this rank's share is copied: a process beside this
+// rank, tide-saver, writes it, also when the rank is killed meanwhile. Where that cannot be
+// started, training waits until the checkpoint is committed.
 //
 // Names are OBJECT or OBJECT.KEY; Python sees {"OBJECT": {"KEY": ...}}. Give all of them before the
 // first call of anything else.
@@ -215,6 +215,11 @@ class Checkpoint {
   [[nodiscard]] bool tick(int64_t step,
                           double loss = std::numeric_limits<double>::quiet_NaN(),
                           bool safe = true);
+
+  // Makes memory ready for the saves to come, so that the first one stops training as briefly as
+  // the others. Returns when it is there. tick() does it in the background after the second step.
+  //   Errors: state that no save could store.
+  void prepare();
 
   // Saves at `step` on all ranks. Returns the checkpoint's id, s<step>-<attempt>.
   //   wait: return when it is committed. False: as soon as the state may change.

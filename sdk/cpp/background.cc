@@ -35,7 +35,7 @@ bool Background::Start() {
   return link_ != nullptr;
 }
 
-void Background::Prepare(int64_t rank, int64_t world, const Objects& objects) {
+void Background::Prepare(int64_t rank, int64_t world, const Objects& objects, bool wait) {
   if (!Start()) {
     return;
   }
@@ -44,7 +44,7 @@ void Background::Prepare(int64_t rank, int64_t world, const Objects& objects) {
   described.rank = rank;
   described.world = world;
   DescribePart(objects, layout, described);
-  link_->Prepare(SlotBytes(layout, sdk::FormatTicket(described).size()));
+  link_->Prepare(SlotBytes(layout, sdk::FormatTicket(described).size()), wait);
 }
 
 // A saver that is gone is found by the next save.

@@ -39,8 +39,8 @@ class Background {
 
   [[nodiscard]] bool busy() const { return link_ != nullptr && link_->busy(); }
 
-  // Makes memory ready for saves of this size while training goes on.
-  void Prepare(int64_t rank, int64_t world, const Objects& objects);
+  // Makes memory ready for saves of this size.   wait: until it is, else while training goes on.
+  void Prepare(int64_t rank, int64_t world, const Objects& objects, bool wait);
 
   // Says where and as whom this rank will save: a ticket of any save.
   void Introduce(const sdk::Ticket& ticket);

@@ -38,6 +38,10 @@ bool Checkpoint::tick(int64_t step, double loss, bool safe) {
   return core_->Tick(step, loss, safe);
 }
 
+void Checkpoint::prepare() {
+  core_->Prepare();
+}
+
 std::string Checkpoint::save(int64_t step, bool wait) {
   return core_->Save(step, wait);
 }

@@ -257,12 +257,21 @@ bool CheckpointCore::Act(int64_t step, bool safe, bool is_ordered) {
   }
   ticks_ += 1;
   if (ticks_ == kPrepareAtTick && (every_ > 0 || run_.in_platform())) {
-    background_.Prepare(run_.rank, run_.world, objects_);
-    if (start_) {
-      background_.Introduce(TicketFor(*start_, 0));
-    }
+    MakeReady(false);
   }
   return false;
+}
+
+void CheckpointCore::Prepare() {
+  OrThrow(CheckTexts(objects_));
+  MakeReady(true);
+}
+
+void CheckpointCore::MakeReady(bool wait) {
+  background_.Prepare(run_.rank, run_.world, objects_, wait);
+  if (start_) {
+    background_.Introduce(TicketFor(*start_, 0));
+  }
 }
 
 void CheckpointCore::FindCalm(int64_t step) {

@@ -40,6 +40,7 @@ class CheckpointCore {
   Objects& objects() { return objects_; }
   [[nodiscard]] int64_t Resume(bool allow_restart, std::optional<int64_t> step);
   [[nodiscard]] bool Tick(int64_t step, double loss, bool safe);
+  void Prepare();
   std::string Save(int64_t step, bool wait);
   bool Flush(std::optional<int64_t> timeout_ns);
 
@@ -58,6 +59,7 @@ class CheckpointCore {
 
   [[nodiscard]] bool Act(int64_t step, bool safe, bool is_ordered);
   void FindCalm(int64_t step);
+  void MakeReady(bool wait);
   [[nodiscard]] bool IsPeriodic(int64_t step) const {
     return every_ > 0 && step > 0 && step % every_ == 0;
   }

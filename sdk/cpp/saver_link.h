@@ -50,7 +50,7 @@ class SaverLink {
   [[nodiscard]] bool is_gone() const { return is_gone_; }
   [[nodiscard]] bool IsStaged(uint64_t number) const { return staged_.contains(number); }
 
-  void Prepare(uint64_t bytes) { slots_.Prepare(bytes); }
+  void Prepare(uint64_t bytes, bool wait) { slots_.Prepare(bytes, wait); }
 
   struct Staging {
     std::optional<uint64_t> number;

@@ -82,10 +82,12 @@ StagingSlots::Taken StagingSlots::Take(uint64_t bytes) {
   return taken;
 }
 
-void StagingSlots::Prepare(uint64_t bytes) {
+void StagingSlots::Prepare(uint64_t bytes, bool wait) {
   std::vector<std::shared_ptr<StagingSlot>> made;
   for (size_t index = 0; index < slots_.size(); ++index) {
-    if (slots_.at(index) != nullptr || Make(index, bytes) != nullptr) {
+    const std::shared_ptr<StagingSlot>& slot = slots_.at(index);
+    const bool is_kept = slot != nullptr && (slot->busy || slot->bytes >= bytes);
+    if (is_kept || Make(index, bytes) != nullptr) {
       made.push_back(slots_.at(index));
     }
   }
@@ -100,6 +102,9 @@ void StagingSlots::Prepare(uint64_t bytes) {
     preparing_ = std::jthread(populate);
   } catch (const std::system_error&) {
     preparing_ = std::jthread();  // none is left: the first saves pay for their pages
+  }
+  if (wait && preparing_.joinable()) {
+    preparing_.join();
   }
 }
 

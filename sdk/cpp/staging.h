@@ -47,8 +47,8 @@ class StagingSlots {
   [[nodiscard]] Taken Take(uint64_t bytes);
 
   // Makes the pages of all slots ready in a thread of its own: fresh ones cost ten times what a
-  // copy into used ones does.
-  void Prepare(uint64_t bytes);
+  // copy into used ones does.   wait: until they are.
+  void Prepare(uint64_t bytes, bool wait);
 
  private:
   std::shared_ptr<StagingSlot> Make(size_t index, uint64_t bytes);

@@ -44,8 +44,7 @@ class StandIn(TempCase):
             ck = Checkpoint(dir=self.path(name), replicated={"m": self.state() if state is None else state}, run=make_run())
             if ck._background._started() is not None:
                 ck._background._saver._native._cuda_tried = False
-                ck._prepare()
-                ck._background._saver.slots._preparing.join()
+                ck.prepare()
             ck.save(1)
             return ck
 

@@ -245,6 +245,22 @@ class Background(TempCase):
         self.assertIn("rank 1 of 2 did not write in time", err.getvalue())
         self.assertEqual((self.committed(), self.ck.failed_saves), ([4], 2))
 
+    def test_prepared_memory_is_what_saves_use(self):
+        block = array.array("d", [1.0]) * 1000
+        ck = Checkpoint(dir=self.path("ck"), replicated={"m": {"w": block}}, run=make_run())
+        ck.resume()
+        ck.prepare()
+        slots = ck._background._saver.slots._slots
+        small = [slot.nbytes for slot in slots]
+        block.extend([0.0] * 1_000_000)  # an optimizer's state, which comes with the first step
+        ck.prepare()
+        made = [(slot.fd, slot.nbytes) for slot in slots]
+        self.assertTrue(all(nbytes > before for (_, nbytes), before in zip(made, small)), (made, small))
+        ck.save(1)
+        ck.save(2)
+        self.assertEqual([(slot.fd, slot.nbytes) for slot in slots], made)
+        self.assertEqual(store.scan(self.path("ck"))[-1].step, 2)
+
     def test_state_that_grows_gets_a_larger_slot(self):
         for step, length in enumerate((10, 1_000_000, 20, 3_000_000), 1):
             self.block.extend([0.5] * (length - len(self.block)) if length > len(self.block) else [])

@@ -9,9 +9,9 @@
             run.exit()
     ck.save(step, wait=True); run.done()
 
-Standard library only; with the native core, where it is installed, saves cost one copy in memory. Tensors that no rank
-holds whole are given under sharded=, as Shards. Outside the platform no order ever comes and checkpoints are plain local
-ones; TIDE_REHEARSE_SUSPEND=100 rehearses a suspension at step 100.
+Standard library only; with the native core, where it is installed, training waits while this rank's share is copied, not
+written. Tensors that no rank holds whole are given under sharded=, as Shards. Outside the platform no order ever comes and
+checkpoints are plain local ones; TIDE_REHEARSE_SUSPEND=100 rehearses a suspension at step 100.
 """
 
 from ._errors import CheckpointError, DamagedError, TideError

@@ -46,7 +46,7 @@ class Checkpoint:
         that differs. It costs reading them once more, and copying those on a GPU.
       every: steps between periodic saves, 0 = none.   keep: committed checkpoints that stay, at least 1.
       timeout_s: seconds a rank waits for the others in one save.
-    With the native core a save stops training for one copy in memory; a process beside this rank, the saver, writes
+    With the native core a save stops training while this rank's share is copied; a process beside it, the saver, writes
     it, also when the rank is killed meanwhile. Without it, training waits until this rank's part is on the disk.
     Invariants: a committed folder is never written to again; nothing is removed before a newer commit.
     """
@@ -181,6 +181,20 @@ class Checkpoint:
         if self._ticks == _PREPARE_AT_TICK and (self._every or self._run.in_platform):
             self._prepare()
         return False
+
+    def prepare(self) -> None:
+        """Makes memory ready for the saves to come, so that the first one stops training as briefly as the others. Returns when
+        it is there. To be called when the state has its full size, as after the first step; tick() does it in the background after
+        the second one. With the native core it takes twice the memory of this rank's share of the state.
+
+          Errors: CheckpointError for what no save could store.
+        """
+        try:
+            self._make_ready(wait=True)
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, CheckpointError):
+                raise
+            warn(f"memory for saves is not ready: {first_line(error)}")
 
     def save(self, step: int, wait: bool = True) -> str:
         """Saves at `step` on all ranks. Returns the checkpoint's id, s<step>-<attempt>.
@@ -382,11 +396,14 @@ class Checkpoint:
     def _prepare(self) -> None:
         """Fresh pages cost ten times what the copy into used ones does, so they are made ready before the first save."""
         try:
-            self._background.prepare(self._run.rank, self._run.world_size, self._groups)
-            if self._start is not None:
-                self._background.introduce(self._identity(0))
+            self._make_ready(wait=False)
         except Exception as error:  # whatever the program's objects raise
             warn(f"a save now would fail: {first_line(error)}")
+
+    def _make_ready(self, wait: bool) -> None:
+        self._background.prepare(self._run.rank, self._run.world_size, self._groups, wait)
+        if self._start is not None:
+            self._background.introduce(self._identity(0))
 
     def _lock_path(self) -> str:
         if self._run.in_platform:

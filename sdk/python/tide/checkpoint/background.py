@@ -48,12 +48,12 @@ class Background:
     def saver_pid(self) -> Optional[int]:
         return None if self._saver is None else self._saver.pid
 
-    def prepare(self, rank: int, world: int, groups: Groups) -> None:
-        """Makes memory ready for saves of this size while training goes on. Errors: CheckpointError, also where nothing is
-        made ready: for what no save could store."""
+    def prepare(self, rank: int, world: int, groups: Groups, wait: bool) -> None:
+        """Makes memory ready for saves of this size. wait: until it is, else while training goes on. Errors: CheckpointError,
+        also where nothing is made ready: for what no save could store."""
         gathered, ours = writer.gather(rank, world, groups), self._started()
         if ours is not None:
-            ours.prepare(gathered)
+            ours.prepare(gathered, wait)
 
     def introduce(self, identity: Identity) -> None:
         """Says where and as whom this rank will save. identity: of any save."""

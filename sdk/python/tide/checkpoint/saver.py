@@ -89,10 +89,10 @@ class Saver:
         """True while a save is under way, or what it made superfluous is being removed."""
         return bool(self._staged or self._tidying)
 
-    def prepare(self, gathered: Gathered) -> None:
-        """Makes the slots ready for saves of this size, in the background."""
+    def prepare(self, gathered: Gathered, wait: bool) -> None:
+        """Makes the slots ready for saves of this size. wait: until they are, else in the background."""
         devices = [entry.data.device for entry in gathered.layout.entries if isinstance(entry.data, DeviceBytes)]
-        self.slots.prepare(slot_bytes(gathered.layout.bytes, len(gathered.layout.header)), devices[0] if devices else None)
+        self.slots.prepare(slot_bytes(gathered.layout.bytes, len(gathered.layout.header)), devices[0] if devices else None, wait)
 
     def stage(self, identity: Identity, gathered: Gathered, order: "Order") -> "tuple[Optional[Staged], bool]":
         """Copies the state and hands it over: (the save, whether a slot was free or memory is missing).

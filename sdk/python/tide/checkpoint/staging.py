@@ -121,14 +121,14 @@ class Slots:
             slot.busy = True
         return slot, True
 
-    def prepare(self, nbytes: int, device: Optional[int] = None) -> None:
+    def prepare(self, nbytes: int, device: Optional[int] = None, wait: bool = False) -> None:
         """Makes the pages of all slots ready in a thread of its own, so that no save has to wait for fresh memory.
 
-          device: a GPU that they will be filled from.
+          device: a GPU that they will be filled from.   wait: until they are.
         """
         if self._preparing is not None:
-            return
-        made = [slot for slot in (self._slots[index] or self._make(index, nbytes) for index in range(SLOTS)) if slot]
+            self._preparing.join()
+        made = [slot for slot in (self._large_enough(index, nbytes) for index in range(SLOTS)) if slot]
 
         cuda = None if device is None else self._native.cuda()
 
@@ -141,6 +141,12 @@ class Slots:
 
         self._preparing = threading.Thread(target=populate, name="tide-populate", daemon=True)
         self._preparing.start()
+        if wait:
+            self._preparing.join()
+
+    def _large_enough(self, index: int, nbytes: int) -> Optional[Slot]:
+        slot = self._slots[index]
+        return slot if slot is not None and (slot.busy or slot.nbytes >= nbytes) else self._make(index, nbytes)
 
     def _make(self, index: int, nbytes: int) -> Optional[Slot]:
         wanted = _rounded(int(nbytes * (1 + _SPARE)), _GRAIN_BYTES)
