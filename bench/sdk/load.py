@@ -5,13 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import statistics
-from typing import Dict, List
+import subprocess
+import sys
+from typing import Dict, List, Tuple
 
 import torch
 
 import common
 import tide
 from tide._run import Run
+
+
+_RANKS = 8
 
 
 def measure(folder: str, size: str, nbytes: int, rounds: int) -> None:
@@ -54,6 +59,63 @@ def measure(folder: str, size: str, nbytes: int, rounds: int) -> None:
     common.figure(f"{size}, over torch.load", "ratio", statistics.median(times["torch"]) / statistics.median(times["load"]), rounds)
 
 
+def resume_together(folder: str, nbytes: int, data: str, rounds: int) -> None:
+    """Ranks of one node that resume at once: what they read of the disk, and how long it takes; handing on to each other, and
+    each for itself."""
+    limit = common.Buffer(min(nbytes, 256 << 20) // common.CHUNK_BYTES * common.CHUNK_BYTES or common.CHUNK_BYTES)
+    size = os.path.getsize(data)
+    limits: List[float] = []
+    times: Dict[str, List[float]] = {"together": [], "alone": []}
+    read: Dict[str, List[float]] = {"together": [], "alone": []}
+    for attempt in range(rounds):
+        common.forget(data)
+        limits.append(common.seconds(lambda: common.read_direct(data, limit)))
+        for how in times:
+            common.forget(data)
+            ends = _start_ranks(folder, nbytes, f"{how}-{attempt}", _RANKS if how == "together" else 1)
+            times[how].append(max(seconds for seconds, _ in ends))
+            read[how].append(sum(number for _, number in ends) / size)
+    for how in times:
+        common.figure(f"{_RANKS} ranks, {how}, resume over O_DIRECT once", "ratio", common.median_ratio(times[how], limits), rounds)
+        common.figure(f"{_RANKS} ranks, {how}, read over state", "ratio", statistics.median(read[how]), rounds,
+                      at_most=1.05 if how == "together" else None)
+
+
+def _start_ranks(folder: str, nbytes: int, start: str, local_world: int) -> "List[Tuple[float, int]]":
+    """(seconds, bytes read) of each, which begin when all are ready."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "load_rank.py")
+    env = {**os.environ, "WORLD_SIZE": str(_RANKS), "TIDE_START": start, "TIDE_ATTEMPT": "1", "OMP_NUM_THREADS": "1"}
+    ranks = [subprocess.Popen([sys.executable, script, folder, str(nbytes)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank % local_world), "LOCAL_WORLD_SIZE": str(local_world)})
+             for rank in range(_RANKS)]
+    for rank in ranks:
+        assert rank.stdout.readline() == "ready\n"
+    for rank in ranks:
+        rank.stdin.write("go\n")
+        rank.stdin.flush()
+    ends = [rank.communicate()[0].split() for rank in ranks]
+    return [(float(seconds), int(number)) for seconds, number in ends]
+
+
+def measure_together(folder: str, nbytes: int, rounds: int) -> None:
+    where = os.path.join(folder, "ck")
+    ck = tide.Checkpoint(dir=where, replicated={"model": common.make_state(nbytes)}, run=Run({"TIDE_ATTEMPT": "1"}), timeout_s=600)
+    ck.resume()
+    data = os.path.join(where, ck.save(1), "d00000.safetensors")
+    ck = None
+    gc.collect()
+    _let_go(where)
+    resume_together(where, nbytes, data, rounds)
+
+
+def _let_go(folder: str) -> None:
+    """Gives the folder's lease to the ranks, as the end of this process would."""
+    from tide.checkpoint import lease
+    for path in list(lease._held):
+        if path.startswith(os.path.realpath(folder)):
+            os.close(lease._held.pop(path))
+
+
 def main() -> None:
     options = common.parse_arguments(__doc__)
     sizes = [("quick", 8 << 20, 1)] if options.quick else [("256 MiB", 256 << 20, 7), ("1 GiB", common.GIB, 7), ("8 GB", 8 * 10 ** 9, 3)]
@@ -63,6 +125,12 @@ def main() -> None:
         if common.wants(options, cases) and common.fits_memory(options, 3 * nbytes + common.GIB, f"load of {size}"):
             with common.working_folder(options) as folder, common.peak_memory(size):
                 measure(folder, size, nbytes, rounds)
+    cases = [f"{_RANKS} ranks, {how}, {what}" for how in ("together", "alone")
+             for what in ("resume over O_DIRECT once", "read over state")]
+    nbytes = 8 << 20 if options.quick else 256 << 20
+    if common.wants(options, cases) and common.fits_memory(options, _RANKS * (2 * nbytes + (300 << 20)), f"{_RANKS} ranks"):
+        with common.working_folder(options) as folder:
+            measure_together(folder, nbytes, 1 if options.quick else 5)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include "sdk/cpp/restore.h"
 #include "sdk/cpp/store.h"
 #include "sdk/cpp/text.h"
+#include "sdk/native/crc32.h"
 #include "sdk/native/folder.h"
 #include "sdk/native/json_text.h"
 
@@ -118,7 +119,7 @@ Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest(std::optional<int6
     if (wanted && *wanted != item->id.step) {
       continue;
     }
-    const Status restored = RestoreFrom(item->path);
+    const Status restored = RestoreFrom(item->path, true);
     if (!restored && restored.error().code == ErrorCode::kCorrupt) {
       damaged_.push_back(item->path);
       damaged_step_ = std::max(damaged_step_, item->id.step);
@@ -141,9 +142,25 @@ Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest(std::optional<int6
   return Resumed{};
 }
 
-Status CheckpointCore::RestoreFrom(const std::string& directory) {
+std::optional<sdk::RingPlace> CheckpointCore::Ring(const std::string& directory) const {
+  const std::string shared_memory = "/dev/shm";
+  const bool is_one_of_many = run_.local_rank >= 0 && run_.local_rank < run_.local_world &&
+                              run_.local_world > 1 && run_.local_world <= run_.world;
+  if (!is_one_of_many || run_.start.empty() || ::access(shared_memory.c_str(), W_OK) != 0) {
+    return std::nullopt;
+  }
+  // Nodes may share a machine; of one start only ranks of one node have the same first rank.
+  const std::string name =
+      run_.start + " " + std::to_string(run_.rank - run_.local_rank) + " " + directory;
+  return sdk::RingPlace{.path = shared_memory + "/tide-load-cpp-" +
+                                std::to_string(sdk::Crc32(0, name.data(), name.size())),
+                        .ranks = static_cast<uint32_t>(run_.local_world),
+                        .rank = static_cast<uint32_t>(run_.local_rank)};
+}
+
+Status CheckpointCore::RestoreFrom(const std::string& directory, bool together) {
   TIDE_ASSIGN(const StoredCheckpoint stored, ReadStored(directory, run_.rank));
-  TIDE_TRY(Restore(stored, objects_));
+  TIDE_TRY(Restore(stored, objects_, together ? Ring(directory) : std::nullopt));
   if (!stored.local && !objects_.local.empty()) {
     Warn(directory + " was saved by " + std::to_string(stored.world) +
          " ranks and has no local state for rank " + std::to_string(run_.rank) +
@@ -162,7 +179,7 @@ Result<CheckpointCore::Resumed> CheckpointCore::RestoreTold(const std::string& t
   if (!name) {
     return Fail(ErrorCode::kConflict, problem + advice);
   }
-  const Status restored = RestoreFrom(folder_ + "/" + told);
+  const Status restored = RestoreFrom(folder_ + "/" + told, false);
   if (!restored) {
     return Fail(restored.error().code,
                 problem + ", and cannot read that: " + restored.error().message + advice);

@@ -14,6 +14,7 @@
 #include "sdk/cpp/objects.h"
 #include "sdk/cpp/run_core.h"
 #include "sdk/cpp/start.h"
+#include "sdk/native/node_ring.h"
 #include "sdk/native/ticket.h"
 
 namespace tide::cpp {
@@ -84,7 +85,9 @@ class CheckpointCore {
   };
   // wanted: the step; nullopt = any.
   [[nodiscard]] Result<Resumed> RestoreNewest(std::optional<int64_t> wanted);
-  [[nodiscard]] Status RestoreFrom(const std::string& directory);
+  // together: all ranks of this node do so, and read it once.
+  [[nodiscard]] Status RestoreFrom(const std::string& directory, bool together);
+  [[nodiscard]] std::optional<sdk::RingPlace> Ring(const std::string& directory) const;
   // Restores what rank 0 has, and this rank has not.
   [[nodiscard]] Result<Resumed> RestoreTold(const std::string& told, const std::string& own);
 

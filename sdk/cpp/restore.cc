@@ -79,7 +79,7 @@ class Loading {
     return {};
   }
 
-  Status Read() {
+  Status Read(const std::optional<sdk::RingPlace>& ring) {
     memory_.reset(new (std::nothrow) char[bytes_]);
     if (memory_ == nullptr) {
       return Fail(ErrorCode::kSystem,
@@ -96,7 +96,8 @@ class Loading {
     for (const StoredFileRecord& file : stored_.files) {
       files.push_back({.path = file.path, .bytes = file.bytes, .crc32 = file.crc32});
     }
-    return sdk::LoadPieces(files, pieces_, kLoadThreads);
+    return ring ? sdk::LoadPiecesTogether(*ring, files, pieces_, kLoadThreads)
+                : sdk::LoadPieces(files, pieces_, kLoadThreads);
   }
 
   void PutBack() const {
@@ -220,7 +221,9 @@ Status WantAll(const StoredCheckpoint& stored,
 
 }  // namespace
 
-Status Restore(const StoredCheckpoint& stored, const Objects& objects) {
+Status Restore(const StoredCheckpoint& stored,
+               const Objects& objects,
+               const std::optional<sdk::RingPlace>& ring) {
   Loading loading(stored);
   TIDE_TRY(WantAll(stored, stored.shared, objects.replicated, loading));
   if (stored.local) {
@@ -237,7 +240,7 @@ Status Restore(const StoredCheckpoint& stored, const Objects& objects) {
     }
     values.emplace_back(value, std::move(*decoded));
   }
-  TIDE_TRY(loading.Read());
+  TIDE_TRY(loading.Read(ring));
   loading.PutBack();
   for (auto& [value, decoded] : values) {
     PutBack(value, std::move(decoded));

@@ -76,6 +76,7 @@ RunCore::RunCore(const Run::Variables& environment)
     : rank(NumberOf(environment, "RANK", 0)),
       world(NumberOf(environment, "WORLD_SIZE", 1)),
       local_rank(NumberOf(environment, "LOCAL_RANK", 0)),
+      local_world(NumberOf(environment, "LOCAL_WORLD_SIZE", 1)),
       job(TextOf(environment, "TIDE_JOB_ID")),
       attempt(MaybeNumberOf(environment, "TIDE_ATTEMPT")),
       start(StartNameOf(environment)),

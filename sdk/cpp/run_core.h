@@ -22,6 +22,7 @@ class RunCore {
   const int64_t rank;
   const int64_t world;
   const int64_t local_rank;
+  const int64_t local_world;  // ranks on this node
   const std::string job;
   const std::optional<int64_t> attempt;
   const std::string start;  // name of this start among all others; empty: the platform gave none

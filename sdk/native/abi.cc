@@ -41,7 +41,7 @@ void Say(tide_message* error, const tide::Error& why) {
 
 tide::Status Load(std::span<const tide_file> files,
                   std::span<const tide_piece> pieces,
-                  uint32_t threads) {
+                  const tide_loading& how) {
   std::vector<StoredFile> stored(files.size());
   for (uint64_t i = 0; i < files.size(); ++i) {
     const uint64_t chunks = (files[i].bytes + tide::sdk::kChunkBytes - 1) / tide::sdk::kChunkBytes;
@@ -65,7 +65,12 @@ tide::Status Load(std::span<const tide_file> files,
                  .runs = {.bytes = pieces[i].bytes, .dims = std::span(dims).subspan(first)},
                  .to = static_cast<char*>(pieces[i].to)};
   }
-  return tide::sdk::LoadPieces(stored, wanted, threads);
+  return how.ring == nullptr ? tide::sdk::LoadPieces(stored, wanted, how.threads)
+                             : tide::sdk::LoadPiecesTogether(
+                                   {.path = how.ring, .ranks = how.ranks, .rank = how.rank},
+                                   stored,
+                                   wanted,
+                                   how.threads);
 }
 
 }  // namespace
@@ -153,10 +158,10 @@ int32_t tide_load(const tide_file* files,
                   uint64_t file_count,
                   const tide_piece* pieces,
                   uint64_t piece_count,
-                  uint32_t threads,
+                  const tide_loading* how,
                   tide_message* error) {
   return Guarded(TIDE_UNREADABLE, error, [&] {
-    const tide::Status loaded = Load({files, file_count}, {pieces, piece_count}, threads);
+    const tide::Status loaded = Load({files, file_count}, {pieces, piece_count}, *how);
     if (loaded) {
       return TIDE_LOADED;
     }

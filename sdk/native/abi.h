@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 // Names as C has them. NOLINTBEGIN(readability-identifier-naming)
-#define TIDE_ABI_VERSION 3
+#define TIDE_ABI_VERSION 4
 #define TIDE_EXPORT __attribute__((visibility("default")))
 
 // TIDE_ABI_VERSION of the library.
@@ -82,10 +82,20 @@ struct tide_message {
   char* text;
   uint64_t bytes;
 };
+// How to load.
+struct tide_loading {
+  uint32_t threads;  // at least 1
+  // For ranks of one node that load together (sdk/native/node_ring.h): what one has read, the
+  // others copy. A path on a tmpfs, the same for all ranks of the node in this load and for nobody
+  // else; null: this process alone.
+  const char* ring;
+  uint32_t ranks;
+  uint32_t rank;  // from 0, of those on this node
+};
 // Reads all files once, past the page cache where the file system allows, compares every byte with
 // the CRCs, and puts the pieces where they belong.
 //   pieces: sorted by file and offset; the stretches from a piece's first run to its last one do
-//     not overlap.   threads: at least 1.
+//     not overlap.
 //   error: gets a terminated text, cut to its size, if the result is not TIDE_LOADED.
 // Returns TIDE_LOADED; TIDE_DAMAGED where a file is missing, has another length or other bytes;
 // TIDE_UNREADABLE where the system failed. Pieces may hold anything in the last two cases.
@@ -96,7 +106,7 @@ TIDE_EXPORT int32_t tide_load(const struct tide_file* files,
                               uint64_t file_count,
                               const struct tide_piece* pieces,
                               uint64_t piece_count,
-                              uint32_t threads,
+                              const struct tide_loading* how,
                               struct tide_message* error);
 
 // NOLINTEND(readability-identifier-naming)

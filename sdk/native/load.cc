@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "common/base/file.h"
 #include "sdk/native/crc32.h"
@@ -101,9 +102,9 @@ class Loading {
   Loading(std::span<const StoredFile> files, std::span<const StoredPiece> pieces)
       : files_(files), pieces_(pieces) {}
 
-  Status Run(unsigned threads) {
+  Status Open() {
     for (const StoredFile& file : files_) {
-      TIDE_ASSIGN(Opened opened, Open(file));
+      TIDE_ASSIGN(Opened opened, sdk::Open(file));
       opened_.push_back(std::move(opened));
       for (uint64_t chunk = 0; chunk < file.crc32.size(); ++chunk) {
         chunks_.push_back({opened_.size() - 1, chunk});
@@ -115,12 +116,41 @@ class Loading {
       }
       AskForHugePages(piece);
     }
+    return {};
+  }
+
+  [[nodiscard]] uint64_t chunks() const { return chunks_.size(); }
+
+  Status Run(unsigned threads) {
     const size_t sharing = std::min<size_t>(threads, chunks_.size());
     ShareOut(sharing > 1 ? static_cast<unsigned>(sharing - 1) : 0, [this] { TakeChunks(); });
     if (!failed_ && next_ < chunks_.size()) {
       return Fail(ErrorCode::kSystem, "no memory left to read checkpoint files into");
     }
     return first_error_ ? Status(std::unexpected(*first_error_)) : Status();
+  }
+
+  // Helpers read this rank's chunks into the ring, this thread takes all chunks out of it.
+  Status RunTogether(NodeRing& ring, unsigned threads) {
+    std::atomic<uint64_t> next = 0;
+    std::vector<std::jthread> readers;
+    const auto read = [&] { ReadMine(ring, next); };
+    const size_t wanted = std::max(1U, threads - 1);
+    while (readers.size() < wanted && StartHelper(readers, read)) {
+    }
+    if (readers.empty()) {
+      return Run(1);
+    }
+    for (uint64_t i = 0; i < chunks_.size(); ++i) {
+      const Place& place = chunks_[i];
+      const bool is_taken =
+          ring.Take(i, [&](char* memory) { CopyOut(place, memory, 0, BytesOf(place)); });
+      if (Status taken = is_taken ? Status() : TakeAlone(place); !taken) {
+        ring.Close();
+        return taken;
+      }
+    }
+    return {};
   }
 
  private:
@@ -146,33 +176,46 @@ class Loading {
     }
   }
 
+  void ReadMine(NodeRing& ring, std::atomic<uint64_t>& next) {
+    for (uint64_t i = next++; i < chunks_.size(); i = next++) {
+      if (!ring.IsMine(i)) {
+        continue;
+      }
+      char* const memory = ring.Begin(i);
+      if (memory == nullptr) {
+        return;
+      }
+      const Place& place = chunks_[i];
+      const size_t bytes = BytesOf(place);
+      ring.End(i,
+               Read(place.file, place.chunk * kChunkBytes, std::span(memory, bytes)).has_value() &&
+                   Crc32(0, memory, bytes) == files_[place.file].crc32[place.chunk]);
+    }
+  }
+
+  Status TakeAlone(const Place& place) {
+    if (alone_ == nullptr) {
+      alone_.reset(static_cast<char*>(std::aligned_alloc(kHugeBytes, kChunkBytes)));
+    }
+    return alone_ != nullptr
+               ? TakeChunk(place, alone_.get())
+               : Fail(ErrorCode::kSystem, "no memory left to read checkpoint files into");
+  }
+
+  [[nodiscard]] size_t BytesOf(const Place& place) const {
+    return std::min<uint64_t>(kChunkBytes, files_[place.file].bytes - place.chunk * kChunkBytes);
+  }
+
   Status TakeChunk(const Place& place, char* memory) {
     const StoredFile& file = files_[place.file];
     const uint64_t begin = place.chunk * kChunkBytes;
-    const size_t bytes = std::min<uint64_t>(kChunkBytes, file.bytes - begin);
+    const size_t bytes = BytesOf(place);
     TIDE_TRY(Read(place.file, begin, std::span(memory, bytes)));
     uint32_t crc = 0;
-    auto piece = std::partition_point(pieces_.begin(), pieces_.end(), [&](const StoredPiece& item) {
-      return item.file < place.file || (item.file == place.file && EndOf(item) <= begin);
-    });
     for (size_t at = 0; at < bytes; at += kCachedBytes) {
       const size_t length = std::min(kCachedBytes, bytes - at);
       crc = Crc32(crc, memory + at, length);
-      while (piece != pieces_.end() && piece->file == place.file &&
-             piece->offset < begin + at + length) {
-        const uint64_t from = std::max(piece->offset, begin + at);
-        const uint64_t end = EndOf(*piece);
-        const uint64_t until = std::min(end, begin + at + length);
-        CopyRuns(piece->runs,
-                 from - piece->offset,
-                 until - piece->offset,
-                 memory + (from - begin),
-                 piece->to);
-        if (end > begin + at + length) {
-          break;
-        }
-        ++piece;
-      }
+      CopyOut(place, memory, at, length);
     }
     if (crc != file.crc32[place.chunk]) {
       return Fail(ErrorCode::kCorrupt,
@@ -181,6 +224,25 @@ class Loading {
                       ") does not match its CRC-32");
     }
     return {};
+  }
+
+  // Copies what the pieces want of a stretch of the chunk in `memory`.
+  void CopyOut(const Place& place, char* memory, size_t at, size_t length) {
+    const uint64_t begin = place.chunk * kChunkBytes;
+    auto piece = std::partition_point(pieces_.begin(), pieces_.end(), [&](const StoredPiece& item) {
+      return item.file < place.file || (item.file == place.file && EndOf(item) <= begin + at);
+    });
+    for (;
+         piece != pieces_.end() && piece->file == place.file && piece->offset < begin + at + length;
+         ++piece) {
+      const uint64_t from = std::max(piece->offset, begin + at);
+      const uint64_t until = std::min(EndOf(*piece), begin + at + length);
+      CopyRuns(piece->runs,
+               from - piece->offset,
+               until - piece->offset,
+               memory + (from - begin),
+               piece->to);
+    }
   }
 
   // Direct reads go on to the end of the block, which the memory has room for.
@@ -212,14 +274,48 @@ class Loading {
   std::atomic<bool> failed_ = false;
   std::mutex mutex_;
   std::optional<Error> first_error_;
+  ChunkMemory alone_;
 };
+
+// Tells these files from others.
+uint64_t HashOf(std::span<const StoredFile> files) {
+  uint32_t crc = 0;
+  for (const StoredFile& file : files) {
+    crc = Crc32(crc, file.path.data(), file.path.size());
+    crc = Crc32(crc, file.crc32.data(), file.crc32.size_bytes());
+  }
+  return crc;
+}
 
 }  // namespace
 
 Status LoadPieces(std::span<const StoredFile> files,
                   std::span<const StoredPiece> pieces,
                   unsigned threads) {
-  return Loading(files, pieces).Run(threads);
+  Loading loading(files, pieces);
+  TIDE_TRY(loading.Open());
+  return loading.Run(threads);
+}
+
+Status LoadPiecesTogether(const RingPlace& place,
+                          std::span<const StoredFile> files,
+                          std::span<const StoredPiece> pieces,
+                          unsigned threads,
+                          int64_t patience_ns) {
+  Loading loading(files, pieces);
+  TIDE_TRY(loading.Open());
+  uint64_t bytes = 0;
+  for (const StoredFile& file : files) {
+    bytes += file.bytes;
+  }
+  if (bytes >= kTogetherFromBytes && place.ranks > 1) {
+    const Result<std::unique_ptr<NodeRing>> ring =
+        NodeRing::Join(place, HashOf(files), loading.chunks(), patience_ns);
+    if (ring) {
+      return loading.RunTogether(**ring, threads);
+    }
+  }
+  return loading.Run(threads);
 }
 
 }  // namespace tide::sdk

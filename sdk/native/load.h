@@ -9,6 +9,7 @@
 
 #include "common/base/result.h"
 #include "sdk/native/box.h"
+#include "sdk/native/node_ring.h"
 
 namespace tide::sdk {
 
@@ -32,5 +33,19 @@ struct StoredPiece {
 [[nodiscard]] Status LoadPieces(std::span<const StoredFile> files,
                                 std::span<const StoredPiece> pieces,
                                 unsigned threads);
+
+// How long the ranks of a node wait for one another: they need all of them to train.
+inline constexpr int64_t kRingPatienceNs = 60'000'000'000;
+
+// Smaller ones are read by each rank: it would take longer to meet.
+inline constexpr uint64_t kTogetherFromBytes = uint64_t{64} << 20U;
+
+// The same by all ranks of a node together: what one has read and checked the others copy. Each
+// gives the same files, and the pieces that it wants of them.
+[[nodiscard]] Status LoadPiecesTogether(const RingPlace& place,
+                                        std::span<const StoredFile> files,
+                                        std::span<const StoredPiece> pieces,
+                                        unsigned threads,
+                                        int64_t patience_ns = kRingPatienceNs);
 
 }  // namespace tide::sdk

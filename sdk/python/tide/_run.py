@@ -39,6 +39,7 @@ class Run:
         self.rank = _number(env, "RANK", 0)
         self.world_size = _number(env, "WORLD_SIZE", 1)
         self.local_rank = _number(env, "LOCAL_RANK", 0)
+        self.local_world_size = _number(env, "LOCAL_WORLD_SIZE", 1)  # ranks on this node
         self.job = env.get("TIDE_JOB_ID", "")
         self.attempt: Optional[int] = _number(env, "TIDE_ATTEMPT", 0) if env.get("TIDE_ATTEMPT") else None
         # Names this start among all others, "" = nobody has named it. Launchers restart ranks within one.

@@ -8,6 +8,7 @@ import operator
 import os
 import time
 import weakref
+import zlib
 from typing import Any, Callable, Mapping, Optional, Set, Tuple
 
 from .. import _page
@@ -16,7 +17,7 @@ from .._errors import CheckpointError, DamagedError, first_line, warn
 from .._run import Run, attach
 from .._sampler import Sampler
 from . import format as fmt
-from . import lease, store, writer
+from . import _native, lease, store, writer
 from .background import Background, Handed, Sink
 from .reader import Reader
 from .saver import Answer, Order
@@ -28,6 +29,7 @@ SAVE_TIMEOUT_S = 120.0
 # A suspension whose deadline is near or past is still tried for this long.
 LEAST_PATIENCE_S = 1.0
 _LOOK_FOR_COMMIT_S = 1.0
+_SHARED_MEMORY = "/dev/shm"
 # Saves that nobody waits for may take so many times timeout_s: a slow disk alone is no reason to give one up.
 _PATIENCE_IN_PASSING = 5
 # The optimizer's state is there after the first step.
@@ -332,7 +334,7 @@ class Checkpoint:
             if not item.has_manifest or wanted not in (None, item.step):
                 continue
             try:
-                self._restore(item.path)
+                self._restore(item.path, together=True)
                 self._resumed = item.step, os.path.basename(item.path)
                 return self._resumed
             except DamagedError as error:
@@ -345,10 +347,20 @@ class Checkpoint:
                                   f"{', '.join(map(str, steps)) or '(none)'}")
         return 0, ""
 
-    def _restore(self, directory: str) -> None:
-        with Reader(directory) as reader:
+    def _restore(self, directory: str, together: bool = False) -> None:
+        """together: all ranks of this node do so, and read it once."""
+        with Reader(directory, self._ring(directory) if together else None) as reader:
             self._load(reader)
             self._put_back(reader)
+
+    def _ring(self, directory: str) -> Optional[_native.Ring]:
+        run = self._run
+        is_one_of_many = 0 <= run.local_rank < run.local_world_size <= run.world_size and run.local_world_size > 1
+        if not is_one_of_many or not run.start or not os.path.isdir(_SHARED_MEMORY):
+            return None
+        # Nodes may share a machine; of one start only ranks of one node have the same first rank.
+        name = f"{run.start} {run.rank - run.local_rank} {directory}"
+        return _native.Ring(f"{_SHARED_MEMORY}/tide-load-{zlib.crc32(name.encode()):08x}", run.local_world_size, run.local_rank)
 
     def _require_recorded(self, step: int) -> None:
         """step: of what was restored. Errors: CheckpointError where work would be lost without a word.

@@ -13,7 +13,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from .._errors import warn
 
-_ABI_VERSION = 3
+_ABI_VERSION = 4
 _HERE = os.path.dirname(os.path.abspath(__file__))
 LOADED, DAMAGED, UNREADABLE = range(3)
 _DIM_BYTES = 24
@@ -30,6 +30,19 @@ class _Message(ctypes.Structure):
 class _DeviceSpan(ctypes.Structure):
     _fields_ = [("to", ctypes.c_void_p), ("from_", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
                 ("stream", ctypes.c_uint64), ("device", ctypes.c_int32)]
+
+
+class _Loading(ctypes.Structure):
+    _fields_ = [("threads", ctypes.c_uint32), ("ring", ctypes.c_char_p), ("ranks", ctypes.c_uint32), ("rank", ctypes.c_uint32)]
+
+
+class Ring(NamedTuple):
+    """Where the ranks of one node hand on to each other what they read. path: on a tmpfs, of this load alone; rank: of those
+    on this node."""
+
+    path: str
+    ranks: int
+    rank: int
 
 
 class FileRecord(NamedTuple):
@@ -91,7 +104,7 @@ class Native:
         library.tide_settle.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
         library.tide_load.restype = ctypes.c_int32
         library.tide_load.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64,
-                                      ctypes.c_uint32, ctypes.POINTER(_Message)]
+                                      ctypes.POINTER(_Loading), ctypes.POINTER(_Message)]
 
         library.tide_cuda_open.restype = ctypes.c_void_p
         library.tide_cuda_open.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Message)]
@@ -133,8 +146,13 @@ class Native:
         """Moves the verdict of the staging slot at this address away from "open". False: it was settled before."""
         return self._library.tide_settle(slot, verdict) == 1
 
-    def load(self, files: Sequence[FileRecord], pieces: Sequence[Piece], threads: int) -> Tuple[int, str]:
-        """Reads and checks whole files. Returns (LOADED, DAMAGED or UNREADABLE, what is wrong). pieces: sorted."""
+    def load(self, files: Sequence[FileRecord], pieces: Sequence[Piece], threads: int,
+             ring: "Optional[Ring]" = None) -> Tuple[int, str]:
+        """Reads and checks whole files. Returns (LOADED, DAMAGED or UNREADABLE, what is wrong).
+
+          pieces: sorted.   ring: of the ranks of this node that load the same, each with pieces of its own.
+        """
+        how = _Loading(threads, None, 1, 0) if ring is None else _Loading(threads, os.fsencode(ring.path), ring.ranks, ring.rank)
         crcs = [array.array("I", file.crc32) for file in files]
         table = (_File * max(1, len(files)))(*(
             _File(os.fsencode(file.path), file.bytes, crc.buffer_info()[0]) for file, crc in zip(files, crcs)))
@@ -145,8 +163,8 @@ class Native:
             flat.extend((*piece[:4], next_dim, len(piece.dims)))
             next_dim += len(piece.dims) * _DIM_BYTES
         error, message = _message()
-        result = self._library.tide_load(table, len(files), flat.buffer_info()[0], len(pieces), threads,
-                                         ctypes.byref(message))
+        result = self._library.tide_load(table, len(files), flat.buffer_info()[0], len(pieces),
+                                         ctypes.byref(how), ctypes.byref(message))
         return result, _text(error)
 
 

@@ -28,9 +28,9 @@ class _Part(NamedTuple):
 class Reader:
     """One committed checkpoint. Not thread safe. Files stay open until close()."""
 
-    def __init__(self, directory: str) -> None:
-        """Errors: DamagedError for a bad manifest; CheckpointError for a newer format; FileNotFoundError."""
-        self.directory = directory
+    def __init__(self, directory: str, ring: Optional[_native.Ring] = None) -> None:
+        """ring: of the ranks of this node, where all of them load this checkpoint now.   Errors: DamagedError for a bad manifest; CheckpointError for a newer format; FileNotFoundError."""
+        self.directory, self._ring = directory, ring
         with open(os.path.join(directory, fmt.MANIFEST), "rb") as source:
             self.manifest: Dict[str, Any] = fmt.unseal(source.read(), source.name)
         self.manifest["objects"].setdefault(SHARDED, {})  # checkpoints of an earlier SDK have none
@@ -74,7 +74,7 @@ class Reader:
         for file in files:
             if len(file.crc32) != -(-file.bytes // fmt.CHUNK_BYTES):
                 raise DamagedError(f"{os.path.basename(file.path)} has {len(file.crc32)} CRCs for {file.bytes} bytes")
-        result, why = native.load(files, sorted(pieces), max(_LEAST_THREADS, _native.threads()))
+        result, why = native.load(files, sorted(pieces), max(_LEAST_THREADS, _native.threads()), self._ring)
         if result == _native.DAMAGED:
             raise DamagedError(why)
         if result != _native.LOADED:
