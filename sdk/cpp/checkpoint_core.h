@@ -134,6 +134,7 @@ class CheckpointCore {
   int64_t generation_ = 0;
   uint32_t given_up_seq_ = 0;
   std::optional<sdk::Ticket> given_up_;  // a suspension that this rank did not see in time
+  bool has_warned_ = false;              // of old checkpoints that stay
   int64_t ticks_ = 0;                    // at which there was something to do
   Background background_;
 };

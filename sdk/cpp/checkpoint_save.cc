@@ -105,7 +105,11 @@ Status CheckpointCore::WriteHere(sdk::Ticket ticket, const Order& order) {
               sdk::CarryOut(ticket, {memory.get(), layout.bytes}, writing, control));
   NoteCommitted(ticket, ticket.rank == 0 ? outcome.bytes : 0, order.begun_ns);
   if (ticket.rank == 0) {
-    sdk::CollectGarbage(ticket, {});
+    if (const Status collected = sdk::CollectGarbage(ticket, {}); !collected && !has_warned_) {
+      has_warned_ = true;
+      Warn("old checkpoints stay: " + collected.error().message +
+           "; whoever they belong to has to remove them");
+    }
   }
   return {};
 }

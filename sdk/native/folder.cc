@@ -196,9 +196,9 @@ Status RemoveCheckpoint(const CheckpointFolder& checkpoint) {
     }
     TIDE_TRY(SyncDirectory(checkpoint.path));
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(checkpoint.path, ignored);
-  return {};
+  std::error_code error;
+  std::filesystem::remove_all(checkpoint.path, error);
+  return error ? FailErrno("cannot remove " + checkpoint.path, error.value()) : Status();
 }
 
 }  // namespace tide::sdk

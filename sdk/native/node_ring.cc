@@ -126,8 +126,7 @@ Result<std::unique_ptr<NodeRing>> NodeRing::Join(const RingPlace& place,
   return ring;
 }
 
-NodeRing::NodeRing(
-    RingPlace place, int64_t patience_ns, char* memory, size_t bytes, uint64_t slots)
+NodeRing::NodeRing(RingPlace place, int64_t patience_ns, char* memory, size_t bytes, uint64_t slots)
     : place_(std::move(place)),
       patience_ns_(patience_ns),
       memory_(memory),

@@ -2,9 +2,10 @@
 // Chunks of data files that the ranks of one node hand on to each other, so that the file system is
 // read once a node and not once a rank: rank r reads every chunk whose number leaves r, all copy.
 //
-// A file on a tmpfs that all of them map: a few slots for chunks, used over and over. Nobody depends
-// on another rank: who waits in vain for a chunk reads it himself, and what was overwritten while it
-// was copied is found out and read again. So a rank that dies, or comes late, costs time only.
+// A file on a tmpfs that all of them map: a few slots for chunks, used over and over. Nobody
+// depends on another rank: who waits in vain for a chunk reads it himself, and what was overwritten
+// while it was copied is found out and read again. So a rank that dies, or comes late, costs time
+// only.
 
 #include <atomic>
 #include <cstddef>
@@ -43,15 +44,15 @@ class NodeRing {
   [[nodiscard]] uint32_t ranks() const { return place_.ranks; }
   [[nodiscard]] bool IsMine(uint64_t chunk) const { return chunk % place_.ranks == place_.rank; }
 
-  // Memory for a chunk of this rank, kChunkBytes long, once the others are done with what was there.
-  // nullptr after Close().
+  // Memory for a chunk of this rank, kChunkBytes long, once the others are done with what was
+  // there. nullptr after Close().
   [[nodiscard]] char* Begin(uint64_t chunk);
   // is_good: it was read, and matches its CRC.
   void End(uint64_t chunk, bool is_good);
 
-  // Waits for a chunk and calls `use` with its memory. False: it is not to be had, or was overwritten
-  // meanwhile: what `use` did counts for nothing.
-  // To be called for the chunks in their order, by one thread.
+  // Waits for a chunk and calls `use` with its memory. False: it is not to be had, or was
+  // overwritten meanwhile: what `use` did counts for nothing. To be called for the chunks in their
+  // order, by one thread.
   [[nodiscard]] bool Take(uint64_t chunk, const std::function<void(char*)>& use);
   // This rank reads no more: its load has failed. Any thread.
   void Close() { is_closed_ = true; }

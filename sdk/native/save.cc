@@ -309,20 +309,21 @@ Result<SaveOutcome> CarryOut(const Ticket& ticket,
   return outcome;
 }
 
-void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
-  const Result<std::vector<CheckpointFolder>> found = ScanFolder(ticket.folder);
-  if (!found) {
-    return;
-  }
+Status CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
+  TIDE_ASSIGN(const std::vector<CheckpointFolder> found, ScanFolder(ticket.folder));
   const std::optional<CheckpointId> id = ParseCheckpointId(IdOf(ticket));
   if (!id) {
-    return;
+    return {};
   }
   const CheckpointFolder newest{.id = *id, .path = ticket.directory, .has_manifest = true};
+  Status removed;
   for (const CheckpointFolder& old :
-       PickGarbage(*found, newest, ticket.keep, ticket.damaged, saving)) {
-    static_cast<void>(RemoveCheckpoint(old));
+       PickGarbage(found, newest, ticket.keep, ticket.damaged, saving)) {
+    if (Status now = RemoveCheckpoint(old); !now && removed) {
+      removed = std::move(now);
+    }
   }
+  return removed;
 }
 
 void NoteGone(const Ticket& like, std::span<const std::string> saving) {

@@ -46,10 +46,11 @@ struct SaveControl {
                                            std::mutex& writing,
                                            const SaveControl& control);
 
-// Rank 0, once `ticket` is committed: removes what no start can need any more. What cannot be
-// removed is left for the next commit.
+// Rank 0, once `ticket` is committed: removes what no start can need any more.
 //   saving: steps of this rank that are being saved now.
-void CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving);
+//   Errors: kSystem naming the first that could not be removed; it is tried again at the next
+//   commit.
+[[nodiscard]] Status CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving);
 
 // "rank 3", "ranks 1, 2", with no more than the first eight.
 [[nodiscard]] std::string RanksText(const std::vector<int64_t>& ranks);

@@ -271,7 +271,7 @@ class Saver {
       Answer(id, outcome);
       const std::optional<std::vector<int64_t>> saving = StepsBeingSaved();
       if (outcome && ticket->rank == 0 && saving) {
-        CollectGarbage(*ticket, *saving);
+        Warn(CollectGarbage(*ticket, *saving));
       }
     }
   }
@@ -378,6 +378,15 @@ class Saver {
     return steps;
   }
 
+  // Says once on stderr, which is the rank's, that old checkpoints stay: the disk fills up.
+  void Warn(const Status& collected) {
+    if (!collected && !has_warned_.exchange(true)) {
+      std::fprintf(stderr,
+                   "tide: old checkpoints stay: %s; whoever they belong to has to remove them\n",
+                   collected.error().message.c_str());
+    }
+  }
+
   void NoteUnknownStep(int change) {
     const std::lock_guard lock(mutex_);
     unknown_steps_ += change;
@@ -385,6 +394,7 @@ class Saver {
 
   Fd socket_;
   BusyLocks locks_;
+  std::atomic<bool> has_warned_ = false;
   bool has_left_ = false;  // the rank leaves, and saves no more
   std::mutex writing_;     // one data file at a time
   std::atomic<int64_t> orphaned_at_ns_ = 0;

@@ -13,7 +13,7 @@ import unittest
 
 from support import NATIVE, TempCase, captured_stderr, checkpoints_in, lead, make_run, name_of, release, start_python, wait_until
 from tide import Checkpoint, CheckpointError, DamagedError
-from tide.checkpoint import store
+from tide.checkpoint import lease, store
 from tide.checkpoint.reader import Reader
 
 _PAGE = 4096
@@ -106,6 +106,34 @@ class Disk(TempCase):
     def only_committed(self):
         self.assertEqual(checkpoints_in(self.folder), [os.path.basename(item.path) for item in store.scan(self.folder)])
         self.assertTrue(all(item.has_manifest for item in store.scan(self.folder)), "what failed goes with the next commit")
+
+
+_KEEPS_ONE = """
+import os, tide
+ck = tide.Checkpoint(dir=os.environ["TIDE_CHECKPOINT_DIR"], replicated={"m": {"n": 1}}, every=1, keep=1)
+print("from", ck.resume())
+for step in range(2, 6):
+    ck.tick(step)
+    ck.flush()
+print(ck.failed_saves)
+"""
+
+
+@unittest.skipIf(os.geteuid() != 0, "needs root, to be somebody else")
+class Foreign(TempCase):
+    def test_what_belongs_to_somebody_else_stays_and_that_is_said_once(self):
+        folder = self.path("ck")
+        Checkpoint(dir=folder, replicated={"m": {"n": 1}}, run=make_run()).save(1)
+        os.chmod(os.path.dirname(folder), 0o755)
+        os.chmod(folder, 0o777)
+        release(folder)
+        os.remove(os.path.join(folder, lease.FILE))
+        process = start_python(["-c", _KEEPS_ONE], {"TIDE_CHECKPOINT_DIR": folder}, user=65534, cwd="/")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (0, "from 1\n0\n"), err)
+        self.assertEqual([item.step for item in store.scan(folder)], [1, 5])
+        self.assertEqual(err.count("old checkpoints stay: "), 1, err)
+        self.assertIn("Permission denied", err)
 
 
 class Full(Disk):

@@ -82,6 +82,7 @@ class Checkpoint:
         self._due = False                                  # a periodic save waits for a safe step
         self._due_for = 0                                  # the last step that made one due
         self._looked_at = 0.0
+        self._has_warned = False                           # of old checkpoints that stay
         self._given_up_seq = 0
         self._given_up: Optional[Identity] = None          # a suspension's checkpoint that this rank did not see in time
         self._ticked_step: Optional[int] = None
@@ -483,7 +484,9 @@ class Checkpoint:
         try:
             store.collect_garbage(self.dir, newest, self._keep, self._damaged)
         except (OSError, CheckpointError) as error:
-            warn(f"cannot remove old checkpoints in {self.dir}: {first_line(error)}")
+            if not self._has_warned:
+                warn(f"old checkpoints stay: {first_line(error)}; whoever they belong to has to remove them")
+            self._has_warned = True
 
     def _fail(self, identity: Identity) -> None:
         if not _is_committed(identity):

@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import time
-from typing import Collection, Dict, List, NamedTuple, Tuple
+from typing import Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import _files
 from .._errors import CheckpointError, warn
@@ -132,12 +132,14 @@ def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[s
 
     Of one step that a start saved several times the last one counts, and stays. Those that are pinned stay, and do not count.
       damaged: folders found broken by resume(); they do not count, and go once training is past their step.
+      Errors: OSError, of the first that could not be removed, once all others are.
     """
     found = scan(folder)
     good = {(item.step, item.name.start or item.path): item.path for item in found
             if item.has_manifest and item.path not in damaged and not item.is_pinned}
     kept = set(list(good.values())[-max(1, keep):]) | {newest.path}
-    removed = []
+    removed: List[str] = []
+    failure: Optional[OSError] = None
     for item in found:
         if item.path in kept or item.is_pinned:
             continue
@@ -147,8 +149,13 @@ def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[s
         if not item.has_manifest and (item.name.age >= newest.name.age or
                                       item.name.attempt == newest.name.attempt and item.name.start != newest.name.start):
             continue
-        remove(item)
-        removed.append(item.path)
+        try:
+            remove(item)
+            removed.append(item.path)
+        except OSError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
     return removed
 
 
