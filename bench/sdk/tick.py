@@ -20,7 +20,7 @@ _CPP_CASE = "C++, with an agent's page"
 _DDP_CASES = ("DDP step", "DDP step, tick over none", "DDP, all-reduce over none", "all-reduce of one flag")
 
 
-def measure_tick(folder: str, what: str, env: "dict[str, str]", blocks: int) -> None:
+def measure_tick(folder: str, what: str, env: "dict[str, str]", blocks: int, loss: object = None) -> None:
     """The fastest block counts: a tick waits for nothing, so whatever else a block took was somebody else's."""
     ck = tide.Checkpoint(dir=os.path.join(folder, "ck"), replicated={"model": [1]},
                          global_={"sampler": tide.Sampler(1000, global_batch=10)}, run=Run(env))
@@ -29,7 +29,7 @@ def measure_tick(folder: str, what: str, env: "dict[str, str]", blocks: int) -> 
     for _ in range(blocks):
         begin = time.perf_counter()
         for step in range(step + 1, step + 1 + _BLOCK):
-            ck.tick(step)
+            ck.tick(step, loss=loss)
         times.append((time.perf_counter() - begin) / _BLOCK)
     common.figure(what, "p50_ns", min(times) * 1e9, blocks, at_most=1000)
 
@@ -109,6 +109,9 @@ def main() -> None:
                           ("Python, with an agent's page", {"TIDE_ATTEMPT": "1", "TIDE_PAGE": page})):
             if common.wants(options, [what]):
                 measure_tick(folder, what, env, blocks)
+            if common.wants(options, [what + ", loss=tensor"]):
+                import torch
+                measure_tick(folder, what + ", loss=tensor", env, blocks, torch.tensor(1.25))
     if common.wants(options, [_CPP_CASE]):
         measure_cpp(options)
     if common.wants(options, _DDP_CASES):

@@ -51,6 +51,18 @@ class Attach(TempCase):
         run.suspended("s000000000005-0001")
         self.assertEqual((agent.saved_step, agent.phase, agent.ack_seq), (5, _page.PHASE_SAVED, 0))
 
+    def test_the_last_loss_is_shown(self):
+        """Losses in between are shown now and then only: reading one costs more than the rest of a tick."""
+        for end in ("suspended", "done"):
+            agent = make_page(self.path(end))
+            run = make_run(TIDE_PAGE=self.path(end))
+            run.request(1, loss=4.0)
+            self.assertEqual(agent.loss, 4.0)
+            for step in range(2, 50):
+                run.request(step, loss=1 / step)
+            run.suspended("s") if end == "suspended" else run.done()
+            self.assertEqual(agent.loss, 1 / 49)
+
     def test_stop_needs_no_agreement_and_notice_shows_it(self):
         agent = make_page(self.path("page"))
         run = make_run(TIDE_PAGE=self.path("page"))

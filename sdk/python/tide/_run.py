@@ -19,6 +19,7 @@ from ._state import State
 
 EXIT_SUSPENDED = 85
 _SECOND_NS = 1_000_000_000
+_LOSS_EVERY_NS = 50_000_000
 _ORDER_NAMES = {_page.ORDER_SAVE: "save", _page.ORDER_SUSPEND: "suspend", _page.ORDER_STOP: "stop"}
 
 
@@ -64,7 +65,9 @@ class Run:
         self.users: Dict[str, Any] = {}  # weak references: folder, or what there is one of -> the Checkpoint that has it
         self.reporter = Reporter(env.get("TIDE_SOCKET"), self.rank)
         self._last_tick_ns = 0
-        self._loss_read_ns = 0
+        self._loss: Any = None     # the last one, while it is not published
+        self._loss_due_ns = 0
+        self.total: Optional[int] = None
         self._attach_page()
         self._rehearse()
 
@@ -86,6 +89,7 @@ class Run:
 
     def suspended(self, checkpoint_id: str, step: Optional[int] = None) -> None:
         """Acknowledges a suspension: `checkpoint_id` is committed, at `step` (default: that of the last tick)."""
+        self._publish_last()
         page = self.page
         step = page.step if step is None else step
         page.saved_step = step
@@ -101,12 +105,14 @@ class Run:
         os._exit, because a normal exit would run destructors of communication libraries whose peers are leaving too:
         they wait, or complain.
         """
+        self._publish_last()
         self._flush()
         self.reporter.close()
         os._exit(code)
 
     def done(self) -> None:
         """Says that training is complete. The process then ends normally, with exit code 0."""
+        self._publish_last()
         self.page.phase = _page.PHASE_DONE
         self.reporter.send("done", await_reply=True, step=self.page.step)
         self.reporter.close()
@@ -132,9 +138,9 @@ class Run:
           safe: False where state cannot be saved (inside gradient accumulation): publishes only.
           Cost: half a microsecond while nothing is asked. May wait for other ranks, at most 10 s, to agree on the step.
         """
-        if loss is not None or total is not None:
-            self.show(loss, total)
-        if not (self.beat(step) and safe):
+        if total is not None and total != self.total:
+            self.show_total(total)
+        if not (self.beat(step, loss) and safe):
             return None
         verdict, order = self.decide(step)
         if verdict is Verdict.GO or order is None or (verdict is Verdict.FIRE and order.seq == self.refused):
@@ -154,9 +160,15 @@ class Run:
         page.failed_saves = 0
         self.reporter.send("saved", step=step, checkpoint=checkpoint, bytes=0, seconds=0.0)
 
-    def beat(self, step: int) -> bool:
-        """Publishes `step` finished steps. True: there is an order, which decide() is for."""
+    def beat(self, step: int, loss: Any = None) -> bool:
+        """Publishes `step` finished steps, and a loss now and then. True: there is an order, which decide() is for."""
         now = monotonic_ns()
+        if loss is not None:
+            # Reading a number out of a tensor costs more than all the rest, and people look once a second.
+            if now >= self._loss_due_ns:
+                self._publish_loss(loss, now)
+            else:
+                self._loss = loss
         step_ns = now - self._last_tick_ns
         self._last_tick_ns = now
         return self.page.beat(step, now, step_ns)
@@ -167,12 +179,10 @@ class Run:
         self.restart_step_clock()
         return answer
 
-    def show(self, loss: Any = None, total: Optional[int] = None) -> None:
-        """Publishes what people look at."""
-        if total is not None:
-            self.page.total_steps = total
-        if loss is not None:
-            self._publish_loss(loss, monotonic_ns())
+    def show_total(self, total: int) -> None:
+        """Publishes how many steps there will be."""
+        self.total = total
+        self.page.total_steps = total
 
     def restart_step_clock(self) -> None:
         """Leaves the time since the last tick (a save) out of the next step's duration."""
@@ -211,15 +221,17 @@ class Run:
         page.seq = 1
 
     def _publish_loss(self, loss: Any, now: int) -> None:
-        # Reading a number off a device waits for the device; once a second is enough for a display.
-        if getattr(getattr(loss, "device", None), "type", "cpu") != "cpu":
-            if now - self._loss_read_ns < _SECOND_NS:
-                return
-            self._loss_read_ns = now
+        # Reading a number off a device waits for the device.
+        is_far = getattr(getattr(loss, "device", None), "type", "cpu") != "cpu"
+        self._loss, self._loss_due_ns = None, now + (_SECOND_NS if is_far else _LOSS_EVERY_NS)
         try:
             self.page.loss = float(loss)
         except (TypeError, ValueError):
             self.page.loss = math.nan
+
+    def _publish_last(self) -> None:
+        if self._loss is not None:
+            self._publish_loss(self._loss, monotonic_ns())
 
     def _flush(self) -> None:
         for stream in (sys.stdout, sys.stderr):

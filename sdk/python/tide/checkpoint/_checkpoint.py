@@ -145,9 +145,10 @@ class Checkpoint:
         last, self._ticked_step = self._ticked_step, step
         if self._samplers:
             self._advance_samplers(1 if last is None else step - last)
-        if loss is not None or total is not None:
-            self._run.show(loss, total)
-        is_ordered = self._run.beat(step)
+        run = self._run
+        if total is not None and total != run.total:
+            run.show_total(total)
+        is_ordered = run.beat(step, loss)
         if not (is_ordered or self._attentive or self._every and step % self._every == 0):
             return False
         leave = self._act(step, safe, is_ordered)
