@@ -7,11 +7,11 @@ import math
 import os
 import sys
 from time import monotonic_ns
-from typing import Any, Dict, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from . import _page
 from ._agreement import Verdict, settle
-from ._errors import TideError
+from ._errors import TideError, first_line, warn
 from ._page import Order, Page
 from ._request import Request
 from ._socket import Reporter
@@ -65,6 +65,7 @@ class Run:
         self.users: Dict[str, Any] = {}  # weak references: folder, or what there is one of -> the Checkpoint that has it
         self.reporter = Reporter(env.get("TIDE_SOCKET"), self.rank)
         self._last_tick_ns = 0
+        self._hooks: List[Callable[[], object]] = []
         self._loss: Any = None     # the last one, while it is not published
         self._loss_due_ns = 0
         self.total: Optional[int] = None
@@ -99,13 +100,18 @@ class Run:
         page.fence()
         self.reporter.send("suspended", await_reply=True, step=step, checkpoint=checkpoint_id)
 
+    def at_exit(self, call: Callable[[], object]) -> None:
+        """Has exit() and done() call this before they end, the last one first: to close a log, say. What it raises is printed."""
+        self._hooks.append(call)
+
     def exit(self, code: int = EXIT_SUSPENDED) -> None:
-        """Leaves at once with `code`, after flushing. Does not return.
+        """Leaves at once with `code`, after what at_exit() was given and after flushing. Does not return.
 
         os._exit, because a normal exit would run destructors of communication libraries whose peers are leaving too:
         they wait, or complain.
         """
         self._publish_last()
+        self._call_hooks()
         self._flush()
         self.reporter.close()
         os._exit(code)
@@ -113,6 +119,7 @@ class Run:
     def done(self) -> None:
         """Says that training is complete. The process then ends normally, with exit code 0."""
         self._publish_last()
+        self._call_hooks()
         self.page.phase = _page.PHASE_DONE
         self.reporter.send("done", await_reply=True, step=self.page.step)
         self.reporter.close()
@@ -232,6 +239,13 @@ class Run:
     def _publish_last(self) -> None:
         if self._loss is not None:
             self._publish_loss(self._loss, monotonic_ns())
+
+    def _call_hooks(self) -> None:
+        while self._hooks:
+            try:
+                self._hooks.pop()()
+            except Exception as error:  # whatever the program's raise: the rank leaves all the same
+                warn(f"what was to be done at exit failed: {type(error).__name__}: {first_line(error)}")
 
     def _flush(self) -> None:
         for stream in (sys.stdout, sys.stderr):

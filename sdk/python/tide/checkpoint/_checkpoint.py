@@ -21,8 +21,9 @@ from . import _native, lease, store, writer
 from .background import Background, Handed, Sink
 from .reader import Reader
 from .saver import Answer, Order
+from .saving import Saving
 from .start import Start, agree
-from .state import boxes_wanted, check, restore
+from .state import boxes_wanted, check, restore, restore_what_fits
 from .writer import Groups, Identity
 
 SAVE_TIMEOUT_S = 120.0
@@ -30,6 +31,8 @@ SAVE_TIMEOUT_S = 120.0
 LEAST_PATIENCE_S = 1.0
 _LOOK_FOR_COMMIT_S = 1.0
 _SHARED_MEMORY = "/dev/shm"
+_FIRST_NAP_S, _LONGEST_NAP_S = 0.0005, 0.02
+_LEFT_SHOWN = 20
 # Saves that nobody waits for may take so many times timeout_s: a slow disk alone is no reason to give one up.
 _PATIENCE_IN_PASSING = 5
 # The optimizer's state is there after the first step.
@@ -78,10 +81,12 @@ class Checkpoint:
         self._damaged_step = 0  # the highest of them
         self._resumed: Optional[Tuple[int, str]] = None    # step and id, until a save
         self._begun = (-1, 0)                              # step of the last save, how often it was begun
+        self._savings: "weakref.WeakValueDictionary[str, Saving]" = weakref.WeakValueDictionary()  # by folder
         self._uncommitted: Optional[Identity] = None       # written by this rank, not known to be committed
         self._due = False                                  # a periodic save waits for a safe step
         self._due_for = 0                                  # the last step that made one due
         self._looked_at = 0.0
+        self._strict = True                                # resume() restores all or nothing
         self._has_warned = False                           # of old checkpoints that stay
         self._given_up_seq = 0
         self._given_up: Optional[Identity] = None          # a suspension's checkpoint that this rank did not see in time
@@ -93,7 +98,7 @@ class Checkpoint:
                                       self._run.in_platform, self._run.is_done)
         self._start: Optional[Start] = None                # agreed on by resume(), or by the first save without it
 
-    def resume(self, allow_restart: bool = False, step: Optional[int] = None) -> int:
+    def resume(self, allow_restart: bool = False, step: Optional[int] = None, strict: bool = True) -> int:
         """Restores the newest whole checkpoint. Returns its step, 0 if there is none. To be called by all ranks.
 
         Every rank checks every byte. A damaged one is named on stderr and the one before it used. What rank 0 has
@@ -102,11 +107,14 @@ class Checkpoint:
           that is an error: a folder that is not mounted looks like a job that never saved.
           step: the newest whole checkpoint of this step; 0 restores nothing. Default: what `tide resume --step` asked for.
           What is saved from there on is newer than all that lies ahead.
+          strict: False: objects and tensors that are new, or have another shape or type, stay as the program made them, and
+          those that it has no more are left out; each is named on stderr by rank 0. Not for what is given under sharded=.
           Errors: CheckpointError for that, for objects that hold what cannot be stored or do not fit, a newer format, an
           unreadable disk, ranks that do not come or cannot read what rank 0 has restored.
         """
         if step is not None:
             step = _step(step)
+        self._strict = strict
         for objects in self._groups.objects:
             check(objects)  # what no save could store is found now, not after a day
         store.prepare(self.dir)
@@ -200,11 +208,11 @@ class Checkpoint:
                 raise
             warn(f"memory for saves is not ready: {first_line(error)}")
 
-    def save(self, step: int, wait: bool = True) -> str:
-        """Saves at `step` on all ranks. Returns the checkpoint's id, s<step>-<attempt>.
+    def save(self, step: int, wait: bool = True) -> Saving:
+        """Saves at `step` on all ranks. Returns the checkpoint's id.
 
-          wait: return when the checkpoint is committed. False: return as soon as the state may change; tick() and
-          flush() notice what becomes of it.
+          wait: return when the checkpoint is committed. False: return as soon as the state may change; tick(), flush() and
+          committed() of what is returned notice what becomes of it.
           Errors: CheckpointError; earlier checkpoints are as they were.
         """
         step = _step(step)
@@ -219,7 +227,7 @@ class Checkpoint:
         longest_s = self._timeout_s * _PATIENCE_IN_PASSING + 2 * writer.DECIDED_GRACE_S
         return self._background.flush(longest_s if timeout_s is None else timeout_s)
 
-    def _save(self, step: int, wait: bool, deadline: float, hurry: Callable[[], float] = lambda: math.inf) -> str:
+    def _save(self, step: int, wait: bool, deadline: float, hurry: Callable[[], float] = lambda: math.inf) -> Saving:
         """deadline, hurry: time.monotonic() seconds; hurry is asked while rank 0 waits for the others."""
         started = time.monotonic()
         self._attentive = True
@@ -229,8 +237,10 @@ class Checkpoint:
         try:
             identity = self._begin(step)
             order = Order(self._keep, deadline, started, sorted(self._damaged))
+            saving = Saving.begin(os.path.basename(identity.directory), self._look_for)
+            self._savings[identity.directory] = saving
             self._carry_out(identity, wait, order, hurry)
-            return os.path.basename(identity.directory)
+            return saving
         finally:
             page.phase = before
             self._run.restart_step_clock()
@@ -242,6 +252,7 @@ class Checkpoint:
                 self._note_staged(identity)
             elif handed is Handed.SKIPPED:
                 self._note_skipped(identity.step)
+                self._settle(identity, CheckpointError(f"step {identity.step} was not saved: earlier saves were still being written"))
             else:
                 self._save_here(identity, wait, order, hurry)
         except OSError as error:
@@ -396,11 +407,27 @@ class Checkpoint:
         reader.load(*(trees[name] for objects, trees in groups for name in objects if name in trees), wanted=wanted)
 
     def _put_back(self, reader: Reader) -> None:
-        for objects, trees in self._trees(reader):
+        groups = self._trees(reader)
+        if not self._strict:
+            self._put_back_what_fits(reader, groups)
+            return
+        for objects, trees in groups:
             restore(objects, trees, reader.stored, reader.directory)
         if self._run.rank >= len(reader.manifest["ranks"]) and self._groups.local:
             warn(f"{reader.directory} was saved by {reader.manifest['world']} ranks and has no local state for rank "
                  f"{self._run.rank}; {', '.join(self._groups.local)} start anew")
+
+    def _put_back_what_fits(self, reader: Reader, groups: "list[tuple[Mapping[str, Any], Mapping[str, Any]]]") -> None:
+        left = []
+        for objects, trees in groups:
+            if objects is self._groups.sharded:
+                restore(objects, trees, reader.stored, reader.directory)
+            else:
+                # What sharded= may take out of the others' trees is not missing there.
+                left += restore_what_fits(objects, {name: trees[name] for name in objects if name in trees}, reader.stored)
+        if left and self._run.rank == 0:
+            shown = "; ".join(left[:_LEFT_SHOWN]) + (f"; and {len(left) - _LEFT_SHOWN} more" if len(left) > _LEFT_SHOWN else "")
+            warn(f"{reader.directory}: not restored: {shown}")
 
     def _advance_samplers(self, passed: int) -> None:
         if passed > 0:
@@ -429,7 +456,9 @@ class Checkpoint:
         self._note_committed(staged.identity, answer.bytes if staged.identity.rank == 0 else 0, staged.started)
 
     def _on_failed(self, identity: Identity, why: "CheckpointError | str") -> None:
-        self._note_failed(why if isinstance(why, CheckpointError) else None)
+        error = why if isinstance(why, CheckpointError) else CheckpointError(why)
+        self._note_failed(error)
+        self._settle(identity, error)
         warn(f"save {self.failed_saves} failed, training goes on: cannot save step {identity.step}: {why}; earlier "
              "checkpoints are intact")
 
@@ -443,12 +472,32 @@ class Checkpoint:
             warn(f"save of step {step} skipped, {self.skipped_saves} so far: earlier ones are still being written; "
                  "save less often, or to a faster disk")
 
-    def _note_failed(self, error: Optional[CheckpointError]) -> None:
+    def _note_failed(self, error: CheckpointError) -> None:
         """Counts a save that training goes on without, for people to see in `tide ps`."""
         self.failed_saves += 1
         page = self._run.page
-        page.save_errno = error.errno if error is not None else 0
+        page.save_errno = error.errno
         page.failed_saves += 1
+
+    def _settle(self, identity: Identity, error: Optional[CheckpointError]) -> None:
+        saving = self._savings.get(identity.directory)
+        if saving is not None:
+            saving.settle(error)
+
+    def _look_for(self, saving: Saving, timeout_s: float) -> None:
+        """Waits until it is known how a save ended, at most so long."""
+        deadline, nap_s = time.monotonic() + timeout_s, _FIRST_NAP_S
+        while not saving.is_settled:
+            left_s = max(0.0, deadline - time.monotonic())
+            if self._background.busy:
+                self._background.look(left_s)
+            elif self._uncommitted is not None:
+                self._looked_at = -math.inf
+                self._look_for_commit(self._uncommitted)
+            if saving.is_settled or left_s == 0:
+                return
+            time.sleep(min(nap_s, left_s))
+            nap_s = min(2 * nap_s, _LONGEST_NAP_S)
 
     def _note_staged(self, identity: Identity) -> None:
         self.saves += 1
@@ -457,6 +506,7 @@ class Checkpoint:
     def _note_committed(self, identity: Identity, size: int, started: float) -> None:
         """started: time.monotonic() seconds."""
         self._record(identity.step)
+        self._settle(identity, None)
         self._run.page.failed_saves = 0
         self._uncommitted = self._given_up = None
         self._run.reporter.send("saved", step=identity.step, checkpoint=os.path.basename(identity.directory), bytes=size,
@@ -477,6 +527,7 @@ class Checkpoint:
             self._looked_at = now
             if _is_committed(written):
                 self._record(written.step)
+                self._settle(written, None)
                 self._run.page.failed_saves = 0
                 self._uncommitted = None
 

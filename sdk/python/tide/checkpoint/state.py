@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import types
 import weakref
-from typing import Any, Callable, Dict, FrozenSet, Iterator, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Tuple
 
 from .._errors import CheckpointError, first_line
 from . import boxes, tensors, typed
@@ -77,6 +77,45 @@ def restore(objects: Mapping[str, Any], trees: Mapping[str, Any], stored: "Store
             raise
         except Exception as error:  # whatever the user's load_state_dict raises
             raise CheckpointError(f"{where}: object {name!r} refused its stored state: {first_line(error)}") from error
+
+
+def restore_what_fits(objects: Mapping[str, Any], trees: Mapping[str, Any], stored: "Stored") -> List[str]:
+    """Puts back what the program still has, with the shape and type it was stored with; the rest stays as it is, as for a model that
+    got another head. Returns what was left out, a line each."""
+    left: List[str] = []
+    for name, item in objects.items():
+        if name not in trees:
+            left.append(f"{name}: is not in the checkpoint")
+            continue
+        try:
+            if hasattr(item, "named_parameters"):
+                left += _put_back_module(name, item, trees[name], stored)
+            else:
+                _require_match(name, item, trees[name], stored)
+                _put_back(name, item, trees[name], stored)
+        except Exception as error:  # its own, or whatever the user's load_state_dict raises
+            left.append(f"{name}: {first_line(error)}")
+    return left
+
+
+def _put_back_module(name: str, item: Any, tree: Any, stored: "Stored") -> List[str]:
+    """The same of a torch module, tensor by tensor."""
+    state = dict(typed.decode(tree, stored.make))
+    now = item.state_dict()
+    left = [f"{name}.{key}: is not in the checkpoint" for key in now if key not in state]
+    for key in list(state):
+        if key not in now:
+            left.append(f"{name}.{key}: is not in the program")
+            del state[key]
+        elif tensors.library(now[key]) is not None:
+            try:
+                shape, dtype = tensors.signature(state[key], key)
+                tensors.require_same(now[key], dtype, shape, f"{name}.{key}")
+            except CheckpointError as error:
+                left.append(first_line(error))
+                del state[key]
+    item.load_state_dict(state, strict=False)
+    return left
 
 
 class Stored(NamedTuple):
