@@ -18,6 +18,7 @@ _STEP_S = 0.03
 _BUFFER_BYTES = 256 << 20  # beyond all caches
 _SAVE_CASES = ("prepare", "first stall over later ones", "first stall", "stall", "stall over memcpy", "durable write", "durable over O_DIRECT",
                "speed over torch.save", "writer CPU, 2 GiB")
+_MANY_CASE = "9,000 tensors, stall"
 _STEP_CASES = ("30 ms step, quiet", "30 ms step, saving", "p99 saving over quiet",
                "p99 torch.save over quiet")
 
@@ -67,6 +68,24 @@ def measure_saves(folder: str, size: str, nbytes: int, rounds: int, two_slots: b
     common.figure(f"{size}, speed over torch.save", "ratio", common.median_ratio(times["torch"], times["save"]),
                   rounds, at_least=2)
     common.figure(f"{size}, writer CPU, 2 GiB", "cpu_s", cpu * 2 * common.GIB / nbytes, rounds + 1, at_most=0.3)
+
+
+def measure_many(folder: str, count: int, rounds: int) -> None:
+    """A model and its optimizer in `count` small tensors: what a save costs that copies next to nothing."""
+    parameters = [torch.nn.Parameter(torch.zeros(64)) for _ in range(count // 4)]
+    net = torch.nn.ParameterList(parameters)
+    opt = torch.optim.AdamW(parameters)
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    opt.step()
+    ck = tide.Checkpoint(dir=os.path.join(folder, "many"), replicated={"model": net, "opt": opt}, keep=1, run=Run({"TIDE_ATTEMPT": "1"}))
+    ck.resume()
+    ck.prepare()
+    times: List[float] = []
+    for step in range(1, rounds + 1):
+        times.append(common.seconds(lambda: ck.save(step, wait=False)))
+        assert ck.flush() and ck.failed_saves == 0
+    common.figure(_MANY_CASE, "p50_ms", statistics.median(times) * 1e3, rounds, at_most=30)
 
 
 def torch_save(state: dict, path: str) -> None:
@@ -142,6 +161,9 @@ def main() -> None:
         if wanted and common.fits_memory(options, needed, f"checkpoint of {size}"):
             with common.working_folder(options) as folder, common.peak_memory(size):
                 measure_saves(folder, size, nbytes, rounds, two_slots)
+    if common.wants(options, [_MANY_CASE]):
+        with common.working_folder(options) as folder:
+            measure_many(folder, 40 if options.quick else 9000, 2 if options.quick else 20)
     if common.wants(options, _STEP_CASES):
         with common.working_folder(options) as folder:
             measure_steps(folder, 8 << 20 if options.quick else common.GIB, 1 if options.quick else 10)

@@ -135,8 +135,11 @@ class Native:
 
     def copy(self, spans: Sequence[Tuple[int, int, int]], threads: int) -> None:
         """Copies (to, from, bytes) of each span; addresses. The spans do not overlap."""
-        flat = array.array("Q", [number for span in spans for number in span])
-        self._library.tide_copy(flat.buffer_info()[0], len(spans), threads)
+        self.copy_flat(array.array("Q", [number for span in spans for number in span]), threads)
+
+    def copy_flat(self, spans: "array.array[int]", threads: int) -> None:
+        """The same; to, from and bytes of each span one after the other."""
+        self._library.tide_copy(spans.buffer_info()[0], len(spans) // 3, threads)
 
     def populate(self, address: int, nbytes: int) -> bool:
         """Makes mapped pages present and writable. False where there is no memory for them."""

@@ -9,11 +9,13 @@ from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from .._errors import CheckpointError, warn
 from . import _native, saver, writer
-from .saver import Answer, Order, Saver, SaverGone, Staged
+from .plan import Changed, Plan
+from .saver import Answer, Looked, Order, Planned, Saver, SaverGone, Staged
 from .writer import Gathered, Groups, Identity
 
 # The saver knows how a save ended this long after rank 0's grace.
 _ANSWER_S = 5.0
+_PLANS_MOST = 4
 
 
 class Handed(enum.Enum):
@@ -38,6 +40,8 @@ class Background:
         self._locks, self._for_life, self._sink, self._is_done = locks, for_life, sink, is_done
         self._saver: Optional[Saver] = None
         self._tried = False
+        self._plan: Optional[Plan] = None
+        self._plans_left = _PLANS_MOST
 
     @property
     def busy(self) -> bool:
@@ -54,6 +58,8 @@ class Background:
         gathered, ours = writer.gather(rank, world, groups), self._started()
         if ours is not None:
             ours.prepare(gathered, wait)
+            if self._plan is None:
+                self._make_plan(rank, world, groups, gathered)
 
     def introduce(self, identity: Identity) -> None:
         """Says where and as whom this rank will save. identity: of any save."""
@@ -77,8 +83,7 @@ class Background:
         if ours is None:
             return Handed.NOT
         try:
-            gathered = writer.gather(identity.rank, identity.world, groups)
-            staged, is_free = self._stage(ours, identity, gathered, order, wait)
+            staged, is_free = self._stage(ours, identity, self._source(identity, groups), order, wait)
             if staged is None and not is_free:
                 ours.skip(identity)
                 return Handed.SKIPPED
@@ -114,9 +119,26 @@ class Background:
             self._saver = saver.start(_native.find(), self._locks, self._for_life, self._is_done)
         return self._saver
 
-    def _stage(self, ours: Saver, identity: Identity, gathered: Gathered, order: Order,
+    def _source(self, identity: Identity, groups: Groups) -> "Looked | Planned":
+        """By the plan, where the state is what it was made for. Another plan is made where not, but for a state that changes again
+        and again."""
+        if self._plan is not None:
+            try:
+                return Planned(self._plan, self._plan.take())
+            except Changed:
+                self._plan = None
+        gathered = writer.gather(identity.rank, identity.world, groups)
+        self._make_plan(identity.rank, identity.world, groups, gathered)
+        return Looked(gathered)
+
+    def _make_plan(self, rank: int, world: int, groups: Groups, gathered: Gathered) -> None:
+        if self._plans_left > 0:
+            self._plans_left -= 1
+            self._plan = Plan.make(rank, world, groups, gathered)
+
+    def _stage(self, ours: Saver, identity: Identity, source: "Looked | Planned", order: Order,
                wait: bool) -> "tuple[Optional[Staged], bool]":
-        staged, is_free = ours.stage(identity, gathered, order)
+        staged, is_free = ours.stage(identity, source, order)
         if staged is None and not is_free and wait:
             # Ranks that were told of a suspension before an earlier save's step leave that save out: its parts never come.
             now = time.monotonic()
@@ -126,7 +148,7 @@ class Background:
                 raise CheckpointError(f"{identity.directory}: earlier saves are still being written; the file system is "
                                       "slow or hangs")
             self._tell(ours.poll(max(0.0, order.deadline - time.monotonic())))
-            staged, is_free = ours.stage(identity, gathered, order)
+            staged, is_free = ours.stage(identity, source, order)
         return staged, is_free
 
     def _await(self, ours: Saver, staged: Staged, deadline: float) -> None:

@@ -241,9 +241,14 @@ class _ChunkedWriter:
         self._crc = 0
 
 
+def data_file(rank: int) -> str:
+    """The name that a rank's data file has, unless it is taken."""
+    return f"d{rank:05d}.safetensors"
+
+
 def free_name(directory: str, rank: int) -> str:
     """A name no earlier start of the same attempt used: its file may already be part of a commit."""
-    name, number = f"d{rank:05d}.safetensors", 1
+    name, number = data_file(rank), 1
     while os.path.lexists(os.path.join(directory, name)):
         name, number = f"d{rank:05d}-{number}.safetensors", number + 1
     return name

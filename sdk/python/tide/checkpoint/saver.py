@@ -11,12 +11,13 @@ import socket
 import subprocess
 import time
 import weakref
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Callable, Dict, List, NamedTuple, Optional, Protocol, Sequence, Set
 
 from .._errors import CheckpointError, warn
 from . import format as fmt
 from ._native import Native
 from .device import DeviceBytes
+from .plan import Plan, Taken
 from .staging import CALLED_OFF, Slot, Slots, slot_bytes
 from .writer import Gathered, Identity, part_of
 
@@ -94,21 +95,22 @@ class Saver:
         devices = [entry.data.device for entry in gathered.layout.entries if isinstance(entry.data, DeviceBytes)]
         self.slots.prepare(slot_bytes(gathered.layout.bytes, len(gathered.layout.header)), devices[0] if devices else None, wait)
 
-    def stage(self, identity: Identity, gathered: Gathered, order: "Order") -> "tuple[Optional[Staged], bool]":
+    def stage(self, identity: Identity, source: "Source", order: "Order") -> "tuple[Optional[Staged], bool]":
         """Copies the state and hands it over: (the save, whether a slot was free or memory is missing).
 
         The state may change once this returns.   Errors: SaverGone, OSError.
         """
-        ticket = _ticket(identity, gathered, order)
-        slot, is_free = self.slots.take(slot_bytes(gathered.layout.bytes, len(ticket)))
+        file = fmt.free_name(identity.directory, identity.rank)
+        ticket = _ticket(identity, file, source.part(identity, file), order)
+        slot, is_free = self.slots.take(slot_bytes(source.nbytes, len(ticket)))
         if slot is None:
             return None, is_free
         try:
-            slot.fill(gathered.layout, ticket, self._native)
+            source.fill(slot, ticket, self._native)
             if self._known.get(slot.index) is not slot:
                 self._send(f"slot {slot.index} {slot.nbytes}", slot.fd)
                 self._known[slot.index] = slot
-            staged = Staged(self._next, identity, slot, gathered.layout.bytes, order.started)
+            staged = Staged(self._next, identity, slot, source.nbytes, order.started)
             self._send(f"save {staged.number} {slot.index} {staged.bytes} {len(ticket)}")
         except BaseException:
             slot.busy = False
@@ -266,14 +268,59 @@ def _identity_fields(identity: Identity, file: str) -> "list[tuple[str, str]]":
             ("world", str(identity.world)), ("start", identity.start), ("file", file)]
 
 
-def _ticket(identity: Identity, gathered: Gathered, order: Order) -> bytes:
-    file = fmt.free_name(identity.directory, identity.rank)
-    part = part_of(identity, gathered, file, {"bytes": gathered.layout.bytes, "crc32": []})
-    # The CRCs are known once the data has been read again; they come between the two.
-    head, tail = fmt.to_json(part).split(_CRC_MARK, 1)
+class Source(Protocol):
+    """What a save stores. nbytes: of the data file."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def part(self, identity: Identity, file: str) -> "tuple[str, str]":
+        """The part's JSON before and behind the CRCs of the data file `file`, without the last brace."""
+
+    def fill(self, slot: Slot, ticket: bytes, native: Native) -> None:
+        """Copies everything into the slot."""
+
+
+class Looked(NamedTuple):
+    """What was looked at for this save alone."""
+
+    gathered: Gathered
+
+    @property
+    def nbytes(self) -> int:
+        return self.gathered.layout.bytes
+
+    def part(self, identity: Identity, file: str) -> "tuple[str, str]":
+        part = part_of(identity, self.gathered, file, {"bytes": self.nbytes, "crc32": []})
+        # The CRCs are known once the data has been read again; they come between the two.
+        head, tail = fmt.to_json(part).split(_CRC_MARK, 1)
+        return head + _CRC_MARK[:-2], tail[:-1]
+
+    def fill(self, slot: Slot, ticket: bytes, native: Native) -> None:
+        slot.fill(self.gathered.layout, ticket, native)
+
+
+class Planned(NamedTuple):
+    """What a plan says of this save."""
+
+    plan: Plan
+    taken: Taken
+
+    @property
+    def nbytes(self) -> int:
+        return self.plan.nbytes
+
+    def part(self, identity: Identity, file: str) -> "tuple[str, str]":
+        return self.plan.part(identity, file, self.taken)
+
+    def fill(self, slot: Slot, ticket: bytes, native: Native) -> None:
+        slot.fill_planned(self.plan, self.taken, ticket, native)
+
+
+def _ticket(identity: Identity, file: str, part: "tuple[str, str]", order: Order) -> bytes:
     fields = _identity_fields(identity, file)
     fields += [("keep", str(max(1, order.keep))), ("deadline_ns", str(int(order.deadline * 1e9))),
-               ("part_head", head + _CRC_MARK[:-2]), ("part_tail", tail[:-1]), ("job", json.dumps(identity.job))]
+               ("part_head", part[0]), ("part_tail", part[1]), ("job", json.dumps(identity.job))]
     return _fields(fields + [("damaged", path) for path in order.damaged])
 
 

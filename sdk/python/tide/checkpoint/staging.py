@@ -16,6 +16,7 @@ from .._errors import warn
 from ._native import Cuda, Native, threads
 from .device import DeviceBytes
 from .format import Layout
+from .plan import Plan, Taken
 
 PAGE_BYTES = 4096
 SLOTS = 2
@@ -62,10 +63,8 @@ class Slot:
 
     def fill(self, layout: Layout, ticket: bytes, native: Native) -> None:
         """Copies everything in. The slot is at least slot_bytes(layout, ticket) long."""
-        ctypes.c_uint32.from_address(self.address).value = OPEN
-        position = PAGE_BYTES
-        self.memory[position:position + len(layout.header)] = layout.header
-        position += len(layout.header)
+        self._begin(layout.header)
+        position = PAGE_BYTES + len(layout.header)
         spans = []
         on_device = []
         for entry in layout.entries:
@@ -78,10 +77,22 @@ class Slot:
             position += entry.data.nbytes
         self._fill_from_devices(on_device, native)
         native.copy(spans, threads())
+        self._end(position, ticket)
+
+    def fill_planned(self, plan: Plan, taken: Taken, ticket: bytes, native: Native) -> None:
+        """The same by a plan, with what it has taken."""
+        self._begin(plan.header)
+        native.copy_flat(plan.spans(taken, self.address + PAGE_BYTES), threads())
+        self._end(PAGE_BYTES + plan.nbytes, ticket)
+
+    def _begin(self, header: bytes) -> None:
+        ctypes.c_uint32.from_address(self.address).value = OPEN
+        self.memory[PAGE_BYTES:PAGE_BYTES + len(header)] = header
+
+    def _end(self, position: int, ticket: bytes) -> None:
         end = _rounded(position, PAGE_BYTES)
         self.memory[position:end] = bytes(end - position)
         self.memory[end:end + len(ticket)] = ticket
-
 
     def _fill_from_devices(self, places: "List[Tuple[int, DeviceBytes]]", native: Native) -> None:
         if not places:

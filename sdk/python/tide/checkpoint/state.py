@@ -50,7 +50,7 @@ def capture(group: str, objects: Mapping[str, Any]) -> Captured:
         found[name] = tensors.view(value, path)
         return {"$tensor": name, "lib": found[name].lib}
 
-    trees = {name: typed.encode(_state_of(name, item), name, take) for name, item in objects.items()}
+    trees = {name: typed.encode(state_of(name, item), name, take) for name, item in objects.items()}
     buffers = frozenset(f"{group}/{name}.{buffer}" for name, item in objects.items() for buffer in _buffers_of(item))
     return Captured(trees, found, shards, buffers & found.keys())
 
@@ -160,7 +160,7 @@ def _add_boxes(name: str, item: Any, tree: Any, stored: Stored, wanted: Dict[str
             raise CheckpointError(f"{path} is not in the checkpoint; the program's {name!r} differs from the one that was saved")
         return {}
 
-    typed.encode(_state_of(name, item), name, look)
+    typed.encode(state_of(name, item), name, look)
     shard_at = getattr(item, "shard_at", None)
     for path, known in nodes.items():
         box = shard_at(path[len(name) + 1:], stored.info(known)[1]) if shard_at is not None else None
@@ -184,7 +184,8 @@ def tensors_of(tree: Any) -> Iterator["Tuple[str, str]"]:
                 yield from tensors_of(child)
 
 
-def _state_of(name: str, item: Any) -> Any:
+def state_of(name: str, item: Any) -> Any:
+    """What is to be stored of an object. Errors: CheckpointError naming it."""
     if hasattr(item, "state_dict"):
         try:
             state = item.state_dict()
@@ -220,7 +221,7 @@ def check(objects: Mapping[str, Any]) -> None:
                 item.state_dict()
             except Exception:  # whatever the user's object raises, it may not later
                 continue
-        typed.encode(_state_of(name, item), name, lambda value, path: {} if _is_leaf(value) else None)
+        typed.encode(state_of(name, item), name, lambda value, path: {} if _is_leaf(value) else None)
 
 
 def _is_torch_schedule(item: Any) -> bool:
@@ -261,7 +262,7 @@ def _require_match(name: str, item: Any, tree: Any, stored: Stored) -> None:
 
     # random states and counters of this package and of users need no comparison, and may be costly to ask for
     if complete or isinstance(item, (dict, list)):
-        typed.encode(_state_of(name, item), name, compare)
+        typed.encode(state_of(name, item), name, compare)
 
 
 def _tensor_nodes(node: Any, path: str, out: Dict[str, str]) -> None:

@@ -135,9 +135,13 @@ def part_of(identity: Identity, gathered: Gathered, file: str, record: Dict[str,
             {"file": file, "offset": offsets[name], "length": lengths[name], **item.place}]}
         for name, item in gathered.tensors.items()}
     # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
+    return {**part_head(identity, file, record), "tensors": described, "local": gathered.local, **gathered.shared, **({"digests": gathered.digests} if gathered.digests else {})}
+
+
+def part_head(identity: Identity, file: str, record: Dict[str, Any]) -> Dict[str, Any]:
+    """The first members of a part."""
     return {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "start": identity.start,
-            "world": identity.world, "rank": identity.rank, "files": {file: record}, "tensors": described,
-            "local": gathered.local, **gathered.shared, **({"digests": gathered.digests} if gathered.digests else {})}
+            "world": identity.world, "rank": identity.rank, "files": {file: record}}
 
 
 def write_part(identity: Identity, groups: Groups) -> int:
