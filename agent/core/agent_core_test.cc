@@ -294,8 +294,8 @@ TEST_CASE("a signal whose note failed is not sent; a stop is") {
   CHECK(Count<StopRanks>(core.TakeEffects()) == 1);
 }
 
-TEST_CASE("exit code 0 after the signal: left, as long as the notice runs") {
-  const auto outcome = [](bool withdrawn, int64_t ends_at) {
+TEST_CASE("exit code 0 after the signal: left, if it was last seen to run within the notice") {
+  const auto outcome = [](bool withdrawn, int64_t seen_at, int64_t judged_at) {
     AgentCore core = Running();
     const int64_t deadline = At(200).wall_ns;
     core.OnSuspend(kId, {.deadline = deadline, .until = deadline}, -1);
@@ -304,16 +304,22 @@ TEST_CASE("exit code 0 after the signal: left, as long as the notice runs") {
     if (withdrawn) {
       core.OnWithdraw(kId, -1);
     }
+    if (seen_at > 0) {
+      core.OnPages(kId, {}, At(seen_at));
+    }
     TaskNews news;
     news.started = news.ended = news.released = true;
     news.ranks.emplace_back();
-    core.OnNews(kId, news, {}, At(ends_at));
+    core.OnNews(kId, news, {}, At(judged_at));
     return core.Find(kId)->record().outcome.reason;
   };
-  CHECK(outcome(false, 110) == ExitReason::kSuspended);
-  CHECK(outcome(true, 110) == ExitReason::kSuspended);
-  CHECK(outcome(true, 201) == ExitReason::kSucceeded);
-  CHECK(outcome(false, 201) == ExitReason::kSuspended);
+  CHECK(outcome(false, 109, 110) == ExitReason::kSuspended);
+  CHECK(outcome(false, 201, 202) == ExitReason::kSuspended);
+  CHECK(outcome(true, 109, 110) == ExitReason::kSuspended);
+  CHECK(outcome(true, 201, 202) == ExitReason::kSucceeded);
+  // The agent was away when it ended: running once more costs less than losing the job.
+  CHECK(outcome(true, 109, 500) == ExitReason::kSuspended);
+  CHECK(outcome(true, 0, 500) == ExitReason::kSuspended);
 }
 
 TEST_CASE("answers of a scheduler that names no number count for the oldest beat") {

@@ -175,6 +175,9 @@ void TaskMachine::OnPages(const PagesSeen& pages, AgentTime now, Effects& out) {
   if (record_.exited) {
     return;
   }
+  if (!news_.ended && !news_.ranks_over) {
+    ran_at_ = now.wall_ns;
+  }
   if (Observe(pages, now)) {
     out.emplace_back(SaveTask{record_.id});
   }
@@ -204,7 +207,7 @@ void TaskMachine::EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out) 
   Stop(true, Duration(), now, out);
 }
 
-TaskOutcome TaskMachine::Judge(AgentTime now) const {
+TaskOutcome TaskMachine::Judge() const {
   TaskExits exits;
   exits.ranks = news_.ranks;
   exits.started = news_.started;
@@ -213,8 +216,9 @@ TaskOutcome TaskMachine::Judge(AgentTime now) const {
   exits.given_up = record_.given_up;
   exits.late = record_.late;
   exits.suspend_signalled = record_.suspend_signalled;
-  // A notice that was taken back may have been acted on: its time counts.
-  exits.notice_runs = record_.suspend_deadline != 0 || now.wall_ns < record_.suspend_until;
+  // A notice that was taken back may have been acted on: its time counts. What ended while no agent
+  // looked may have done so in that time.
+  exits.notice_runs = record_.suspend_deadline != 0 || ran_at_ < record_.suspend_until;
   exits.exit_ok_done = terms_.exit_ok_done;
   exits.stop_ordered = record_.stop_ordered;
   // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.
@@ -234,7 +238,7 @@ void TaskMachine::OnNews(TaskNews news, const PagesSeen& pages, AgentTime now, E
     return;  // LookAgain asks again
   }
   record_.exited = true;
-  record_.outcome = Judge(now);
+  record_.outcome = Judge();
   out.emplace_back(NoteEnd{record_.id});
   out.emplace_back(SaveTask{record_.id});
 }
@@ -294,7 +298,7 @@ HeldReport TaskMachine::MakeReport(AgentTime now) const {
     report.stuck = news_.stuck;
     report.judged = news_.ranks_over;
     if (report.judged) {
-      report.outcome = Judge(now);
+      report.outcome = Judge();
     }
   }
   // The time belongs to the state: a report that says the same again keeps its time.

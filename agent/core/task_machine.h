@@ -175,12 +175,13 @@ class TaskMachine {
   void EndIfCut(const PagesSeen& pages, AgentTime now, Effects& out);
   [[nodiscard]] bool IsOverdue(AgentTime now) const;
   void EndPreparation(Effects& out);
-  [[nodiscard]] TaskOutcome Judge(AgentTime now) const;
+  [[nodiscard]] TaskOutcome Judge() const;
 
   TaskRecord record_;
   TaskNews news_;
   HeldReport reported_;  // what the scheduler was told last
   TaskTerms terms_;
+  int64_t ran_at_ = 0;                  // when this agent last saw it run, Unix ns; 0 = never
   int64_t start_timeout_ms_ = 0;        // 0 = it may take any time
   std::optional<int64_t> launched_ns_;  // steady time
   std::optional<GangLease> gang_;

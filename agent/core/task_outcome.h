@@ -35,14 +35,14 @@ struct TaskExits {
   bool started = false;            // every rank was started
   bool lost = false;               // the supervisor died without a verdict
   bool suspend_signalled = false;  // ranks without the SDK were asked to leave by a signal
-  bool notice_runs = false;        // and the time that they have for it is not over
-  bool exit_ok_done = false;       // exit code 0 after that signal means done
-  bool stop_ordered = false;       // by the scheduler
-  bool cut_off = false;            // ended because the node's lease ran out
-  int32_t cut_rank = -1;           // cut its shared page short and was ended for it; -1 = none
-  std::string error;               // why it could not start
-  std::string given_up;            // why its agent could not go on with it; empty = it could
-  std::string late;  // what was waited for when it did not start in time; empty = it did
+  bool notice_runs = false;   // and the time they had for it was not over when they were last seen
+  bool exit_ok_done = false;  // exit code 0 after that signal means done
+  bool stop_ordered = false;  // by the scheduler
+  bool cut_off = false;       // ended because the node's lease ran out
+  int32_t cut_rank = -1;      // cut its shared page short and was ended for it; -1 = none
+  std::string error;          // why it could not start
+  std::string given_up;       // why its agent could not go on with it; empty = it could
+  std::string late;           // what was waited for when it did not start in time; empty = it did
   uint64_t memory_limit_bytes = 0;
 };
 
