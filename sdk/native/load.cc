@@ -130,7 +130,7 @@ class Loading {
     return first_error_ ? Status(std::unexpected(*first_error_)) : Status();
   }
 
-  // Helpers read this rank's chunks into the ring, this thread takes all chunks out of it.
+  // Has helpers read this rank's chunks into the ring, and takes all chunks out of it.
   Status RunTogether(NodeRing& ring, unsigned threads) {
     std::atomic<uint64_t> next = 0;
     std::vector<std::jthread> readers;
@@ -143,9 +143,10 @@ class Loading {
     }
     for (uint64_t i = 0; i < chunks_.size(); ++i) {
       const Place& place = chunks_[i];
+      bool is_good = false;
       const bool is_taken =
-          ring.Take(i, [&](char* memory) { CopyOut(place, memory, 0, BytesOf(place)); });
-      if (Status taken = is_taken ? Status() : TakeAlone(place); !taken) {
+          ring.Take(i, [&](char* memory) { is_good = CopyChecked(place, memory); });
+      if (Status taken = is_taken && is_good ? Status() : TakeAlone(place); !taken) {
         ring.Close();
         return taken;
       }
@@ -181,15 +182,13 @@ class Loading {
       if (!ring.IsMine(i)) {
         continue;
       }
-      char* const memory = ring.Begin(i);
-      if (memory == nullptr) {
+      if (char* const memory = ring.Begin(i); memory != nullptr) {
+        const Place& place = chunks_[i];
+        const std::span<char> out(memory, BytesOf(place));
+        ring.End(i, Read(place.file, place.chunk * kChunkBytes, out).has_value());
+      } else if (ring.is_closed()) {
         return;
       }
-      const Place& place = chunks_[i];
-      const size_t bytes = BytesOf(place);
-      ring.End(i,
-               Read(place.file, place.chunk * kChunkBytes, std::span(memory, bytes)).has_value() &&
-                   Crc32(0, memory, bytes) == files_[place.file].crc32[place.chunk]);
     }
   }
 
@@ -211,19 +210,25 @@ class Loading {
     const uint64_t begin = place.chunk * kChunkBytes;
     const size_t bytes = BytesOf(place);
     TIDE_TRY(Read(place.file, begin, std::span(memory, bytes)));
-    uint32_t crc = 0;
-    for (size_t at = 0; at < bytes; at += kCachedBytes) {
-      const size_t length = std::min(kCachedBytes, bytes - at);
-      crc = Crc32(crc, memory + at, length);
-      CopyOut(place, memory, at, length);
-    }
-    if (crc != file.crc32[place.chunk]) {
+    if (!CopyChecked(place, memory)) {
       return Fail(ErrorCode::kCorrupt,
                   NameOf(file.path) + " chunk " + std::to_string(place.chunk) + " (bytes " +
                       std::to_string(begin) + " to " + std::to_string(begin + bytes) +
                       ") does not match its CRC-32");
     }
     return {};
+  }
+
+  // Copies what the pieces want of a chunk. False: it does not match its CRC.
+  bool CopyChecked(const Place& place, char* memory) {
+    const size_t bytes = BytesOf(place);
+    uint32_t crc = 0;
+    for (size_t at = 0; at < bytes; at += kCachedBytes) {
+      const size_t length = std::min(kCachedBytes, bytes - at);
+      crc = Crc32(crc, memory + at, length);
+      CopyOut(place, memory, at, length);
+    }
+    return crc == files_[place.file].crc32[place.chunk];
   }
 
   // Copies what the pieces want of a stretch of the chunk in `memory`.

@@ -40,7 +40,7 @@ inline constexpr int64_t kRingPatienceNs = 60'000'000'000;
 // Smaller ones are read by each rank: it would take longer to meet.
 inline constexpr uint64_t kTogetherFromBytes = uint64_t{64} << 20U;
 
-// The same by all ranks of a node together: what one has read and checked the others copy. Each
+// The same by all ranks of a node together: what one has read the others copy, and check. Each
 // gives the same files, and the pieces that it wants of them.
 [[nodiscard]] Status LoadPiecesTogether(const RingPlace& place,
                                         std::span<const StoredFile> files,

@@ -22,10 +22,21 @@ constexpr uint64_t kHasLeft = std::numeric_limits<uint64_t>::max();
 constexpr size_t kLine = 64;
 constexpr size_t kPage = 4096;
 constexpr int64_t kMadeWithinNs = 1'000'000'000;
-// A chunk that could not be read is announced as this: who wants it finds out himself.
+// Flags of what is in a slot. A chunk that could not be read is bad: who wants it reads it himself.
 constexpr uint64_t kBad = uint64_t{1} << 63U;
+constexpr uint64_t kBusy = uint64_t{1} << 62U;
 
-// Some more than are being read, so that no rank has to wait for each of the others each time.
+// Names a chunk, for a slot.
+uint64_t NameOf(uint64_t chunk) {
+  return chunk + 1;
+}
+
+uint64_t WithoutFlags(uint64_t value) {
+  return value & ~(kBad | kBusy);
+}
+
+// Returns how many slots there are: some more than are being read, so that no rank has to wait for
+// each of the others each time.
 uint64_t SlotsFor(uint32_t ranks, uint64_t chunks) {
   return std::min(uint64_t{ranks} + 4, chunks);
 }
@@ -49,7 +60,7 @@ namespace {
 constexpr size_t kHeaderBytes = 4 * kLine;
 
 size_t DataAt(uint32_t ranks, uint64_t slots) {
-  return (kHeaderBytes + kLine * (ranks + slots) + kPage - 1) / kPage * kPage;
+  return (kHeaderBytes + kLine * (ranks + 2 * slots) + kPage - 1) / kPage * kPage;
 }
 
 struct OpenedRing {
@@ -57,7 +68,7 @@ struct OpenedRing {
   bool is_new = false;
 };
 
-// Memory that is not there would be a SIGBUS later: it is taken at once.
+// Opens the file, or makes it with all its memory: what is not there would be a SIGBUS later.
 Result<OpenedRing> OpenRing(const std::string& path, size_t bytes) {
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
   Fd fd(::open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0600));
@@ -152,11 +163,14 @@ NodeRing::Counter& NodeRing::Ready(uint64_t chunk) const {
   return reinterpret_cast<Counter*>(memory_ + kHeaderBytes)[place_.ranks + chunk % slots_];
 }
 
+NodeRing::Counter& NodeRing::Skipped(uint64_t chunk) const {
+  return reinterpret_cast<Counter*>(memory_ + kHeaderBytes)[place_.ranks + slots_ + chunk % slots_];
+}
+
 char* NodeRing::Data(uint64_t chunk) const {
   return memory_ + DataAt(place_.ranks, slots_) + chunk % slots_ * kChunkBytes;
 }
 
-// Ranks that do not come at all are waited for once, not for each of their chunks.
 int64_t NodeRing::PatienceEnds(uint32_t rank) const {
   return (Progress(rank).value == 0 ? joined_ns_ : MonotonicNanos()) + patience_ns_;
 }
@@ -179,35 +193,46 @@ char* NodeRing::Begin(uint64_t chunk) {
       }
     }
   }
-  Ready(chunk).value = 0;  // whoever still copies from it finds that out
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return Data(chunk);
+  // Only a slot whose last writer has ended may be written, and only with something newer.
+  std::atomic<uint64_t>& ready = Ready(chunk).value;
+  uint64_t last = ready;
+  while ((last & kBusy) == 0 && WithoutFlags(last) < NameOf(chunk)) {
+    if (ready.compare_exchange_weak(last, NameOf(chunk) | kBusy)) {
+      return Data(chunk);
+    }
+  }
+  std::atomic<uint64_t>& skipped = Skipped(chunk).value;
+  uint64_t newest = skipped;
+  while (newest < NameOf(chunk) && !skipped.compare_exchange_weak(newest, NameOf(chunk))) {
+  }
+  return nullptr;
 }
 
-void NodeRing::End(uint64_t chunk, bool is_good) {
-  Ready(chunk).value = (chunk + 1) | (is_good ? 0 : kBad);
+void NodeRing::End(uint64_t chunk, bool is_read) {
+  Ready(chunk).value = NameOf(chunk) | (is_read ? 0 : kBad);
 }
 
 bool NodeRing::Take(uint64_t chunk, const std::function<void(char*)>& use) {
   const auto reader = static_cast<uint32_t>(chunk % place_.ranks);
   const std::atomic<uint64_t>& ready = Ready(chunk).value;
-  const auto is_past = [chunk](uint64_t value) { return (value & ~kBad) > chunk + 1; };
+  const std::atomic<uint64_t>& skipped = Skipped(chunk).value;
+  const auto may_come = [&](uint64_t value) {
+    return WithoutFlags(value) < NameOf(chunk) || value == (NameOf(chunk) | kBusy);
+  };
   const int64_t until = PatienceEnds(reader);
-  uint64_t value = ready;
-  for (Nap nap; (value & ~kBad) != chunk + 1 && !is_past(value); nap.Take(), value = ready) {
+  for (Nap nap; may_come(ready) && skipped < NameOf(chunk); nap.Take()) {
     if (silent_[reader] || Progress(reader).value == kHasLeft) {
-      value = ready;  // it may have been its last act
       break;
     }
     if (MonotonicNanos() > until) {
       silent_[reader] = true;
     }
   }
-  bool is_taken = value == chunk + 1;
+  bool is_taken = ready == NameOf(chunk);  // perhaps by its reader's last act
   if (is_taken) {
     use(Data(chunk));
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    is_taken = ready == chunk + 1;
+    is_taken = ready == NameOf(chunk);
   }
   Progress(place_.rank).value = chunk + 2;
   return is_taken;

@@ -2,10 +2,11 @@
 // Chunks of data files that the ranks of one node hand on to each other, so that the file system is
 // read once a node and not once a rank: rank r reads every chunk whose number leaves r, all copy.
 //
-// A file on a tmpfs that all of them map: a few slots for chunks, used over and over. Nobody
-// depends on another rank: who waits in vain for a chunk reads it himself, and what was overwritten
-// while it was copied is found out and read again. So a rank that dies, or comes late, costs time
-// only.
+// A file on a tmpfs that all of them map: a few slots for chunks, used over and over. A slot has
+// one writer at a time, which owns it until it has ended; whoever copies looks afterwards whether
+// the slot still held his chunk, and checks the CRC of what he copied. Nobody depends on another
+// rank: who waits in vain for a chunk reads it himself. So a rank that dies, hangs or comes late
+// costs time only.
 
 #include <atomic>
 #include <cstddef>
@@ -29,7 +30,7 @@ struct RingPlace {
 
 class NodeRing {
  public:
-  // Makes the file, or joins the ranks that have.
+  // Makes the file, or joins the ranks that have made it.
   //   load: tells what is loaded from anything else, a hash of it.   chunks: of all files together.
   //   patience_ns: how long a rank without progress is waited for.
   //   Errors: kSystem, kConflict: the load goes on without a ring.
@@ -44,29 +45,34 @@ class NodeRing {
   [[nodiscard]] uint32_t ranks() const { return place_.ranks; }
   [[nodiscard]] bool IsMine(uint64_t chunk) const { return chunk % place_.ranks == place_.rank; }
 
-  // Memory for a chunk of this rank, kChunkBytes long, once the others are done with what was
-  // there. nullptr after Close().
+  // Returns memory for a chunk of this rank, kChunkBytes long, once the others are done with what
+  // was there. nullptr: the others have to do without this chunk, or the ring is closed.
   [[nodiscard]] char* Begin(uint64_t chunk);
-  // is_good: it was read, and matches its CRC.
-  void End(uint64_t chunk, bool is_good);
+  // Ends what Begin() gave memory for.   is_read: it holds the chunk now.
+  void End(uint64_t chunk, bool is_read);
 
   // Waits for a chunk and calls `use` with its memory. False: it is not to be had, or was
   // overwritten meanwhile: what `use` did counts for nothing. To be called for the chunks in their
   // order, by one thread.
   [[nodiscard]] bool Take(uint64_t chunk, const std::function<void(char*)>& use);
-  // This rank reads no more: its load has failed. Any thread.
+  // Ends the waits in Begin(): this rank's load has failed. Any thread.
   void Close() { is_closed_ = true; }
+  [[nodiscard]] bool is_closed() const { return is_closed_; }
 
  private:
   struct Header;
   struct Counter;  // one cache line
 
   NodeRing(RingPlace place, int64_t patience_ns, char* memory, size_t bytes, uint64_t slots);
-  // Chunks that a rank has taken and one more; 0 = it is not here yet.
+  // Counts the chunks that a rank has taken, and one more; 0 = it is not here yet.
   [[nodiscard]] Counter& Progress(uint32_t rank) const;
-  // The chunk in that place and one more; 0 = none.
+  // Names the chunk in that slot, and whether it is being written; 0 = none.
   [[nodiscard]] Counter& Ready(uint64_t chunk) const;
+  // Names the newest chunk of that slot that nobody can have.
+  [[nodiscard]] Counter& Skipped(uint64_t chunk) const;
   [[nodiscard]] char* Data(uint64_t chunk) const;
+  // Returns when this rank is given up. One that does not come at all is waited for once, not for
+  // each of its chunks.
   [[nodiscard]] int64_t PatienceEnds(uint32_t rank) const;
 
   const RingPlace place_;

@@ -171,24 +171,92 @@ TEST_CASE("what is overwritten while it is copied does not count") {
   const auto ring = NodeRing::Join({.path = stored.ring(), .ranks = 2, .rank = 0}, 7, 100, 1);
   REQUIRE(ring);
   constexpr uint64_t kSlots = 6;  // of two ranks
-  char* const memory = (*ring)->Begin(0);
-  memory[0] = 'a';
-  (*ring)->End(0, true);
+  const auto write = [&](uint64_t chunk, char byte) {
+    char* const memory = (*ring)->Begin(chunk);
+    REQUIRE(memory != nullptr);
+    memory[0] = byte;
+    (*ring)->End(chunk, true);
+  };
+  write(0, 'a');
   char seen = 0;
   CHECK((*ring)->Take(0, [&](char* data) { seen = data[0]; }));
   CHECK(seen == 'a');
-  (*ring)->Begin(kSlots)[0] = 'b';
-  (*ring)->End(kSlots, true);
+  write(kSlots, 'b');
   CHECK_FALSE((*ring)->Take(0, [](char* /*data*/) {}));  // it is gone
-  CHECK_FALSE((*ring)->Take(kSlots, [&](char* /*data*/) {
-    (*ring)->Begin(2 * kSlots)[0] = 'c';
-    (*ring)->End(2 * kSlots, true);
-  }));
+  CHECK_FALSE((*ring)->Take(kSlots, [&](char* /*data*/) { write(2 * kSlots, 'c'); }));
   CHECK((*ring)->Take(2 * kSlots, [&](char* data) { seen = data[0]; }));
   CHECK(seen == 'c');
+  REQUIRE((*ring)->Begin(3 * kSlots) != nullptr);
   (*ring)->End(3 * kSlots, false);
   CHECK_FALSE((*ring)->Take(3 * kSlots, [](char* /*data*/) {}));
   CHECK_FALSE((*ring)->Take(1, [](char* /*data*/) {}));  // of the rank that never came
+}
+
+TEST_CASE("a slot whose writer has not ended is left alone, however late he is") {
+  const Stored stored;
+  const auto late = NodeRing::Join({.path = stored.ring(), .ranks = 3, .rank = 2}, 7, 100, 1);
+  const auto ring = NodeRing::Join({.path = stored.ring(), .ranks = 3, .rank = 0}, 7, 100, 1);
+  REQUIRE((late && ring));
+  constexpr uint64_t kSlots = 7;  // of three ranks
+  char* const memory = (*late)->Begin(2);
+  REQUIRE(memory != nullptr);
+  // The other gives it up, and cannot have the slot for a later chunk.
+  CHECK_FALSE((*ring)->Take(2, [](char* /*data*/) {}));
+  CHECK((*ring)->Begin(2 + kSlots) == nullptr);
+  CHECK_FALSE((*ring)->is_closed());
+  CHECK_FALSE((*ring)->Take(2 + kSlots, [](char* /*data*/) {}));
+  memory[0] = 'x';
+  (*late)->End(2, true);
+  REQUIRE((*ring)->Begin(2 + 2 * kSlots) != nullptr);
+  // Nor does one who is behind write over what is newer.
+  CHECK((*late)->Begin(2 + kSlots) == nullptr);
+  (*ring)->End(2 + 2 * kSlots, true);
+  CHECK((*ring)->Take(2 + 2 * kSlots, [](char* /*data*/) {}));
+  (*ring)->Close();
+  CHECK((*ring)->Begin(50) == nullptr);
+}
+
+// Tells a rank's process that it may go on, over a pipe.
+struct Gate {
+  Gate() { REQUIRE(::pipe(ends.data()) == 0); }
+  ~Gate() {
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  void Open() const { REQUIRE(::write(ends[1], "x", 1) == 1); }
+  void Await() const {
+    char byte = 0;
+    static_cast<void>(!::read(ends[0], &byte, 1));
+  }
+  std::array<int, 2> ends{};
+};
+
+TEST_CASE("a rank that joins when it has been given up gets what was saved, as do the others") {
+  const Stored stored;
+  const Gate begun;
+  const Gate gone_on;
+  pid_t first = 0;
+  FILE* const out = Start(
+      [&]() -> std::string {
+        begun.Open();
+        std::string error;
+        for (int i = 0; i < 5 && error.empty(); ++i) {
+          error = stored.Load(0, 2, kShortNs);
+          if (i == 0) {
+            gone_on.Open();
+          }
+        }
+        return error;
+      },
+      first);
+  begun.Await();
+  std::string error = stored.Load(1, 2, kShortNs);
+  gone_on.Await();
+  for (int i = 0; i < 5 && error.empty(); ++i) {
+    error = stored.Load(1, 2, kShortNs);
+  }
+  CHECK(error.empty());
+  CHECK(Finish(out, first).empty());
 }
 
 TEST_CASE("all ranks of a node find the same damage") {

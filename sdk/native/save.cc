@@ -39,7 +39,7 @@ void PutFailedMark(const Ticket& ticket) {
   static_cast<void>(ReplaceFile(FailedPath(ticket.directory, ticket.rank), "", 0644));
 }
 
-// Has `rank` ended without having begun this save?
+// Tells whether `rank` has ended without having begun this save.
 bool IsGone(const Ticket& ticket, int64_t rank) {
   const Result<std::string> saving = ReadFile(GonePath(ticket.folder, ticket.start, rank));
   return saving && ("\n" + *saving).find("\n" + IdOf(ticket) + "\n") == std::string::npos;
@@ -203,8 +203,8 @@ bool IsRemoved(const Ticket& ticket) {
   return ::access(ticket.directory.c_str(), F_OK) != 0 && errno == ENOENT;
 }
 
-// With a later commit of its start rank 0 removes what that replaces, which other ranks may not
-// have seen yet, and what it gave up, of which it reports itself.
+// Tells whether its start has committed a later one. With that rank 0 removes what it replaces,
+// which other ranks may not have seen yet, and what it gave up, of which it reports itself.
 bool IsReplaced(const Ticket& ticket) {
   const std::optional<CheckpointId> id = ParseCheckpointId(IdOf(ticket));
   const Result<std::vector<CheckpointFolder>> found = ScanFolder(ticket.folder);
@@ -226,6 +226,9 @@ Status AwaitCommit(const Ticket& ticket, const SaveControl& control) {
       return {};
     }
     if (HasFailed(ticket, 0) || (control.orphaned() && IsGone(ticket, 0))) {
+      if (IsCommitted(ticket.directory).value_or(false)) {
+        return {};  // its last act
+      }
       return Fail(ErrorCode::kConflict,
                   ticket.directory + ": rank 0 could not commit; its log says why");
     }
@@ -319,7 +322,9 @@ Status CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
   Status removed;
   for (const CheckpointFolder& old :
        PickGarbage(found, newest, ticket.keep, ticket.damaged, saving)) {
-    if (Status now = RemoveCheckpoint(old); !now && removed) {
+    Status now = RemoveCheckpoint(old);
+    // Of two that clean up at once one finds the other's work done, or half done.
+    if (!now && now.error().os_error != ENOENT && now.error().os_error != ENOTEMPTY && removed) {
       removed = std::move(now);
     }
   }

@@ -345,8 +345,8 @@ class Saver {
     like_->part_tail.clear();
   }
 
-  // Nobody knows how a rank ended that did not say it was leaving: the savers of its gang, which
-  // end with it, must not wait for what it would have saved next.
+  // Leaves a note where the rank did not say that it was leaving: the savers of its gang, which end
+  // with it, must not wait for what it would have saved next.
   void NoteEnd() {
     for (Nap nap; !StepsBeingSaved(); nap.Take()) {
     }
