@@ -334,7 +334,7 @@ class Rules(TempCase):
             with self.assertRaisesRegex(CheckpointError, expected):
                 Shard(*arguments)
         for group in ("replicated", "local", "global_"):
-            with self.assertRaisesRegex(CheckpointError, r"m\.w is a tide\.Shard; give the object 'm' under sharded="):
+            with self.assertRaisesRegex(CheckpointError, r"m\.w is held in part \(a tide\.Shard or a DTensor\); give the object 'm' under sharded="):
                 Checkpoint(dir=self.dir, run=make_run(), **{group: {"m": {"w": rows_of(0, 1)}}}).save(1)
 
     def test_a_shard_that_has_grown(self):

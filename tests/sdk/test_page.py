@@ -63,6 +63,19 @@ class Attach(TempCase):
             run.suspended("s") if end == "suspended" else run.done()
             self.assertEqual(agent.loss, 1 / 49)
 
+    def test_a_loss_that_cannot_be_read_keeps_nobody(self):
+        class Overwritten:
+            def __float__(self):
+                raise RuntimeError("accessing tensor output of CUDAGraphs that has been overwritten")
+
+        agent = make_page(self.path("page"))
+        run = make_run(TIDE_PAGE=self.path("page"))
+        run.request(1, loss=1.0)
+        run.request(2, loss=Overwritten())
+        run.suspended("s")
+        self.assertTrue(math.isnan(agent.loss))
+        self.assertEqual(agent.phase, _page.PHASE_SAVED)
+
     def test_stop_needs_no_agreement_and_notice_shows_it(self):
         agent = make_page(self.path("page"))
         run = make_run(TIDE_PAGE=self.path("page"))

@@ -2,6 +2,7 @@
 
 import array
 import os
+import threading
 import unittest
 
 from support import TempCase, captured_stderr, lead, make_run, needs_native, run_ranks
@@ -19,6 +20,7 @@ run = tide.attach()
 run.at_exit(lambda: print("first", flush=True))
 run.at_exit(lambda: print("last", flush=True))
 run.at_exit(lambda: 1 / 0)
+run.at_exit(lambda: sys.exit(3))
 if sys.argv[1] == "exit":
     run.exit(7)
 run.done()
@@ -53,6 +55,38 @@ class WhatFits(TempCase):
         self.assertTrue(torch.equal(new[0].weight, old[0].weight) and torch.equal(new[0].bias, old[0].bias))
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(list(new.parameters())[2:], before[2:])))
 
+    def test_an_optimizer_of_another_head_begins_anew(self):
+        def train(net, opt):
+            opt.zero_grad()
+            net(torch.ones(2, 4)).sum().backward()
+            opt.step()
+
+        old = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2))
+        old_opt = torch.optim.Adam(old.parameters())
+        train(old, old_opt)
+        self.save(model=old, opt=old_opt)
+        for outputs in (5, 1):
+            new = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, outputs))
+            opt = torch.optim.Adam(new.parameters())
+            said = self.resume(model=new, opt=opt)
+            self.assertIn("opt: state.2.exp_avg has the shape [2, 3], its parameter [%d, 3]; the optimizer begins anew" % outputs, said)
+            train(new, opt)
+
+    def test_versions_of_modules_are_kept(self):
+        class Versioned(torch.nn.Linear):
+            _version = 2
+            seen = None
+
+            def _load_from_state_dict(self, state, prefix, local_metadata, *rest):
+                Versioned.seen = local_metadata.get("version")
+                super()._load_from_state_dict(state, prefix, local_metadata, *rest)
+
+        self.save(model=Versioned(2, 2), other={"n": 1})
+        ck = Checkpoint(dir=self.path("ck"), replicated={"model": Versioned(2, 2), "new": {}}, run=make_run(attempt=2))
+        with captured_stderr():
+            ck.resume(strict=False)
+        self.assertEqual(Versioned.seen, 2)
+
     def test_objects_that_are_new_or_refuse(self):
         net = torch.nn.Linear(2, 2)
         opt = torch.optim.Adam(net.parameters())
@@ -78,6 +112,21 @@ class Fates(TempCase):
         self.assertTrue(saving.committed(30))
         self.assertEqual(saving, os.path.basename(store.scan(self.path("ck"))[-1].path))
         self.assertTrue(ck.save(4).committed())
+
+    def test_two_at_once_and_one_that_is_gone(self):
+        """Of a rank that does not commit: it learns of each by itself, with the native core and without."""
+        ranks = [Checkpoint(dir=self.path("ck"), replicated={"m": {"n": 1}}, keep=1, run=make_run(rank, 2), timeout_s=20)
+                 for rank in range(2)]
+        self.assertEqual([ck.resume() for ck in ranks], [0, 0])
+        savings = []
+        for step in (1, 2):  # as many as there are slots
+            savings.append(ranks[1].save(step, wait=False))
+            other = threading.Thread(target=ranks[0].save, args=(step,))
+            other.start()
+            other.join()
+        ranks[0].flush()
+        self.assertEqual([item.step for item in store.scan(self.path("ck"))], [2])
+        self.assertEqual([saving.committed(30) for saving in savings], [True] * 2)
 
     @needs_native
     def test_one_that_waits_for_another_rank(self):

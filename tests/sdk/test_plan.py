@@ -11,13 +11,18 @@ from tide import Checkpoint, Shard
 from tide.checkpoint import staging
 from tide.checkpoint.plan import Changed, Plan
 from tide.checkpoint.saver import Looked, Planned
-from tide.checkpoint.writer import Groups, Identity, gather
+from tide.checkpoint.writer import Groups, Identity, fetch, gather
 
 try:
     import numpy
     import torch
 except ImportError:
     numpy = torch = None
+
+
+def make(rank, world, groups):
+    states = fetch(rank, groups)
+    return Plan.make(rank, world, groups, gather(rank, world, groups, states), states)
 
 
 def identity(rank, world):
@@ -68,7 +73,7 @@ class Draw:
         items = [self.value(depth + 1) for _ in range(self.random.randrange(4))]
         if kind == 6:
             return self.random.choice([list, tuple])(items)
-        keys = self.random.choice([["a", "b", "c"], [1, 0, 2], ["$x", "y", 3], [1.5, None, b"k"]])
+        keys = self.random.choice([["a", "b", "c"], [1, 0, 2], ["$x", "y", 3], [7, None, b"k"]])
         return self.random.choice([dict, collections.OrderedDict])(zip(keys, items))
 
 
@@ -104,8 +109,9 @@ def changed_values(value, draw):
 @needs_native
 class SameBytes(TempCase):
     def check(self, groups, plan, rank, world):
-        self.assertEqual(stored(Planned(plan, plan.take()), rank, world),
-                         stored(Looked(gather(rank, world, groups)), rank, world))
+        states = fetch(rank, groups)
+        self.assertEqual(stored(Planned(plan, plan.take(states)), rank, world),
+                         stored(Looked(gather(rank, world, groups, states)), rank, world))
 
     def test_of_states_at_random(self):
         for seed in range(300):
@@ -114,7 +120,7 @@ class SameBytes(TempCase):
             holders = [Holder(draw.value()) for _ in range(4)]
             groups = Groups({"x": holders[0], "y": holders[1]}, {"n": holders[2]}, {"z": holders[3]}, {})
             with self.subTest(seed):
-                plan = Plan.make(rank, world, groups, gather(rank, world, groups))
+                plan = make(rank, world, groups)
                 self.assertIsNotNone(plan)
                 self.check(groups, plan, rank, world)
                 for holder in holders:
@@ -131,7 +137,7 @@ class SameBytes(TempCase):
             groups = Groups({"model": net, "opt": opt, "plan": steps}, {"rng": {"torch": torch.get_rng_state(), "n": 1}}, {"g": {"epoch": 0}},
                             {"s": {"w": Shard(whole[2 * rank:2 * rank + 2], (2 * rank, 0), (4, 3)), "step": 0}})
             self.train(net, opt, steps)
-            plan = Plan.make(rank, 2, groups, gather(rank, 2, groups))
+            plan = make(rank, 2, groups)
             for _ in range(4):
                 self.train(net, opt, steps)
                 groups.local["rng"].update(torch=torch.get_rng_state(), n=groups.local["rng"]["n"] + 1)
@@ -159,40 +165,90 @@ class Changes(unittest.TestCase):
         for key, value in cases:
             state = dict(base)
             groups = Groups({}, {}, {}, {"m": state})
-            plan = Plan.make(0, 1, groups, gather_any(groups))
-            plan.take()
+            plan = make(0, 2, groups)
+            plan.take(fetch(0, groups))
             with self.subTest(key=key, value=str(value)[:40]):
                 state[key] = value
                 with self.assertRaises(Changed):
-                    plan.take()
+                    plan.take(fetch(0, groups))
+        groups = Groups({}, {}, {}, {"m": base})
         reordered = {"m": dict(reversed(base.items()))}
-        plan = Plan.make(0, 1, Groups({}, {}, {}, {"m": base}), gather_any(Groups({}, {}, {}, {"m": base})))
+        plan = make(0, 2, groups)
         base_copy = dict(base)
         base.clear()
         base.update(reordered["m"])
         with self.assertRaises(Changed):
-            plan.take()
+            plan.take(fetch(0, groups))
         base.clear()
         base.update(base_copy)
 
     def test_what_none_is_made_for(self):
-        for value in (torch.zeros(3, 2).t(), torch.zeros(2, dtype=torch.complex64), {"s": {(1, 2): 3}}):
+        for value in (torch.zeros(3, 2).t(), torch.zeros(2, dtype=torch.complex64), {"s": {(1, 2): 3}}, {"s": {0.0: 1}}):
             groups = Groups({"m": {"x": value}}, {}, {}, {})
-            self.assertIsNone(Plan.make(0, 1, groups, gather(0, 1, groups)))
+            self.assertIsNone(make(0, 1, groups))
+
+    def test_what_torch_notes_of_a_module_counts(self):
+        def state(meta):
+            made = collections.OrderedDict(a=torch.tensor([5.0]))
+            made._metadata = meta
+            return made
+
+        def groups(meta):
+            return Groups({"m": state(meta), "z": {"b": torch.tensor([7.0])}}, {}, {}, {})
+
+        plain = {"": {"version": 1}, "a": {"version": None, "tied": True}}
+        plan = make(0, 1, groups(plain))
+        plan.take(fetch(0, groups(dict(plain))))
+        for other in ({"": {"version": True}, "a": {"version": None, "tied": True}}, {"": {"version": 1}}):
+            with self.subTest(other), self.assertRaises(Changed):
+                plan.take(fetch(0, groups(other)))
+        for odd in ({"": {"scale": torch.tensor([2.0])}}, {"": {"scale": torch.zeros(2)}}, {"": {"version": 1.0}}, {1: {}}):
+            with self.subTest(odd):
+                self.assertIsNone(make(0, 1, groups(odd)))
+
+    def test_a_parameter_that_becomes_a_buffer(self):
+        net = torch.nn.Linear(2, 2)
+        groups = Groups({"m": net}, {}, {}, {})
+        plan = make(0, 2, groups)
+        bias = net.bias.detach()
+        del net.bias
+        net.register_buffer("bias", bias)
+        with self.assertRaises(Changed):
+            plan.take(fetch(0, groups))
 
     def test_ranks_that_compare_look_each_time(self):
         groups = Groups({"m": {"n": 1}}, {}, {}, {}, compared=True)
-        self.assertIsNone(Plan.make(0, 1, groups, gather(0, 1, groups)))
-
-
-def gather_any(groups):
-    """What gather() gives for the first of several ranks that hold the rest of the shards."""
-    return gather(0, 2, groups)
+        self.assertIsNone(make(0, 1, groups))
 
 
 @unittest.skipIf(torch is None, "no torch")
 @needs_native
 class InCheckpoints(TempCase):
+    def test_each_object_is_asked_once(self):
+        """A state_dict() may be a collective: all ranks must call it equally often, whatever has changed on one."""
+        calls = collections.Counter()
+
+        class Counted:
+            def __init__(self, name):
+                self.name, self.state = name, {"n": 1, "w": torch.zeros(2)}
+
+            def state_dict(self):
+                calls[self.name] += 1
+                return self.state
+
+        objects = {name: Counted(name) for name in "abc"}
+        ck = Checkpoint(dir=self.path("ck"), replicated={"a": objects["a"]}, local={"b": objects["b"]}, global_={"c": objects["c"]},
+                        run=make_run())
+        for step in range(1, 12):
+            calls.clear()
+            if step % 3 == 0:
+                objects["b"].state[f"new-{step}"] = 1
+            if step == 5:
+                ck.prepare()
+            else:
+                ck.save(step)
+            self.assertEqual(set(calls.values()), {1}, (step, calls))
+
     def test_what_changes_is_saved_all_the_same(self):
         state = {"w": torch.zeros(3), "n": 0}
         ck = Checkpoint(dir=self.path("ck"), replicated={"m": state}, keep=99, run=make_run())

@@ -175,7 +175,7 @@ class Run:
             if now >= self._loss_due_ns:
                 self._publish_loss(loss, now)
             else:
-                self._loss = loss
+                self._loss = loss  # published at the end, if it is the last
         step_ns = now - self._last_tick_ns
         self._last_tick_ns = now
         return self.page.beat(step, now, step_ns)
@@ -233,7 +233,7 @@ class Run:
         self._loss, self._loss_due_ns = None, now + (_SECOND_NS if is_far else _LOSS_EVERY_NS)
         try:
             self.page.loss = float(loss)
-        except (TypeError, ValueError):
+        except Exception:  # whatever the library raises: it is for people to look at only
             self.page.loss = math.nan
 
     def _publish_last(self) -> None:
@@ -244,7 +244,7 @@ class Run:
         while self._hooks:
             try:
                 self._hooks.pop()()
-            except Exception as error:  # whatever the program's raise: the rank leaves all the same
+            except BaseException as error:  # SystemExit, too: the rank leaves all the same, with its own code
                 warn(f"what was to be done at exit failed: {type(error).__name__}: {first_line(error)}")
 
     def _flush(self) -> None:

@@ -20,6 +20,7 @@ from . import format as fmt
 from . import _native, lease, store, writer
 from .background import Background, Handed, Sink
 from .reader import Reader
+from .retention import Retention
 from .saver import Answer, Order
 from .saving import Saving
 from .start import Start, agree
@@ -50,6 +51,7 @@ class Checkpoint:
       compare: each save compares the tensors under replicated= of all ranks, but for buffers, and fails naming the first
         that differs. It costs reading them once more, and copying those on a GPU.
       every: steps between periodic saves, 0 = none.   keep: committed checkpoints that stay, at least 1.
+      keep_hours: of every so many hours one stays, beside those; 0 = none. keep_best() and people's pins add to them.
       timeout_s: seconds a rank waits for the others in one save.
     With the native core a save stops training while this rank's share is copied; a process beside it, the saver, writes
     it, also when the rank is killed meanwhile. Without it, training waits until this rank's part is on the disk.
@@ -59,7 +61,7 @@ class Checkpoint:
     def __init__(self, dir: str, replicated: Optional[Mapping[str, Any]] = None,
                  local: Optional[Mapping[str, Any]] = None, global_: Optional[Mapping[str, Any]] = None,
                  every: int = 0, keep: int = 3, timeout_s: float = SAVE_TIMEOUT_S, run: Optional[Run] = None,
-                 sharded: Optional[Mapping[str, Any]] = None, compare: bool = False) -> None:
+                 sharded: Optional[Mapping[str, Any]] = None, compare: bool = False, keep_hours: float = 0) -> None:
         _require_whole("every", every, 0)
         _require_whole("keep", keep, 1)
         self._run = attach() if run is None else run
@@ -73,6 +75,7 @@ class Checkpoint:
         if twice:
             raise CheckpointError(f"{', '.join(twice)} is given under replicated= and under sharded=; use another name in one")
         self._samplers = [item for item in self._groups.global_.values() if isinstance(item, Sampler)]
+        self._retention = Retention(self.dir, keep_hours)
         self._every, self._keep, self._timeout_s = every, keep, timeout_s
         self.saves = 0          # checkpoints this rank staged, or wrote its part of
         self.failed_saves = 0   # of tick(); training went on
@@ -137,6 +140,8 @@ class Checkpoint:
             raise CheckpointError(f"cannot read the checkpoints in {self.dir}: {error.strerror} "
                                   f"({error.filename or 'no name'}); repair the file system or give another dir=") from error
         self._ticked_step = step
+        if name and is_writable:
+            self._note_hours(name)  # its start may have ended before it did
         if step and self._is_on_record:
             self._run.resumed(step, allow_restart=True)  # it is allowed, or was checked
         return step
@@ -218,6 +223,18 @@ class Checkpoint:
         step = _step(step)
         patience_s = self._timeout_s * (1 if wait else _PATIENCE_IN_PASSING)
         return self._save(step, wait, time.monotonic() + patience_s)
+
+    def keep_best(self, saving: str, value: float, count: int = 1, lowest: bool = True) -> None:
+        """Keeps a checkpoint while it is one of the `count` best of those that were given here, in all starts of the job.
+
+          saving: what save() returned.   value: such as a validation loss.   lowest: False: the highest is the best.
+        Of the ranks only rank 0 does anything. It is one more than `keep` says, until it is beaten.   Errors: CheckpointError.
+        """
+        if self._run.rank == 0:
+            try:
+                self._retention.best(saving, value, count, lowest)
+            except OSError as error:
+                raise CheckpointError(f"cannot keep {saving}: {error.strerror}", error.errno or 0) from error
 
     def flush(self, timeout_s: Optional[float] = None) -> bool:
         """Waits until no save of this rank is under way. False: one still is, timeout_s seconds later.
@@ -479,6 +496,13 @@ class Checkpoint:
         page.save_errno = error.errno
         page.failed_saves += 1
 
+    def _note_hours(self, name: str) -> None:
+        if self._run.rank == 0:
+            try:
+                self._retention.note(name)
+            except OSError as error:
+                warn(f"cannot keep {name} for its hour: {error.strerror}")
+
     def _settle(self, identity: Identity, error: Optional[CheckpointError]) -> None:
         saving = self._savings.get(identity.directory)
         if saving is not None:
@@ -491,9 +515,8 @@ class Checkpoint:
             left_s = max(0.0, deadline - time.monotonic())
             if self._background.busy:
                 self._background.look(left_s)
-            elif self._uncommitted is not None:
-                self._looked_at = -math.inf
-                self._look_for_commit(self._uncommitted)
+            else:
+                self._look_at(os.path.join(self.dir, saving))
             if saving.is_settled or left_s == 0:
                 return
             time.sleep(min(nap_s, left_s))
@@ -507,6 +530,7 @@ class Checkpoint:
         """started: time.monotonic() seconds."""
         self._record(identity.step)
         self._settle(identity, None)
+        self._note_hours(os.path.basename(identity.directory))
         self._run.page.failed_saves = 0
         self._uncommitted = self._given_up = None
         self._run.reporter.send("saved", step=identity.step, checkpoint=os.path.basename(identity.directory), bytes=size,
@@ -525,11 +549,26 @@ class Checkpoint:
         now = time.monotonic()
         if now - self._looked_at >= _LOOK_FOR_COMMIT_S:
             self._looked_at = now
-            if _is_committed(written):
-                self._record(written.step)
-                self._settle(written, None)
-                self._run.page.failed_saves = 0
+            if self._look_at(written.directory):
                 self._uncommitted = None
+
+    def _look_at(self, directory: str) -> bool:
+        """Notes that a save which this rank has written is over. False: it is not."""
+        name = fmt.parse_directory(os.path.basename(directory))
+        saving = self._savings.get(directory)
+        if name is None:
+            return True
+        if _is_whole(directory) or store.is_replaced(self.dir, name):
+            self._record(name.step)
+            self._run.page.failed_saves = 0
+            if saving is not None:
+                saving.settle(None)
+            return True
+        if os.path.lexists(writer.failed_path(directory, 0)):
+            if saving is not None:
+                saving.settle(CheckpointError(f"{directory}: rank 0 could not commit; its log says why"))
+            return True
+        return False
 
     def _collect_garbage(self, identity: Identity) -> None:
         newest = store.Found(self._name(identity.step), identity.directory, True)
@@ -671,8 +710,12 @@ def _cannot_save(step: int, directory: str, error: OSError) -> CheckpointError:
 
 
 def _is_committed(identity: Identity) -> bool:
+    return _is_whole(identity.directory)
+
+
+def _is_whole(directory: str) -> bool:
     """False also where the folder cannot be read: the next save will say what is wrong."""
     try:
-        return writer.is_committed(identity.directory)
+        return writer.is_committed(directory)
     except (OSError, CheckpointError):
         return False

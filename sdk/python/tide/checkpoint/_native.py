@@ -138,7 +138,7 @@ class Native:
         self.copy_flat(array.array("Q", [number for span in spans for number in span]), threads)
 
     def copy_flat(self, spans: "array.array[int]", threads: int) -> None:
-        """The same; to, from and bytes of each span one after the other."""
+        """Copies spans that are given as to, from and bytes, one after the other."""
         self._library.tide_copy(spans.buffer_info()[0], len(spans) // 3, threads)
 
     def populate(self, address: int, nbytes: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from .._errors import CheckpointError, warn
 from . import _native, saver, writer
-from .plan import Changed, Plan
+from .plan import Changed, Plan, States
 from .saver import Answer, Looked, Order, Planned, Saver, SaverGone, Staged
 from .writer import Gathered, Groups, Identity
 
@@ -55,11 +55,11 @@ class Background:
     def prepare(self, rank: int, world: int, groups: Groups, wait: bool) -> None:
         """Makes memory ready for saves of this size. wait: until it is, else while training goes on. Errors: CheckpointError,
         also where nothing is made ready: for what no save could store."""
-        gathered, ours = writer.gather(rank, world, groups), self._started()
-        if ours is not None:
-            ours.prepare(gathered, wait)
-            if self._plan is None:
-                self._make_plan(rank, world, groups, gathered)
+        ours, states = self._started(), writer.fetch(rank, groups)
+        if ours is None:
+            writer.gather(rank, world, groups, states)
+        else:
+            ours.prepare(self._gather(rank, world, groups, states), wait)
 
     def introduce(self, identity: Identity) -> None:
         """Says where and as whom this rank will save. identity: of any save."""
@@ -120,21 +120,22 @@ class Background:
         return self._saver
 
     def _source(self, identity: Identity, groups: Groups) -> "Looked | Planned":
-        """By the plan, where the state is what it was made for. Another plan is made where not, but for a state that changes again
-        and again."""
+        """Looks at the state by the plan, where it is what the plan was made for. Makes another plan where not, but for a state that
+        changes again and again."""
+        states = writer.fetch(identity.rank, groups)
         if self._plan is not None:
             try:
-                return Planned(self._plan, self._plan.take())
+                return Planned(self._plan, self._plan.take(states))
             except Changed:
                 self._plan = None
-        gathered = writer.gather(identity.rank, identity.world, groups)
-        self._make_plan(identity.rank, identity.world, groups, gathered)
-        return Looked(gathered)
+        return Looked(self._gather(identity.rank, identity.world, groups, states))
 
-    def _make_plan(self, rank: int, world: int, groups: Groups, gathered: Gathered) -> None:
-        if self._plans_left > 0:
+    def _gather(self, rank: int, world: int, groups: Groups, states: States) -> Gathered:
+        gathered = writer.gather(rank, world, groups, states)
+        if self._plan is None and self._plans_left > 0:
             self._plans_left -= 1
-            self._plan = Plan.make(rank, world, groups, gathered)
+            self._plan = Plan.make(rank, world, groups, gathered, states)
+        return gathered
 
     def _stage(self, ours: Saver, identity: Identity, source: "Looked | Planned", order: Order,
                wait: bool) -> "tuple[Optional[Staged], bool]":

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import array
 import collections
-import copy
 import json
 import re
 import sys
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from .._errors import CheckpointError
 from . import format as fmt
 from . import tensors, typed
 from .shard import Shard
-from .state import SHARDED, state_of
+from .state import SHARDED, buffers_of
 from .writer import Gathered, Groups, Identity, part_head, part_of
 
 _CRC_MARK = '"crc32":[]'
@@ -37,32 +37,36 @@ class _Unplanned(Exception):
     """Holds what no plan is made for: tensors in other containers, on devices, or not contiguous."""
 
 
+States = Dict[str, Dict[str, Any]]
+
+
 class Taken(NamedTuple):
     """addresses: of each tensor, in the order of the walk; texts: JSON of the values that may differ; states: what the addresses
     point into, to be kept until it is copied."""
 
     addresses: List[int]
     texts: List[str]
-    states: List[Any]
+    states: States
 
 
 class Plan:
     """For saves of one rank. header: of the data file; nbytes: of the whole file."""
 
-    def __init__(self, rank: int, world: int, groups: Groups, gathered: Gathered) -> None:
-        """gathered: what the state is like now.   Errors: _Unplanned, by make()."""
+    def __init__(self, rank: int, world: int, groups: Groups, gathered: Gathered, states: States) -> None:
+        """gathered: what was made of `states`.   Errors: _Unplanned, by make()."""
         # As in the part's JSON; what is global rank 0 stores alone.
         order = [group for group in ("local", "replicated", "global", SHARDED) if rank == 0 or group != "global"]
-        given = {"replicated": groups.replicated, SHARDED: groups.sharded, "local": groups.local, "global": groups.global_}
         prefix = {"local": f"local/{rank:05d}"}
-        self._objects = [(name, item, _Node.of(state_of(name, item), name)) for group in order
-                         for name, item in given[group].items()]
+        self._nodes = [(group, name, _Node.of(state, name)) for group in order for name, state in states[group].items()]
+        self._modules = [(item, list(buffers_of(item))) for given in (groups.replicated, groups.sharded) for item in given.values()
+                         if hasattr(item, "named_buffers")]
         self.rank, self.world = rank, world
         self.header, self.nbytes = gathered.layout.header, gathered.layout.bytes
         names: List[str] = []
-        trees = {group: _marked(prefix.get(group, group), given[group], names) for group in order}
+        trees = {group: _marked(prefix.get(group, group), states[group], names) for group in order}
         trees.setdefault("global", {})
         numbers = {name: number for number, name in enumerate(names)}
+        self.tensors = len(names)
         self._moves: List[Tuple[int, int, int, int]] = []
         position = len(self.header)
         for entry in gathered.layout.entries:
@@ -80,28 +84,39 @@ class Plan:
         self._file, self._tail = "", [""]
 
     @classmethod
-    def make(cls, rank: int, world: int, groups: Groups, gathered: Gathered) -> "Optional[Plan]":
-        """A plan, None where none can be made: the state holds what is looked at anew each time."""
+    def make(cls, rank: int, world: int, groups: Groups, gathered: Gathered, states: States) -> "Optional[Plan]":
+        """Makes a plan; None where there can be none: the state holds what is looked at anew each time. A plan only hurries, so it
+        raises nothing, and one that does not give what gather() gave is none."""
         if groups.compared:
             return None
         try:
-            plan = cls(rank, world, groups, gathered)
-            plan.part(Identity("", "", 0, 0, "", rank, world), fmt.data_file(rank), plan.take())
-            return plan
-        except (_Unplanned, Changed, KeyError):
+            plan = cls(rank, world, groups, gathered, states)
+            taken = plan.take(states)
+            plan.part(Identity("", "", 0, 0, "", rank, world), fmt.data_file(rank), taken)
+            spans = plan.spans(taken, 0)
+        except Exception:
             return None
+        position, expected = len(gathered.layout.header), []
+        for entry in gathered.layout.entries:
+            if entry.data.nbytes:
+                expected += [position, entry.address, entry.data.nbytes]
+            position += entry.data.nbytes
+        return plan if list(spans) == expected and len(taken.addresses) == plan.tensors else None
 
-    def take(self) -> Taken:
-        """Looks at the state as it is now. Errors: Changed; what the program's state_dict() raises."""
-        taken = Taken([], [], [])
-        for name, item, node in self._objects:
-            state = state_of(name, item)
-            taken.states.append(state)
-            node.take(state, taken)
+    def take(self, states: States) -> Taken:
+        """Looks at the state as it is now. states: of fetch().   Errors: Changed."""
+        taken = Taken([], [], states)
+        try:
+            for group, name, node in self._nodes:
+                node.take(states[group][name], taken)
+        except CheckpointError:
+            raise Changed from None  # what cannot be stored is named by the slower way
+        if any(list(buffers_of(item)) != names for item, names in self._modules):
+            raise Changed
         return taken
 
     def spans(self, taken: Taken, to: int) -> "array.array[int]":
-        """(to, from, bytes) of each copy into the data file's memory at `to`, flat."""
+        """Returns (to, from, bytes) of each copy into the data file's memory at `to`, one after the other."""
         addresses = taken.addresses
         flat = array.array("Q")
         for position, number, first, nbytes in self._moves:
@@ -109,7 +124,7 @@ class Plan:
         return flat
 
     def part(self, identity: Identity, file: str, taken: Taken) -> "Tuple[str, str]":
-        """The part's JSON before and behind the CRCs of the data file, without the last brace."""
+        """Returns the part's JSON before and behind the CRCs of the data file, without the last brace."""
         if file != self._file:
             self._file, self._tail = file, _MARK.split(self._text.replace(_FILE_TEXT, json.dumps(file)))
         if len(self._tail) != len(taken.texts) + 1:
@@ -124,8 +139,8 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Shard) or tensors.library(value) is not None
 
 
-def _marked(group: str, objects: Any, names: List[str]) -> "dict[str, Any]":
-    """The trees of a group, as capture() makes them, with marks for the values that may differ. names: gets those of the tensors,
+def _marked(group: str, states: "dict[str, Any]", names: List[str]) -> "dict[str, Any]":
+    """Makes the trees of a group, as capture() does, with marks for the values that may differ. names: gets those of the tensors,
     in order."""
     used: "set[str]" = set()
 
@@ -140,7 +155,7 @@ def _marked(group: str, objects: Any, names: List[str]) -> "dict[str, Any]":
             return {"$tensor": name, "lib": tensors.library(inner)}
         return None if type(value) in _CONTAINERS else {"$@": 0}
 
-    return {name: typed.encode(state_of(name, item), name, hook) for name, item in objects.items()}
+    return {name: typed.encode(state, name, hook) for name, state in states.items()}
 
 
 _CONTAINERS = (dict, collections.OrderedDict, list, tuple)
@@ -203,7 +218,8 @@ class _OfTorch(_Node):
         torch = sys.modules["torch"]
         self.kind, self.shape, self.dtype = type(value), value.shape, value.dtype
         plain = value.is_cpu and value.layout is torch.strided and not value.dtype.is_complex
-        if not plain or hasattr(value, "device_mesh") or hasattr(value, "local_shards") or not value.is_contiguous() or value.is_neg():
+        odd = hasattr(value, "device_mesh") or hasattr(value, "local_shards") or not hasattr(value, "is_neg")
+        if not plain or odd or not value.is_contiguous() or value.is_neg():
             raise _Unplanned
         self.layout = value.layout
 
@@ -258,15 +274,15 @@ class _OfDict(_Node):
         self._children = [_Node.of(item, f"{path}.{key}") for key, item in value.items()]
         self._key_texts: "Optional[List[Optional[str]]]" = None
         if type(value) is not dict or not all(type(key) is str and not key.startswith("$") for key in value):
-            if not all(type(key) in (int, float, bytes, *_FIXED) for key in value):
-                raise _Unplanned
+            if not all(type(key) in (int, bytes, *_FIXED) for key in value):
+                raise _Unplanned  # 0.0 and -0.0 are one key
             # Keys of pairs are values, too; those that never differ have no mark.
             self._key_texts = [None if type(key) in _FIXED else fmt.to_json(typed.encode(key, path, _no_tensor)) for key in value]
-        self._meta = copy.deepcopy(getattr(value, "_metadata", None))
+        self._meta = _meta_text(value)
         self._meta_texts: List[str] = []
         if self._meta is not None:
-            meta = Taken([], [], [])
-            _Node.of(dict(self._meta), path).take(dict(self._meta), meta)
+            meta = Taken([], [], {})
+            _Node.of(dict(value._metadata), path).take(dict(value._metadata), meta)
             self._meta_texts = meta.texts
 
     def take(self, value: Any, taken: Taken) -> None:
@@ -278,15 +294,33 @@ class _OfDict(_Node):
             if key_texts is not None and key_texts[number] is not None:
                 taken.texts.append(key_texts[number])  # type: ignore[arg-type]
             if child.__class__ is _OfTorch:  # most are, so without a call
-                if (type(item) is not child.kind or item.shape != child.shape or item.dtype is not child.dtype or  # type: ignore[attr-defined]
-                        not item.is_cpu or item.layout is not child.layout or not item.is_contiguous() or item.is_neg()):  # type: ignore[attr-defined]
+                like: Any = child
+                if (type(item) is not like.kind or item.shape != like.shape or item.dtype is not like.dtype or not item.is_cpu or
+                        item.layout is not like.layout or not item.is_contiguous() or item.is_neg()):
                     raise Changed
                 addresses.append(item.data_ptr())
             else:
                 child.take(item, taken)
-        if getattr(value, "_metadata", None) != self._meta:
+        if _meta_text(value) != self._meta:
             raise Changed
         taken.texts.extend(self._meta_texts)
+
+
+def _meta_text(value: Any) -> "Optional[str]":
+    """Returns what torch notes of a module's state, as text: 1 and True are equal, and are not the same. Errors: _Unplanned for
+    anything else."""
+    meta = getattr(value, "_metadata", None)
+    if meta is None:
+        return None
+    if not _is_plain(dict(meta)):
+        raise _Unplanned
+    return json.dumps(dict(meta))
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (dict, collections.OrderedDict):
+        return all(type(key) is str and _is_plain(item) for key, item in value.items()) and not hasattr(value, "_metadata")
+    return type(value) in (int, *_FIXED)
 
 
 class _OfList(_Node):

@@ -14,7 +14,7 @@ import weakref
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Tuple
 
 from .._errors import CheckpointError, first_line
-from . import boxes, tensors, typed
+from . import boxes, dtensor, tensors, typed
 from .shard import Shard
 
 SHARDED = "sharded"
@@ -31,8 +31,13 @@ class Captured(NamedTuple):
     buffers: FrozenSet[str]
 
 
-def capture(group: str, objects: Mapping[str, Any]) -> Captured:
-    """Everything that must be stored of `objects`. Errors: CheckpointError naming what cannot be stored."""
+def states_of(objects: Mapping[str, Any]) -> Dict[str, Any]:
+    """{object: what is to be stored of it}. Asks each once: a state_dict() may be a collective. Errors: CheckpointError."""
+    return {name: state_of(name, item) for name, item in objects.items()}
+
+
+def capture(group: str, objects: Mapping[str, Any], states: Mapping[str, Any]) -> Captured:
+    """Everything that must be stored of `objects`. states: of states_of().   Errors: CheckpointError naming what cannot be stored."""
     found: Dict[str, tensors.View] = {}
     shards: Dict[str, Shard] = {}
 
@@ -44,14 +49,14 @@ def capture(group: str, objects: Mapping[str, Any]) -> Captured:
             name, number = f"{group}/{path}~{number}", number + 1
         if isinstance(value, Shard):
             if group != SHARDED:
-                raise CheckpointError(f"{path} is a tide.Shard; give the object {path.split('.')[0]!r} under sharded=")
+                raise CheckpointError(f"{path} is held in part (a tide.Shard or a DTensor); give the object {path.split('.')[0]!r} under sharded=")
             value.check(path)  # its tensor may have grown since
             shards[name], value = value, value.tensor
         found[name] = tensors.view(value, path)
         return {"$tensor": name, "lib": found[name].lib}
 
-    trees = {name: typed.encode(state_of(name, item), name, take) for name, item in objects.items()}
-    buffers = frozenset(f"{group}/{name}.{buffer}" for name, item in objects.items() for buffer in _buffers_of(item))
+    trees = {name: typed.encode(state, name, take) for name, state in states.items()}
+    buffers = frozenset(f"{group}/{name}.{buffer}" for name, item in objects.items() for buffer in buffers_of(item))
     return Captured(trees, found, shards, buffers & found.keys())
 
 
@@ -92,15 +97,31 @@ def restore_what_fits(objects: Mapping[str, Any], trees: Mapping[str, Any], stor
                 left += _put_back_module(name, item, trees[name], stored)
             else:
                 _require_match(name, item, trees[name], stored)
+                if hasattr(item, "param_groups"):
+                    _require_state_fits(name, item, typed.decode(trees[name], stored.make))
                 _put_back(name, item, trees[name], stored)
         except Exception as error:  # its own, or whatever the user's load_state_dict raises
             left.append(f"{name}: {first_line(error)}")
     return left
 
 
+def _require_state_fits(name: str, item: Any, state: Any) -> None:
+    """Compares the state of a torch optimizer with its parameters, which torch itself does at the next step only.
+
+      Errors: CheckpointError naming a parameter whose state has another shape: the optimizer begins anew then.
+    """
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    parameters = [parameter for group in item.param_groups for parameter in group["params"]]
+    for number, parameter in zip(numbers, parameters):
+        for key, value in state["state"].get(number, {}).items():
+            if tensors.library(value) is not None and len(value.shape) > 0 and tuple(value.shape) != tuple(parameter.shape):
+                raise CheckpointError(f"state.{number}.{key} has the shape {list(value.shape)}, its parameter {list(parameter.shape)}; the "
+                                      "optimizer begins anew")
+
+
 def _put_back_module(name: str, item: Any, tree: Any, stored: "Stored") -> List[str]:
-    """The same of a torch module, tensor by tensor."""
-    state = dict(typed.decode(tree, stored.make))
+    """Puts back what fits of a torch module, tensor by tensor. Returns what was left out."""
+    state = typed.decode(tree, stored.make)  # of the type that torch made: it says which version each module had
     now = item.state_dict()
     left = [f"{name}.{key}: is not in the checkpoint" for key in now if key not in state]
     for key in list(state):
@@ -185,7 +206,11 @@ def tensors_of(tree: Any) -> Iterator["Tuple[str, str]"]:
 
 
 def state_of(name: str, item: Any) -> Any:
-    """What is to be stored of an object. Errors: CheckpointError naming it."""
+    """What is to be stored of an object, with Shards for distributed tensors. Errors: CheckpointError naming it."""
+    return dtensor.as_shards(_raw_state_of(name, item), name)
+
+
+def _raw_state_of(name: str, item: Any) -> Any:
     if hasattr(item, "state_dict"):
         try:
             state = item.state_dict()
@@ -204,7 +229,7 @@ def state_of(name: str, item: Any) -> Any:
                           "with state_dict() and load_state_dict()")
 
 
-def _buffers_of(item: Any) -> Iterator[str]:
+def buffers_of(item: Any) -> Iterator[str]:
     """Yields the names of a torch module's buffers, below the module. DistributedDataParallel keeps rank 0's: before each forward pass
     it broadcasts them, and after it every rank has running statistics of its own."""
     if hasattr(item, "named_buffers"):
@@ -282,7 +307,8 @@ def _tensor_nodes(node: Any, path: str, out: Dict[str, str]) -> None:
 
 def _put_back(name: str, item: Any, tree: Any, stored: Stored) -> None:
     if hasattr(item, "load_state_dict"):
-        item.load_state_dict(typed.decode(tree, stored.make))
+        state = typed.decode(tree, stored.make)
+        item.load_state_dict(dtensor.rejoined(state, item.state_dict()) if dtensor.possible() else state)
         return
     if _is_leaf(item):
         if not isinstance(tree, dict) or "$tensor" not in tree:
@@ -321,5 +347,7 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _bare(value: Any) -> Any:
-    """The tensor of a Shard; anything else as it is."""
+    """The tensor of a Shard, this rank's part of a distributed one; anything else as it is."""
+    if dtensor.is_dtensor(value):
+        return value.to_local()
     return value.tensor if isinstance(value, Shard) else value

@@ -19,7 +19,7 @@ _LOCK_PREFIX = ".saver-"
 # A saver whose rank has gone ends within 30 s.
 ORPHANS_END_S = 35.0
 _LOOK_AGAIN_S = 0.02
-_PIN_PREFIX = ".pin-"
+PIN_PREFIX = ".pin-"
 
 
 class Found(NamedTuple):
@@ -152,6 +152,8 @@ def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[s
         try:
             remove(item)
             removed.append(item.path)
+        except FileNotFoundError:
+            pass  # another one cleans up, too
         except OSError as error:
             failure = failure or error
     if failure is not None:
@@ -159,10 +161,20 @@ def collect_garbage(folder: str, newest: Found, keep: int, damaged: Collection[s
     return removed
 
 
+def is_replaced(folder: str, name: fmt.Name) -> bool:
+    """True where a checkpoint is gone and its start has committed a later one, with which rank 0 removes what that replaces."""
+    if os.path.lexists(os.path.join(folder, fmt.directory_name(name))):
+        return False
+    try:
+        return any(item.has_manifest and item.name.start == name.start and item.name.age > name.age for item in scan(folder))
+    except OSError:
+        return False
+
+
 def pin_path(path: str) -> str:
     """The file whose being there keeps the checkpoint `path`. Beside it: nothing is written into what is committed."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, _PIN_PREFIX + name)
+    return os.path.join(folder, PIN_PREFIX + name)
 
 
 def pin(item: Found) -> None:

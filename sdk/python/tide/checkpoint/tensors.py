@@ -165,8 +165,8 @@ def count(shape: Sequence[int]) -> int:
 
 def _view_torch(value: Any, path: str) -> View:
     if hasattr(value, "device_mesh") or hasattr(value, "local_shards"):
-        raise CheckpointError(f"{path}: torch's own sharded tensors cannot be stored as they are; give this rank's part as "
-                              "tide.Shard(local tensor, offsets, global shape) under sharded=")
+        raise CheckpointError(f"{path}: a tensor that no rank holds whole; give a DTensor's object under sharded=, and of a "
+                              "ShardedTensor this rank's part as tide.Shard(local tensor, offsets, global shape)")
     if str(value.layout) != "torch.strided" or getattr(value, "is_quantized", False):
         raise CheckpointError(f"{path}: sparse and quantized tensors cannot be stored; store their dense parts")
     plain = value.detach()

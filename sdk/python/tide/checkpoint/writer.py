@@ -21,7 +21,7 @@ from .. import _files
 from .._errors import CheckpointError, DamagedError, first_line, warn
 from . import format as fmt
 from .merge import merge
-from .state import SHARDED, Captured, capture
+from .state import SHARDED, Captured, capture, states_of
 from .tensors import ITEM_BYTES, View, count
 
 # Rank 0 has one small file left to write once it has taken the parts.
@@ -90,13 +90,23 @@ class Gathered(NamedTuple):
     digests: Dict[str, str]
 
 
-def gather(rank: int, world: int, groups: Groups) -> Gathered:
-    """Looks at the program's objects; copies no tensor that is in main memory. Errors: CheckpointError."""
-    replicated = capture("replicated", groups.replicated)
-    sharded = capture(SHARDED, groups.sharded)
-    mine = capture(f"local/{rank:05d}", groups.local)
+def fetch(rank: int, groups: Groups) -> Dict[str, Dict[str, Any]]:
+    """{group: {object: what is to be stored of it}}, of what this rank stores. Asks each object once. Errors: CheckpointError."""
+    states = {"local": states_of(groups.local), "replicated": states_of(groups.replicated), SHARDED: states_of(groups.sharded)}
+    return {**states, "global": states_of(groups.global_)} if rank == 0 else states
+
+
+def gather(rank: int, world: int, groups: Groups, states: "Optional[Dict[str, Dict[str, Any]]]" = None) -> Gathered:
+    """Looks at the program's objects; copies no tensor that is in main memory.
+
+      states: of fetch(); default: they are fetched.   Errors: CheckpointError.
+    """
+    states = fetch(rank, groups) if states is None else states
+    replicated = capture("replicated", groups.replicated, states["replicated"])
+    sharded = capture(SHARDED, groups.sharded, states[SHARDED])
+    mine = capture(f"local/{rank:05d}", groups.local, states["local"])
     leader = rank == 0
-    shared = capture("global", groups.global_) if leader else Captured({}, {}, {}, frozenset())
+    shared = capture("global", groups.global_, states["global"]) if leader else Captured({}, {}, {}, frozenset())
 
     held: Dict[str, Held] = {}
     entries: List[fmt.Entry] = []
