@@ -101,7 +101,7 @@ struct PagesSeen {
   int32_t cut_rank = -1;  // in the job; the first found to have cut its page short, -1 = none
 };
 
-// What the spec of its job says about its end.
+// The rules of a task's end, from its job's spec.
 struct TaskTerms {
   uint64_t memory_limit_bytes = 0;
   bool exit_ok_done = false;  // exit code 0 after the signal to leave: done, not left

@@ -24,13 +24,12 @@ uint64_t ReadNumber(const AgentConfig& config, const std::string& file) {
   return text ? std::strtoull(text->c_str(), nullptr, 10) : 0;
 }
 
-// Which of its ranks has not come to the end of a step for the longest, and what it is doing.
-void SetOldestTick(const TaskPages& pages, tide::v1::Progress& progress) {
+// Reports which rank has not come to the end of a step for the longest, and what it is doing.
+void SetOldestTick(const std::vector<RankView>& ranks, tide::v1::Progress& progress) {
   constexpr int64_t kAgeMaxMs = int64_t{1} << 40U;  // 35 years: the job writes what it likes
   const int64_t now_ns = MonotonicNanos();
   int64_t oldest_ns = INT64_MAX;
-  for (size_t rank = 0; rank < pages.size(); ++rank) {
-    const RankView view = pages.Read(rank);
+  for (const RankView& view : ranks) {
     if (view.ticked_ns == 0 || view.ticked_ns >= oldest_ns || view.phase == RankPhase::kDone) {
       continue;
     }
@@ -41,11 +40,10 @@ void SetOldestTick(const TaskPages& pages, tide::v1::Progress& progress) {
   }
 }
 
-// What its ranks fail to save: the longest row of failures, and an error of the system if one of
-// them knows it, for the others only know that they waited in vain.
-void SetFailedSaves(const TaskPages& pages, tide::v1::Progress& progress) {
-  for (size_t rank = 0; rank < pages.size(); ++rank) {
-    const RankView view = pages.Read(rank);
+// Reports saves that fail: the longest row of failures, and an error of the system if one rank
+// knows it, for the others only know that they waited in vain.
+void SetFailedSaves(const std::vector<RankView>& ranks, tide::v1::Progress& progress) {
+  for (const RankView& view : ranks) {
     progress.set_failed_saves(std::max(progress.failed_saves(), view.failed_saves));
     if (view.failed_saves > 0 && view.save_errno != 0) {
       progress.set_save_errno(view.save_errno);
@@ -428,16 +426,12 @@ void AgentLoop::SendHeartbeat() {
       progress->set_loss(std::numeric_limits<double>::quiet_NaN());
       continue;
     }
-    int64_t lowest = INT64_MAX;
-    for (size_t rank = 0; rank < task.pages->size(); ++rank) {
-      lowest = std::min(lowest, task.pages->Read(rank).step);
-    }
-    const RankView first = task.pages->Read(0);
-    SetOldestTick(*task.pages, *progress);
-    SetFailedSaves(*task.pages, *progress);
-    progress->set_step(lowest);
-    progress->set_total_steps(first.total_steps);
-    progress->set_loss(first.loss);
+    const std::vector<RankView> ranks = ReadPages(task);
+    SetOldestTick(ranks, *progress);
+    SetFailedSaves(ranks, *progress);
+    progress->set_step(std::ranges::min(ranks, {}, &RankView::step).step);
+    progress->set_total_steps(ranks.front().total_steps);
+    progress->set_loss(ranks.front().loss);
   }
   link_->Send(core_.stream(), std::move(message));
 }

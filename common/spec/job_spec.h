@@ -93,7 +93,7 @@ inline constexpr PriorityClass kPriorityClasses[] = {
 // Accepts a class name only.
 [[nodiscard]] Result<int32_t> ParsePriority(std::string_view name);
 
-// What suspend.exit_ok says: "done" or "left".
+// Returns the word of suspend.exit_ok: "done" or "left".
 [[nodiscard]] inline std::string ExitOkName(bool done) {
   return done ? "done" : "left";
 }

@@ -63,7 +63,7 @@ bool IsSameTick(const TaskProgress& one, const TaskProgress& other) {
          other.ticked_at - one.ticked_at < kOff && one.ticked_at - other.ticked_at < kOff;
 }
 
-// Of all tasks that fail to save one is named that knows an error of the system: the others only
+// Adds a task that fails to save. One that knows an error of the system is named: the others only
 // know that they waited in vain.
 void AddFailedSaves(const TaskProgress& each, uint32_t task, TaskProgress& job) {
   if (each.failed_saves == 0) {

@@ -40,8 +40,8 @@ inline constexpr int64_t kRingPatienceNs = 60'000'000'000;
 // Smaller ones are read by each rank: it would take longer to meet.
 inline constexpr uint64_t kTogetherFromBytes = uint64_t{64} << 20U;
 
-// The same by all ranks of a node together: what one has read the others copy, and check. Each
-// gives the same files, and the pieces that it wants of them.
+// Loads as one of the ranks of a node that load together: what one has read the others copy, and
+// check. Each gives the same files, and the pieces that it wants of them.
 [[nodiscard]] Status LoadPiecesTogether(const RingPlace& place,
                                         std::span<const StoredFile> files,
                                         std::span<const StoredPiece> pieces,

@@ -323,7 +323,7 @@ Status CollectGarbage(const Ticket& ticket, std::span<const int64_t> saving) {
   for (const CheckpointFolder& old :
        PickGarbage(found, newest, ticket.keep, ticket.damaged, saving)) {
     Status now = RemoveCheckpoint(old);
-    // Of two that clean up at once one finds the other's work done, or half done.
+    // Where two clean up at once, one finds the other's work done, or half done.
     if (!now && now.error().os_error != ENOENT && now.error().os_error != ENOTEMPTY && removed) {
       removed = std::move(now);
     }

@@ -110,8 +110,8 @@ class Checkpoint:
           that is an error: a folder that is not mounted looks like a job that never saved.
           step: the newest whole checkpoint of this step; 0 restores nothing. Default: what `tide resume --step` asked for.
           What is saved from there on is newer than all that lies ahead.
-          strict: False: objects and tensors that are new, or have another shape or type, stay as the program made them, and
-          those that it has no more are left out; each is named on stderr by rank 0. Not for what is given under sharded=.
+          strict: False: objects and tensors that are new, or have another shape or type, stay as the program made them, and are
+          named on stderr by rank 0; stored objects that the program does not give are passed over. Not for sharded=.
           Errors: CheckpointError for that, for objects that hold what cannot be stored or do not fit, a newer format, an
           unreadable disk, ranks that do not come or cannot read what rank 0 has restored.
         """
