@@ -214,7 +214,7 @@ void NodeRing::End(uint64_t chunk, bool is_read) {
 
 bool NodeRing::Take(uint64_t chunk, const std::function<void(char*)>& use) {
   const auto reader = static_cast<uint32_t>(chunk % place_.ranks);
-  const std::atomic<uint64_t>& ready = Ready(chunk).value;
+  std::atomic<uint64_t>& ready = Ready(chunk).value;
   const std::atomic<uint64_t>& skipped = Skipped(chunk).value;
   const auto may_come = [&](uint64_t value) {
     return WithoutFlags(value) < NameOf(chunk) || value == (NameOf(chunk) | kBusy);
@@ -231,8 +231,8 @@ bool NodeRing::Take(uint64_t chunk, const std::function<void(char*)>& use) {
   bool is_taken = ready == NameOf(chunk);  // perhaps by its reader's last act
   if (is_taken) {
     use(Data(chunk));
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    is_taken = ready == NameOf(chunk);
+    // A read-modify-write, so that nothing is copied after it.
+    is_taken = ready.fetch_add(0) == NameOf(chunk);
   }
   Progress(place_.rank).value = chunk + 2;
   return is_taken;
