@@ -36,6 +36,7 @@ void RunTick(Run& run);
 void RunCheckpoint(Run& run);
 void RunLoad(Run& run);
 void RunSuspend(Run& run);
+void RunManifest(Run& run);
 
 // p50 by size: one table against nodes, one against waiting jobs.
 [[nodiscard]] std::string ScalingTables(const std::vector<Figure>& figures);

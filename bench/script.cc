@@ -122,6 +122,10 @@ void RunSuspend(Run& run) {
   RunScript(run, "sdk/suspend");
 }
 
+void RunManifest(Run& run) {
+  RunScript(run, "sdk/manifest");
+}
+
 void RunJobs(Run& run) {
   RunScript(run, "jobs/jobs");
 }

@@ -29,7 +29,7 @@ void ReadManifest(const std::string& path, FoundCheckpoint& out) {
   const std::string format = Text(manifest, "format");
   if (manifest.is_discarded() || format.empty()) {
     out.damage = "its manifest is cut short";
-  } else if (format != "tide-checkpoint/1") {
+  } else if (format != "tide-checkpoint/2" && format != "tide-checkpoint/1") {
     out.damage = "it has format " + format;
   } else {
     out.bytes = Number(manifest, "bytes", -1);

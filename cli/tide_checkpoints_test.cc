@@ -47,7 +47,7 @@ class CheckpointFolder {
 };
 
 std::string ManifestOf(const std::string& job, int64_t bytes) {
-  return json{{"format", "tide-checkpoint/1"}, {"job", job}, {"world", 64}, {"bytes", bytes}}
+  return json{{"format", "tide-checkpoint/2"}, {"job", job}, {"world", 64}, {"bytes", bytes}}
       .dump();
 }
 

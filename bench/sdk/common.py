@@ -7,8 +7,10 @@ import contextlib
 import ctypes
 import mmap
 import os
+import shutil
 import statistics
 import sys
+import tempfile
 import threading
 from typing import Callable, Dict, Iterator, Sequence
 
@@ -86,6 +88,16 @@ def make_state(nbytes: int, seed: int = 1) -> "Dict[str, object]":
 
 def bytes_of(state: "Dict[str, object]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in state.values())
+
+
+@contextlib.contextmanager
+def fresh_folder(folder: str) -> Iterator[str]:
+    """A folder in `folder` that ends with the block."""
+    made = tempfile.mkdtemp(dir=folder)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
 
 
 class Buffer:

@@ -99,7 +99,10 @@ Status WriteAll(int fd, std::string_view data) {
 
 namespace {
 
-Status Replace(const std::string& path, std::string_view content, unsigned mode, bool durably) {
+Status Replace(const std::string& path,
+               std::span<const std::string_view> pieces,
+               unsigned mode,
+               bool durably) {
   // A name that nobody can foresee, opened only if it is new: in a folder that others may write,
   // no link or file of theirs takes part.
   std::string temporary = path + ".tmpXXXXXX";
@@ -107,7 +110,10 @@ Status Replace(const std::string& path, std::string_view content, unsigned mode,
   if (!fd.valid()) {
     return FailErrno("cannot create " + temporary, errno);
   }
-  Status written = WriteAll(fd.get(), content);
+  Status written;
+  for (const std::string_view piece : pieces) {
+    written = written ? WriteAll(fd.get(), piece) : written;
+  }
   if (written && (::fchmod(fd.get(), mode) != 0 || (durably && ::fsync(fd.get()) != 0))) {
     written = FailErrno("cannot sync " + temporary, errno);
   }
@@ -125,11 +131,17 @@ Status Replace(const std::string& path, std::string_view content, unsigned mode,
 }  // namespace
 
 Status ReplaceFile(const std::string& path, std::string_view content, unsigned mode) {
-  return Replace(path, content, mode, false);
+  return Replace(path, {&content, 1}, mode, false);
 }
 
 Status WriteFileDurably(const std::string& path, std::string_view content, unsigned mode) {
-  TIDE_TRY(Replace(path, content, mode, true));
+  return WriteFileDurably(path, std::span(&content, 1), mode);
+}
+
+Status WriteFileDurably(const std::string& path,
+                        std::span<const std::string_view> pieces,
+                        unsigned mode) {
+  TIDE_TRY(Replace(path, pieces, mode, true));
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const Fd dir(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -2,6 +2,7 @@
 // Files that survive a crash: whole reads with a bound, and atomic writes, durable or not.
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,10 @@ class Fd {
 // survives a power cut; before, the old content does.
 [[nodiscard]] Status WriteFileDurably(const std::string& path,
                                       std::string_view content,
+                                      unsigned mode = 0600);
+// The same for content in pieces, which follow each other without a gap.
+[[nodiscard]] Status WriteFileDurably(const std::string& path,
+                                      std::span<const std::string_view> pieces,
                                       unsigned mode = 0600);
 
 // The same without the fsyncs: the new content survives the death of every process, at once. After

@@ -171,7 +171,7 @@ struct CheckpointOptions {
   std::chrono::duration<double> timeout = std::chrono::seconds(120);  // for other ranks in one save
 };
 
-// Saves and restores a program's state in one folder; the format is tide-checkpoint/1, as that of
+// Saves and restores a program's state in one folder; the format is tide-checkpoint/2, as that of
 // the Python SDK. A save stops training while this rank's share is copied: a process beside this
 // rank, tide-saver, writes it, also when the rank is killed meanwhile. Where that cannot be
 // started, training waits until the checkpoint is committed.

@@ -60,15 +60,39 @@ unsigned CopyThreads() {
   return known ? static_cast<unsigned>(std::clamp(CPU_COUNT(&cpus), 1, kMost)) : 1;
 }
 
-std::string DescribeTensors(const Layout& layout, const std::string& file) {
+// A tensor's record up to where it lies.
+std::string RecordHead(const Entry& entry) {
+  return sdk::JsonQuote(entry.name) + R"(:{"dtype":")" + std::string(DtypeName(entry.whole.dtype)) +
+         R"(","shape":)" + ShapeText(entry.whole.shape);
+}
+
+bool IsLocal(const Entry& entry) {
+  return entry.name.starts_with("local/");
+}
+
+// The ranges of tensors that ranks share.
+std::string DescribeRanges(const Layout& layout, const std::string& file) {
   std::string text = "{";
   for (const Entry& entry : layout.entries) {
-    text.append(text.size() == 1 ? "" : ",").append(sdk::JsonQuote(entry.name));
-    text.append(R"(:{"dtype":")").append(DtypeName(entry.whole.dtype)).append(R"(","shape":)");
-    text.append(ShapeText(entry.whole.shape)).append(R"(,"parts":[{"file":)");
-    text.append(sdk::JsonQuote(file)).append(",\"offset\":").append(std::to_string(entry.offset));
+    if (IsLocal(entry)) {
+      continue;
+    }
+    text.append(text.size() == 1 ? "" : ",").append(RecordHead(entry));
+    text.append(R"(,"parts":[{"file":)").append(sdk::JsonQuote(file));
+    text.append(",\"offset\":").append(std::to_string(entry.offset));
     text.append(",\"length\":").append(std::to_string(entry.bytes())).append(",\"range\":");
     text.append(PairText(entry.range.first, entry.range.last)).append("}]}");
+  }
+  return text + "}";
+}
+
+std::string DescribeLocal(const Layout& layout) {
+  std::string text = "{";
+  for (const Entry& entry : layout.entries) {
+    if (IsLocal(entry)) {
+      text.append(text.size() == 1 ? "" : ",").append(RecordHead(entry));
+      text.append(",\"offset\":").append(std::to_string(entry.offset)).append("}");
+    }
   }
   return text + "}";
 }
@@ -175,11 +199,14 @@ void DescribePart(const Objects& objects, const Layout& layout, sdk::Ticket& tic
                      R"(","world":)" + std::to_string(ticket.world) + R"(,"rank":)" +
                      std::to_string(ticket.rank) + R"(,"files":{)" + sdk::JsonQuote(ticket.file) +
                      R"(:{"bytes":)" + std::to_string(layout.bytes) + R"(,"crc32":)";
-  // Trees hold no data of tensors; every rank writes them so that rank 0 can see that ranks agree.
-  ticket.part_tail = R"(}},"tensors":)" + DescribeTensors(layout, ticket.file) + R"(,"local":)" +
-                     TensorTrees(objects.local, LocalPrefix(ticket.rank)) + R"(,"replicated":)" +
-                     TensorTrees(objects.replicated, "replicated/") + R"(,"global":)" +
-                     (ticket.rank == 0 ? ValueTrees(objects.global) : "{}") + R"(,"sharded":{})";
+  ticket.part_tail = R"(}},"tensors":)" + DescribeRanges(layout, ticket.file) + R"(,"global":)" +
+                     (ticket.rank == 0 ? ValueTrees(objects.global) : "{}");
+  ticket.shared = R"({"replicated":)" + TensorTrees(objects.replicated, "replicated/") +
+                  R"(,"sharded":{},"boxes":{}})";
+  ticket.text = R"({"file":)" + sdk::JsonQuote(ticket.file) + R"(,"local":)" +
+                TensorTrees(objects.local, LocalPrefix(ticket.rank)) + R"(,"tensors":)" +
+                DescribeLocal(layout) + "}";
+  ticket.table.clear();
 }
 
 }  // namespace tide::cpp

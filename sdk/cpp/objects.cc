@@ -134,6 +134,11 @@ std::string_view DtypeName(Dtype dtype) {
   return FactsOf(dtype).name;
 }
 
+int64_t ItemBytesOf(std::string_view dtype_name) {
+  const auto* const found = std::ranges::find(kDtypes, dtype_name, &DtypeFacts::name);
+  return found == kDtypes.end() ? 0 : found->bytes;
+}
+
 int64_t ItemBytes(Dtype dtype) {
   return FactsOf(dtype).bytes;
 }

@@ -16,6 +16,8 @@ namespace tide::cpp {
 // "F32", as safetensors has it; elements' bytes.
 [[nodiscard]] std::string_view DtypeName(Dtype dtype);
 [[nodiscard]] int64_t ItemBytes(Dtype dtype);
+// By the name; 0 for one that this SDK has not.
+[[nodiscard]] int64_t ItemBytesOf(std::string_view dtype_name);
 [[nodiscard]] int64_t CountOf(const Tensor& tensor);
 [[nodiscard]] inline int64_t BytesOf(const Tensor& tensor) {
   return CountOf(tensor) * ItemBytes(tensor.dtype);

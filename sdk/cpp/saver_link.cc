@@ -114,8 +114,7 @@ Result<SaverLink::Staging> SaverLink::Stage(const sdk::Ticket& ticket,
   TIDE_TRY(Send("save " + std::to_string(next_) + " " + std::to_string(slot.index) + " " +
                 std::to_string(layout.bytes) + " " + std::to_string(text.size())));
   StagedSave save{.number = next_++, .ticket = ticket, .slot = taken.slot, .begun_ns = begun_ns};
-  save.ticket.part_head.clear();
-  save.ticket.part_tail.clear();
+  sdk::DropPart(save.ticket);
   const uint64_t number = save.number;
   staged_.emplace(number, std::move(save));
   return Staging{.number = number, .is_free = true};

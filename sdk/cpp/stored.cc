@@ -1,13 +1,22 @@
 #include "sdk/cpp/stored.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <limits>
+#include <set>
 #include <utility>
 
+#include "common/base/file.h"
 #include "sdk/native/data_file.h"
 #include "sdk/native/folder.h"
 #include "sdk/native/json_text.h"
+#include "sdk/native/part.h"
+#include "sdk/native/sections.h"
 
 namespace tide::cpp {
 namespace {
@@ -120,12 +129,18 @@ Result<StoredPart> ReadPart(std::string_view text, const FileNumbers& numbers) {
   return part;
 }
 
-Result<StoredTensor> ReadTensor(std::string_view text, const FileNumbers& numbers) {
+// A tensor's type and shape.
+Result<StoredTensor> ReadKind(std::string_view text) {
   StoredTensor tensor;
   TIDE_ASSIGN(const std::string_view dtype, JsonMemberOf(text, "dtype"));
   TIDE_ASSIGN(tensor.dtype, JsonString(dtype));
   TIDE_ASSIGN(const std::string_view shape, JsonMemberOf(text, "shape"));
   TIDE_ASSIGN(tensor.shape, NumbersIn(shape));
+  return tensor;
+}
+
+Result<StoredTensor> ReadTensor(std::string_view text, const FileNumbers& numbers) {
+  TIDE_ASSIGN(StoredTensor tensor, ReadKind(text));
   TIDE_ASSIGN(const std::string_view array, JsonMemberOf(text, "parts"));
   TIDE_ASSIGN(const std::vector<std::string_view> parts, JsonElements(array));
   for (const std::string_view item : parts) {
@@ -213,15 +228,18 @@ Status AddLeaves(std::string_view trees, Leaves& leaves) {
   return {};
 }
 
-Status ReadTrees(std::string_view manifest, int64_t rank, StoredCheckpoint& stored) {
+Status ReadTrees(std::string_view manifest, StoredCheckpoint& stored) {
   TIDE_ASSIGN(const std::string_view groups, JsonMemberOf(manifest, "objects"));
   TIDE_ASSIGN(const std::string_view replicated, JsonMemberOf(groups, "replicated"));
   TIDE_ASSIGN(const std::string_view global, JsonMemberOf(groups, "global"));
   // Checkpoints of an earlier SDK have no sharded state.
   TIDE_TRY(AddLeaves(JsonMemberOf(groups, "sharded").value_or("{}"), stored.shared));
   TIDE_TRY(AddLeaves(replicated, stored.shared));
-  TIDE_TRY(AddLeaves(global, stored.global));
-  TIDE_ASSIGN(const std::string_view array, JsonMemberOf(manifest, "ranks"));
+  return AddLeaves(global, stored.global);
+}
+
+// Local state in `tide-checkpoint/1`.
+Status ReadOldRanks(std::string_view array, int64_t rank, StoredCheckpoint& stored) {
   TIDE_ASSIGN(const std::vector<std::string_view> ranks, JsonElements(array));
   if (std::cmp_less(rank, ranks.size())) {
     stored.local.emplace();
@@ -229,6 +247,166 @@ Status ReadTrees(std::string_view manifest, int64_t rank, StoredCheckpoint& stor
   }
   return {};
 }
+
+// RANKS.bin: local state of this rank, and where the boxes of tensors are.
+class RanksReader {
+ public:
+  RanksReader(StoredCheckpoint& stored, const FileNumbers& numbers)
+      : stored_(stored), numbers_(numbers), path_(stored.directory + "/" + kName) {}
+
+  Status Read(std::string_view records, std::string_view boxes, int64_t rank) {
+    TIDE_ASSIGN(const std::vector<std::string_view> items, JsonElements(records));
+    for (const std::string_view item : items) {
+      TIDE_ASSIGN(const sdk::SectionRecord record, sdk::ParseSectionRecord(item));
+      starts_.push_back(bytes_);
+      records_.push_back(record);
+      bytes_ += record.text + record.table;
+    }
+    TIDE_TRY(Open());
+    TIDE_TRY(ReadBoxed(boxes));
+    std::vector<int64_t> rows;
+    if (Status found = sdk::FindRows(
+            fd_.get(), records_, {.dims = dims_, .places = places_, .borders = borders_}, rows);
+        !found) {
+      tide::Error error = found.error();
+      error.message = kName + (", " + error.message);
+      return std::unexpected(std::move(error));
+    }
+    TIDE_TRY(AddParts(rows));
+    return std::cmp_less(rank, records_.size()) ? ReadLocal(static_cast<size_t>(rank)) : Status();
+  }
+
+ private:
+  static constexpr const char* kName = "RANKS.bin";
+
+  Status Open() {
+    fd_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat info{};
+    if (!fd_.valid()) {
+      return errno == ENOENT ? Fail(ErrorCode::kCorrupt, std::string(kName) + " is missing")
+                             : FailErrno("cannot open " + path_, errno);
+    }
+    if (::fstat(fd_.get(), &info) != 0) {
+      return FailErrno("cannot look at " + path_, errno);
+    }
+    if (static_cast<uint64_t>(info.st_size) != bytes_) {
+      return Fail(ErrorCode::kCorrupt,
+                  std::string(kName) + " has " + std::to_string(info.st_size) +
+                      " bytes instead of " + std::to_string(bytes_));
+    }
+    return {};
+  }
+
+  // All of every boxed tensor is wanted.
+  Status ReadBoxed(std::string_view boxes) {
+    TIDE_ASSIGN(const std::vector<JsonMember> members, JsonMembers(boxes));
+    for (const JsonMember& member : members) {
+      TIDE_ASSIGN(const std::string name, JsonString(member.key));
+      TIDE_ASSIGN(StoredTensor tensor, ReadKind(member.value));
+      dims_.push_back(tensor.shape.size());
+      places_.push_back(static_cast<int64_t>(borders_.size()));
+      for (const int64_t size : tensor.shape) {
+        borders_.insert(borders_.end(), {0, size});
+      }
+      boxed_.push_back(&stored_.tensors.emplace(name, std::move(tensor)).first->second);
+    }
+    return {};
+  }
+
+  Status AddParts(std::span<const int64_t> words) {
+    constexpr size_t kHead = 3;  // rank, tensor, offset
+    std::set<std::pair<int64_t, sdk::Box>> seen;
+    std::map<int64_t, uint64_t> files;
+    while (!words.empty()) {
+      const int64_t rank = words[0];
+      const int64_t number = words[1];
+      StoredTensor& tensor = *boxed_[static_cast<size_t>(number)];
+      StoredPart part;
+      part.offset = static_cast<uint64_t>(words[2]);
+      int64_t count = 1;
+      for (size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+        const sdk::Side side{.start = words[kHead + 2 * dim], .stop = words[kHead + 2 * dim + 1]};
+        if (words[2] < 0 || side.start < 0 || side.stop > tensor.shape[dim]) {
+          return Unfit("a box");
+        }
+        count *= side.stop - side.start;
+        part.box.push_back(side);
+      }
+      words = words.subspan(kHead + 2 * tensor.shape.size());
+      part.bytes = static_cast<uint64_t>(count * ItemBytesOf(tensor.dtype));
+      // A copy of a box that a lower rank has stored, too.
+      if (!seen.emplace(number, part.box).second) {
+        continue;
+      }
+      if (!files.contains(rank)) {
+        TIDE_ASSIGN(const std::string text, TextOf(static_cast<size_t>(rank)));
+        TIDE_ASSIGN(files[rank], FileOf(text));
+      }
+      part.file = files[rank];
+      tensor.parts.push_back(std::move(part));
+    }
+    return {};
+  }
+
+  Status ReadLocal(size_t rank) {
+    TIDE_ASSIGN(const std::string text, TextOf(rank));
+    TIDE_ASSIGN(const uint64_t file, FileOf(text));
+    TIDE_ASSIGN(const std::string_view tensors, JsonMemberOf(text, "tensors"));
+    TIDE_ASSIGN(const std::vector<JsonMember> members, JsonMembers(tensors));
+    for (const JsonMember& member : members) {
+      TIDE_ASSIGN(const std::string name, JsonString(member.key));
+      TIDE_ASSIGN(StoredTensor tensor, ReadKind(member.value));
+      TIDE_ASSIGN(const int64_t offset, NumberAt(member.value, "offset"));
+      int64_t count = 1;
+      for (const int64_t size : tensor.shape) {
+        count *= size;
+      }
+      StoredPart part;
+      part.file = file;
+      part.offset = static_cast<uint64_t>(offset);
+      part.bytes = static_cast<uint64_t>(count * ItemBytesOf(tensor.dtype));
+      part.range = Range{.first = 0, .last = count};
+      tensor.parts.push_back(std::move(part));
+      stored_.tensors.emplace(name, std::move(tensor));
+    }
+    TIDE_ASSIGN(const std::string_view trees, JsonMemberOf(text, "local"));
+    stored_.local.emplace();
+    return AddLeaves(trees, *stored_.local);
+  }
+
+  // Read again: FindRows() has compared it with its CRC.
+  Result<std::string> TextOf(size_t rank) {
+    std::string text(records_[rank].text, '\0');
+    const ssize_t n =
+        ::pread(fd_.get(), text.data(), text.size(), static_cast<off_t>(starts_[rank]));
+    if (std::cmp_not_equal(n, text.size())) {
+      return FailErrno("cannot read " + path_, errno);
+    }
+    return text;
+  }
+
+  Result<uint64_t> FileOf(std::string_view text) {
+    TIDE_ASSIGN(const std::string_view quoted, JsonMemberOf(text, "file"));
+    TIDE_ASSIGN(const std::string file, JsonString(quoted));
+    const auto number = numbers_.find(file);
+    if (number == numbers_.end()) {
+      return Unfit(file);
+    }
+    return number->second;
+  }
+
+  StoredCheckpoint& stored_;
+  const FileNumbers& numbers_;
+  const std::string path_;
+  Fd fd_;
+  std::vector<sdk::SectionRecord> records_;
+  std::vector<uint64_t> starts_;
+  uint64_t bytes_ = 0;
+  std::vector<uint64_t> dims_;
+  std::vector<int64_t> places_;
+  std::vector<int64_t> borders_;
+  std::vector<StoredTensor*> boxed_;
+};
 
 }  // namespace
 
@@ -252,7 +430,14 @@ Result<StoredCheckpoint> ReadStored(const std::string& directory, int64_t rank) 
     TIDE_ASSIGN(StoredTensor tensor, ReadTensor(item.value, numbers));
     stored.tensors.emplace(name, std::move(tensor));
   }
-  TIDE_TRY(ReadTrees(manifest, rank, stored));
+  TIDE_TRY(ReadTrees(manifest, stored));
+  if (const Result<std::string_view> ranks = JsonMemberOf(manifest, "ranks")) {
+    TIDE_TRY(ReadOldRanks(*ranks, rank, stored));
+    return stored;
+  }
+  TIDE_ASSIGN(const std::string_view sections, JsonMemberOf(manifest, "sections"));
+  TIDE_ASSIGN(const std::string_view boxes, JsonMemberOf(manifest, "boxes"));
+  TIDE_TRY(RanksReader(stored, numbers).Read(sections, boxes, rank));
   return stored;
 }
 

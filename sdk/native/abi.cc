@@ -1,5 +1,6 @@
 #include "sdk/native/abi.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -11,12 +12,14 @@
 #include "sdk/native/cuda.h"
 #include "sdk/native/data_file.h"
 #include "sdk/native/load.h"
+#include "sdk/native/sections.h"
 #include "sdk/native/slot.h"
 
 using tide::sdk::CopySpan;
 using tide::sdk::CudaDriver;
 using tide::sdk::DeviceSpan;
 using tide::sdk::RunDim;
+using tide::sdk::SectionRecord;
 using tide::sdk::StoredFile;
 using tide::sdk::StoredPiece;
 
@@ -71,6 +74,41 @@ tide::Status Load(std::span<const tide_file> files,
                                    stored,
                                    wanted,
                                    how.threads);
+}
+
+tide::Status FindRows(tide_row_search& search) {
+  uint64_t box_words = 0;
+  for (uint64_t i = 0; i < search.tensor_count; ++i) {
+    if (search.wanted[i] >= 0) {
+      box_words = std::max(box_words, static_cast<uint64_t>(search.wanted[i]) + 2 * search.dims[i]);
+    }
+  }
+  std::vector<SectionRecord> sections(search.section_count);
+  for (uint64_t i = 0; i < search.section_count; ++i) {
+    sections[i] = {.text = search.sections[i].text,
+                   .table = search.sections[i].table,
+                   .crc32 = static_cast<uint32_t>(search.sections[i].crc32)};
+  }
+  std::vector<int64_t> found;
+  TIDE_TRY(tide::sdk::FindRows(search.fd,
+                               sections,
+                               {.dims = {search.dims, search.tensor_count},
+                                .places = {search.wanted, search.tensor_count},
+                                .borders = {search.boxes, box_words}},
+                               found));
+  search.words = found.size();
+  if (found.size() <= search.room) {
+    std::copy(found.begin(), found.end(), search.rows);
+  }
+  return {};
+}
+
+int32_t Verdict(const tide::Status& status, tide_message* error) {
+  if (status) {
+    return TIDE_LOADED;
+  }
+  Say(error, status.error());
+  return status.error().code == tide::ErrorCode::kCorrupt ? TIDE_DAMAGED : TIDE_UNREADABLE;
 }
 
 }  // namespace
@@ -161,11 +199,10 @@ int32_t tide_load(const tide_file* files,
                   const tide_loading* how,
                   tide_message* error) {
   return Guarded(TIDE_UNREADABLE, error, [&] {
-    const tide::Status loaded = Load({files, file_count}, {pieces, piece_count}, *how);
-    if (loaded) {
-      return TIDE_LOADED;
-    }
-    Say(error, loaded.error());
-    return loaded.error().code == tide::ErrorCode::kCorrupt ? TIDE_DAMAGED : TIDE_UNREADABLE;
+    return Verdict(Load({files, file_count}, {pieces, piece_count}, *how), error);
   });
+}
+
+int32_t tide_find_rows(tide_row_search* search, tide_message* error) {
+  return Guarded(TIDE_UNREADABLE, error, [&] { return Verdict(FindRows(*search), error); });
 }

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 // Names as C has them. NOLINTBEGIN(readability-identifier-naming)
-#define TIDE_ABI_VERSION 4
+#define TIDE_ABI_VERSION 5
 #define TIDE_EXPORT __attribute__((visibility("default")))
 
 // TIDE_ABI_VERSION of the library.
@@ -108,6 +108,28 @@ TIDE_EXPORT int32_t tide_load(const struct tide_file* files,
                               uint64_t piece_count,
                               const struct tide_loading* how,
                               struct tide_message* error);
+
+struct tide_section {
+  uint64_t text;   // bytes
+  uint64_t table;  // bytes
+  uint64_t crc32;  // of both together
+};
+// Which rows of RANKS.bin to look for (sdk/native/sections.h).
+struct tide_row_search {
+  int32_t fd;  // of the file
+  const struct tide_section* sections;
+  uint64_t section_count;
+  const uint64_t* dims;   // of each boxed tensor: how many it has
+  const int64_t* wanted;  // of each: where its box begins in `boxes`; -1: not wanted
+  uint64_t tensor_count;
+  const int64_t* boxes;  // first and last + 1 in each dimension, by turns
+  int64_t* rows;         // room for what is found: rank, tensor, offset and borders of each row
+  uint64_t room;         // words
+  uint64_t words;        // gets how many there are; beyond `room` nothing was written
+};
+// Reads every section, compares it with its CRC, and gives the rows that hold something of what is
+// wanted. Returns as tide_load does.
+TIDE_EXPORT int32_t tide_find_rows(struct tide_row_search* search, struct tide_message* error);
 
 // NOLINTEND(readability-identifier-naming)
 

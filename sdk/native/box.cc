@@ -2,24 +2,46 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tide::sdk {
 namespace {
 
-std::vector<int64_t> CutsOf(std::span<const Box* const> boxes, size_t dim, int64_t size) {
+// A box by its borders.
+using Borders = const int64_t*;
+
+int64_t StartOf(Borders box, size_t dim) {
+  return box[2 * dim];
+}
+
+int64_t StopOf(Borders box, size_t dim) {
+  return box[2 * dim + 1];
+}
+
+std::vector<int64_t> CutsOf(std::span<const Borders> boxes, size_t dim, int64_t size) {
   std::vector<int64_t> cuts = {0, size};
-  for (const Box* box : boxes) {
-    cuts.push_back((*box)[dim].start);
-    cuts.push_back((*box)[dim].stop);
+  for (const Borders box : boxes) {
+    cuts.push_back(StartOf(box, dim));
+    cuts.push_back(StopOf(box, dim));
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   return cuts;
 }
 
+// Tells whether a box is as large as the tensor from dimension `dim` on.
+bool FillsFrom(Borders box, size_t dim, std::span<const int64_t> shape) {
+  for (; dim < shape.size(); ++dim) {
+    if (StartOf(box, dim) != 0 || StopOf(box, dim) != shape[dim]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Cuts a dimension where boxes begin or end, and looks at each slab by itself.
 //   outer: the slab that is looked at, in the dimensions before.
-std::optional<BoxFlaw> FlawIn(std::vector<const Box*> boxes,
+std::optional<BoxFlaw> FlawIn(std::vector<Borders> boxes,
                               std::span<const int64_t> shape,
                               const Box& outer) {
   const size_t dim = outer.size();
@@ -33,16 +55,20 @@ std::optional<BoxFlaw> FlawIn(std::vector<const Box*> boxes,
     }
     return flaw;
   }
-  std::stable_sort(boxes.begin(), boxes.end(), [dim](const Box* a, const Box* b) {
-    return (*a)[dim].start < (*b)[dim].start;
+  std::stable_sort(boxes.begin(), boxes.end(), [dim](Borders a, Borders b) {
+    return StartOf(a, dim) < StartOf(b, dim);
   });
   const std::vector<int64_t> cuts = CutsOf(boxes, dim, shape[dim]);
-  std::vector<const Box*> active;
+  std::vector<Borders> active;
   size_t next = 0;
   for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    std::erase_if(active, [&](const Box* box) { return (*box)[dim].stop <= cuts[i]; });
-    for (; next < boxes.size() && (*boxes[next])[dim].start == cuts[i]; ++next) {
+    std::erase_if(active, [&](Borders box) { return StopOf(box, dim) <= cuts[i]; });
+    for (; next < boxes.size() && StartOf(boxes[next], dim) == cuts[i]; ++next) {
       active.push_back(boxes[next]);
+    }
+    // Most slabs are one rank's alone.
+    if (active.size() == 1 && FillsFrom(active.front(), dim + 1, shape)) {
+      continue;
     }
     Box slab = outer;
     slab.push_back({cuts[i], cuts[i + 1]});
@@ -65,14 +91,24 @@ std::string BoxText(const Box& box) {
 }
 
 std::optional<BoxFlaw> FindFlaw(std::span<const Box> boxes, std::span<const int64_t> shape) {
+  std::vector<int64_t> borders;
+  borders.reserve(2 * boxes.size() * shape.size() + 1);  // what is pointed to stays where it is
+  std::vector<Borders> all;
+  for (const Box& box : boxes) {
+    all.push_back(borders.data() + borders.size());
+    for (const Side& side : box) {
+      borders.insert(borders.end(), {side.start, side.stop});
+    }
+  }
+  return FindFlawIn(std::move(all), shape);
+}
+
+std::optional<BoxFlaw> FindFlawIn(std::vector<const int64_t*> boxes,
+                                  std::span<const int64_t> shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
     return std::nullopt;
   }
-  std::vector<const Box*> all;
-  for (const Box& box : boxes) {
-    all.push_back(&box);
-  }
-  return FlawIn(std::move(all), shape, {});
+  return FlawIn(std::move(boxes), shape, {});
 }
 
 uint64_t Runs::FromExtent() const {

@@ -32,6 +32,11 @@ struct BoxFlaw {
 [[nodiscard]] std::optional<BoxFlaw> FindFlaw(std::span<const Box> boxes,
                                               std::span<const int64_t> shape);
 
+// The same for boxes that are given by their borders: first and last + 1 in each dimension, by
+// turns. boxes: its order does not matter.
+[[nodiscard]] std::optional<BoxFlaw> FindFlawIn(std::vector<const int64_t*> boxes,
+                                                std::span<const int64_t> shape);
+
 // One dimension of a pattern of runs.
 struct RunDim {
   uint64_t count = 0;        // at least 1

@@ -36,15 +36,6 @@ std::string Numbered(const std::string& directory, const char* prefix, int64_t r
   return directory + "/" + prefix + text.data();
 }
 
-unsigned FileRights() {
-  static const unsigned kRights = [] {
-    const mode_t mask = ::umask(022);
-    ::umask(mask);
-    return 0666U & ~mask;
-  }();
-  return kRights;
-}
-
 bool Exists(const std::string& path) {
   struct stat info{};
   return ::lstat(path.c_str(), &info) == 0;
@@ -53,7 +44,7 @@ bool Exists(const std::string& path) {
 }  // namespace
 
 std::string PartPath(const std::string& directory, int64_t rank) {
-  return Numbered(directory, "part-", rank) + ".json";
+  return Numbered(directory, "part-", rank);
 }
 
 std::string FailedPath(const std::string& directory, int64_t rank) {
@@ -80,7 +71,9 @@ Status CheckSeal(std::string_view text, const std::string& what) {
     return Fail(ErrorCode::kCorrupt, what + " does not match its own CRC-32");
   }
   TIDE_ASSIGN(const std::string_view format, JsonMemberOf(text, "format"));
-  if (format != "\"" + std::string(kFormat) + "\"") {
+  const std::string_view name =
+      format.substr(1, format.size() - std::min<size_t>(2, format.size()));
+  if (name != kFormat && name != kOldFormat) {
     return Fail(ErrorCode::kNewerSchema,
                 what + " has format " + std::string(format.substr(0, 60)) + ", this SDK reads " +
                     std::string(kFormat) + "; update tide");
@@ -108,6 +101,15 @@ Result<bool> IsCommitted(const std::string& directory) {
     return false;
   }
   return std::unexpected(manifest.error());
+}
+
+unsigned FileRights() {
+  static const unsigned kRights = [] {
+    const mode_t mask = ::umask(022);
+    ::umask(mask);
+    return 0666U & ~mask;
+  }();
+  return kRights;
 }
 
 Status PutFile(const std::string& path, std::string_view content) {

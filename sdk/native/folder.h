@@ -13,7 +13,8 @@
 
 namespace tide::sdk {
 
-inline constexpr std::string_view kFormat = "tide-checkpoint/1";
+inline constexpr std::string_view kFormat = "tide-checkpoint/2";
+inline constexpr std::string_view kOldFormat = "tide-checkpoint/1";  // read, and not written
 inline constexpr std::string_view kManifest = "MANIFEST.json";
 
 struct CheckpointFolder {
@@ -45,6 +46,8 @@ struct CheckpointFolder {
 
 // Puts a small file in place durably, with the rights that the umask leaves.
 [[nodiscard]] Status PutFile(const std::string& path, std::string_view content);
+// The rights of new files: 0666 less what the umask forbids.
+[[nodiscard]] unsigned FileRights();
 [[nodiscard]] Status SyncDirectory(const std::string& path);
 
 // Checkpoint folders in `folder`, oldest first; other names are left out. Errors: kSystem.

@@ -28,7 +28,7 @@ std::vector<int64_t> Steps(const std::vector<CheckpointFolder>& folders) {
 }
 
 TEST_CASE("a seal shows every changed byte") {
-  const std::string sealed = Seal("{\"format\":\"tide-checkpoint/1\",\"x\":1");
+  const std::string sealed = Seal("{\"format\":\"tide-checkpoint/2\",\"x\":1");
   REQUIRE(CheckSeal(sealed, "it"));
   for (size_t i = 0; i < sealed.size(); ++i) {
     std::string changed = sealed;
@@ -37,7 +37,7 @@ TEST_CASE("a seal shows every changed byte") {
     CHECK_FALSE(CheckSeal(changed, "it"));
     CHECK_FALSE(CheckSeal(sealed.substr(0, i), "it"));
   }
-  const Status newer = CheckSeal(Seal("{\"format\":\"tide-checkpoint/2\""), "it");
+  const Status newer = CheckSeal(Seal("{\"format\":\"tide-checkpoint/3\""), "it");
   CHECK(newer.error().code == ErrorCode::kNewerSchema);
 }
 

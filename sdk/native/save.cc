@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <optional>
 
 #include "common/base/file.h"
@@ -16,6 +14,7 @@
 #include "sdk/native/json_text.h"
 #include "sdk/native/manifest.h"
 #include "sdk/native/nap.h"
+#include "sdk/native/part.h"
 
 namespace tide::sdk {
 namespace {
@@ -52,16 +51,6 @@ Status RemoveStale(const std::string& path) {
   return {};
 }
 
-std::string CrcList(const std::vector<uint32_t>& crcs) {
-  std::string out = "[";
-  for (const uint32_t crc : crcs) {
-    std::array<char, 12> text{};
-    std::snprintf(text.data(), text.size(), "\"%08x\"", crc);
-    out.append(out.size() == 1 ? "" : ",").append(text.data());
-  }
-  return out + "]";
-}
-
 Status WriteData(const Ticket& ticket, std::span<const char> data, std::vector<uint32_t>& crcs) {
   const std::string temporary =
       ticket.directory + "/" + ticket.file + ".tmp-" + std::to_string(::getpid());
@@ -82,6 +71,7 @@ Status WritePart(const Ticket& ticket,
                  std::mutex& writing,
                  const SaveControl& control) {
   TIDE_TRY(MakeDirs(ticket.directory, 0777));
+  TIDE_TRY(OfferShared(ticket));
   std::vector<uint32_t> crcs;
   {
     const std::lock_guard lock(writing);
@@ -93,20 +83,22 @@ Status WritePart(const Ticket& ticket,
                 ticket.directory + ": not written in time; the file system is slow or hangs");
   }
   return PutFile(PartPath(ticket.directory, ticket.rank),
-                 Seal(ticket.part_head + CrcList(crcs) + ticket.part_tail));
+                 FormatPart(ticket, crcs, !IsOffered(ticket)));
 }
 
-// The part of `rank`, nullopt while there is none.
-std::optional<std::string> ReadPart(const Ticket& ticket, int64_t rank) {
-  Result<std::string> part = ReadSealed(PartPath(ticket.directory, rank));
+// The part of `rank` in this save, nullopt while there is none.
+std::optional<Part> PartOf(const Ticket& ticket, int64_t rank) {
+  Result<Part> part = ReadPart(ticket.directory, rank);
   if (!part) {
     return std::nullopt;
   }
   // A part of another start, or of another size of this one, is not what is waited for; its rank
   // will replace it.
-  const Result<std::string_view> world = JsonMemberOf(*part, "world");
-  const Result<std::string_view> start = JsonMemberOf(*part, "start");
-  const bool ours = world && *world == std::to_string(ticket.world) && start &&
+  const Result<std::string_view> format = JsonMemberOf(part->head, "format");
+  const Result<std::string_view> world = JsonMemberOf(part->head, "world");
+  const Result<std::string_view> start = JsonMemberOf(part->head, "start");
+  const bool ours = format && *format == "\"" + std::string(kFormat) + "\"" && world &&
+                    *world == std::to_string(ticket.world) && start &&
                     *start == "\"" + ticket.start + "\"";
   return ours ? std::optional(std::move(*part)) : std::nullopt;
 }
@@ -118,15 +110,15 @@ std::unexpected<Error> PartGone(const Ticket& ticket) {
                   " is gone; see what else removes files in this folder");
 }
 
-Result<std::vector<std::string>> CollectParts(const Ticket& ticket, const SaveControl& control) {
-  std::vector<std::string> parts(static_cast<size_t>(ticket.world));
+Result<std::vector<Part>> CollectParts(const Ticket& ticket, const SaveControl& control) {
+  std::vector<Part> parts(static_cast<size_t>(ticket.world));
   std::vector<int64_t> missing;
   for (int64_t rank = 0; rank < ticket.world; ++rank) {
     missing.push_back(rank);
   }
-  for (Nap nap;; nap.Take()) {
+  for (Nap nap(ticket.world);; nap.Take()) {
     std::erase_if(missing, [&](int64_t rank) {
-      std::optional<std::string> part = ReadPart(ticket, rank);
+      std::optional<Part> part = PartOf(ticket, rank);
       if (part) {
         parts[static_cast<size_t>(rank)] = std::move(*part);
       }
@@ -183,9 +175,10 @@ Result<uint64_t> BytesOfManifest(const std::string& manifest) {
 
 // Rank 0: waits for all parts, writes the manifest.
 Result<uint64_t> Commit(const Ticket& ticket, const SaveControl& control) {
-  TIDE_ASSIGN(const std::vector<std::string> parts, CollectParts(ticket, control));
+  TIDE_ASSIGN(const std::vector<Part> parts, CollectParts(ticket, control));
   TIDE_ASSIGN(const std::string manifest, MergeParts(ticket, parts));
-  TIDE_TRY(SyncDirectory(ticket.directory));
+  TIDE_TRY(WriteRanksFile(ticket.directory, parts));
+  WithdrawOffer(ticket);
   TIDE_TRY(TakeParts(ticket));
   const std::string path = ticket.directory + "/" + std::string(kManifest);
   Status written = PutFile(path, manifest);
@@ -220,7 +213,7 @@ bool IsReplaced(const Ticket& ticket) {
 Status AwaitCommit(const Ticket& ticket, const SaveControl& control) {
   bool mine = true;
   int64_t grace_ends = 0;
-  for (Nap nap;; nap.Take()) {
+  for (Nap nap(ticket.world);; nap.Take()) {
     TIDE_ASSIGN(const bool committed, IsCommitted(ticket.directory));
     if (committed) {
       return {};

@@ -14,6 +14,7 @@
 #include "sdk/native/crc32.h"
 #include "sdk/native/data_file.h"
 #include "sdk/native/folder.h"
+#include "sdk/native/part.h"
 #include "sdk/native/testing_folder.h"
 
 namespace tide::sdk {
@@ -54,14 +55,14 @@ Ticket MakeTicket(const std::string& folder, int64_t rank, int64_t world, size_t
   ticket.file = "d" + std::to_string(rank);
   ticket.job = "\"j\"";
   const std::string range = "[" + std::to_string(rank) + "," + std::to_string(rank + 1) + "]";
-  ticket.part_head = R"({"format":"tide-checkpoint/1","step":7,"start":"d998b860","world":)" +
+  ticket.part_head = R"({"format":"tide-checkpoint/2","step":7,"start":"d998b860","world":)" +
                      std::to_string(world) + R"(,"files":{")" + ticket.file + R"(":{"bytes":)" +
                      std::to_string(bytes) + R"(,"crc32":)";
   ticket.part_tail = R"(}},"tensors":{"w":{"dtype":"F32","shape":[)" + std::to_string(world) +
                      R"(],"parts":[{"file":")" + ticket.file +
-                     R"(","offset":0,"length":4,"range":)" + range + R"(}]}},"local":{"r":)" +
-                     std::to_string(rank) +
-                     R"(},"replicated":{"a":1e+22,"b":2},"global":{},"sharded":{})";
+                     R"(","offset":0,"length":4,"range":)" + range + R"(}]}},"global":{})";
+  ticket.shared = R"({"replicated":{"a":1e+22,"b":2},"sharded":{},"boxes":{}})";
+  ticket.text = R"({"r":)" + std::to_string(rank) + "}";
   return ticket;
 }
 
@@ -91,8 +92,9 @@ TEST_CASE("ranks together commit what they wrote") {
   REQUIRE(manifest);
   CHECK(
       manifest->find(
-          R"("objects":{"replicated":{"a":1e+22,"b":2},"global":{},"sharded":{}},"ranks":[{"r":0},{"r":1}])") !=
+          R"("objects":{"replicated":{"a":1e+22,"b":2},"global":{},"sharded":{}},"sections":[{"text":7,)") !=
       std::string::npos);
+  CHECK(*ReadFile(first.directory + "/RANKS.bin") == R"({"r":0}{"r":1})");
   CHECK(manifest->find(
             R"("parts":[{"file":"d0","offset":0,"length":4,"range":[0,1]},{"file":"d1")") !=
         std::string::npos);
@@ -118,7 +120,7 @@ TEST_CASE("a folder that is removed under a save ends it") {
   const TestingFolder folder;
   const Memory memory(10, 'x');
   for (const auto& [rank, words] :
-       {std::pair(0, "part-00000.json is gone"), std::pair(1, "was removed while")}) {
+       {std::pair(0, "part-00000 is gone"), std::pair(1, "was removed while")}) {
     const Ticket ticket = MakeTicket(folder.path, rank, 2, memory.bytes);
     const int64_t begin = MonotonicNanos();
     SaveControl control = MakeControl(ticket);
@@ -168,7 +170,7 @@ TEST_CASE("a part of another start is not merged") {
     Ticket other = MakeTicket(folder.path, 1, 2, memory.bytes);
     other.part_head.replace(other.part_head.find(kStart), start.size(), start);
     REQUIRE(MakeDirs(other.directory));
-    REQUIRE(PutFile(PartPath(other.directory, 1), Seal(other.part_head + "[]" + other.part_tail)));
+    REQUIRE(PutFile(PartPath(other.directory, 1), FormatPart(other, {}, true)));
     Ticket ticket = MakeTicket(folder.path, 0, 2, memory.bytes);
     ticket.deadline_ns = MonotonicNanos();
     CHECK(Save(ticket, memory).has_value() == (start == kStart));
@@ -201,9 +203,13 @@ TEST_CASE("ranks that disagree are told so") {
   };
   const auto changed = [&](const std::string& from, const std::string& to) {
     Ticket ticket = MakeTicket(folder.path, 1, 2, memory.bytes);
-    const size_t at = ticket.part_tail.find(from);
-    REQUIRE(at != std::string::npos);
-    ticket.part_tail.replace(at, from.size(), to);
+    for (std::string* const text : {&ticket.part_tail, &ticket.shared}) {
+      if (const size_t at = text->find(from); at != std::string::npos) {
+        text->replace(at, from.size(), to);
+        return ticket;
+      }
+    }
+    FAIL("nothing to change");
     return ticket;
   };
   CHECK(

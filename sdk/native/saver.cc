@@ -341,8 +341,7 @@ class Saver {
   void NoteTicket(const Ticket& ticket) {
     const std::lock_guard lock(mutex_);
     like_ = ticket;
-    like_->part_head.clear();
-    like_->part_tail.clear();
+    DropPart(*like_);
   }
 
   // Leaves a note where the rank did not say that it was leaving: the savers of its gang, which end

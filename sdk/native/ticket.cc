@@ -10,7 +10,7 @@
 namespace tide::sdk {
 namespace {
 
-constexpr std::string_view kVersion = "tide-ticket/1\n";
+constexpr std::string_view kVersion = "tide-ticket/2\n";
 
 struct NumberField {
   std::string_view name;
@@ -27,13 +27,16 @@ struct TextField {
   std::string_view name;
   std::string Ticket::* member;
 };
-constexpr std::array<TextField, 7> kTexts = {{{"folder", &Ticket::folder},
-                                              {"directory", &Ticket::directory},
-                                              {"start", &Ticket::start},
-                                              {"file", &Ticket::file},
-                                              {"part_head", &Ticket::part_head},
-                                              {"part_tail", &Ticket::part_tail},
-                                              {"job", &Ticket::job}}};
+constexpr std::array<TextField, 10> kTexts = {{{"folder", &Ticket::folder},
+                                               {"directory", &Ticket::directory},
+                                               {"start", &Ticket::start},
+                                               {"file", &Ticket::file},
+                                               {"part_head", &Ticket::part_head},
+                                               {"part_tail", &Ticket::part_tail},
+                                               {"shared", &Ticket::shared},
+                                               {"text", &Ticket::text},
+                                               {"table", &Ticket::table},
+                                               {"job", &Ticket::job}}};
 constexpr std::string_view kDamaged = "damaged";
 
 std::unexpected<Error> BadField(std::string_view name) {
@@ -92,6 +95,14 @@ Status Validate(const Ticket& ticket) {
 }
 
 }  // namespace
+
+void DropPart(Ticket& ticket) {
+  for (std::string* const text :
+       {&ticket.part_head, &ticket.part_tail, &ticket.shared, &ticket.text, &ticket.table}) {
+    text->clear();
+    text->shrink_to_fit();
+  }
+}
 
 std::string IdOf(const Ticket& ticket) {
   return ticket.directory.substr(ticket.folder.size() + 1);

@@ -2,7 +2,7 @@
 // What a rank asks its saver to do with one staged checkpoint. The ticket lies in the staging slot
 // behind the data, so that everything is there when the rank is not any more.
 //
-// Text: `tide-ticket/1`, then fields as `NAME LENGTH`, line feed, LENGTH bytes, line feed.
+// Text: `tide-ticket/2`, then fields as `NAME LENGTH`, line feed, LENGTH bytes, line feed.
 
 #include <cstdint>
 #include <string>
@@ -27,9 +27,15 @@ struct Ticket {
   // The part's JSON around the CRCs of the data file; without the last brace.
   std::string part_head;
   std::string part_tail;
+  std::string shared;  // JSON of the state in which ranks agree
+  std::string text;    // this rank's section (sections.h)
+  std::string table;
   std::string job;                   // JSON string
   std::vector<std::string> damaged;  // folders of `folder` that were found broken
 };
+
+// Forgets the part, which is most of a ticket.
+void DropPart(Ticket& ticket);
 
 // The checkpoint's name, as the scheduler has it on record.
 [[nodiscard]] std::string IdOf(const Ticket& ticket);

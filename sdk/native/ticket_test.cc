@@ -19,6 +19,9 @@ Ticket MakeTicket() {
   ticket.file = "d00001.safetensors";
   ticket.part_head = "{\"a\n 9\":";
   ticket.part_tail = "}";
+  ticket.shared = "{}";
+  ticket.text = "{\"file\":\"d\"}";
+  ticket.table = std::string("\0\n\xff", 3);
   ticket.job = "\"j-1\"";
   ticket.damaged = {"/data/run/a\nb", ""};
   return ticket;
@@ -31,6 +34,7 @@ TEST_CASE("a ticket comes back as it was written") {
   CHECK(FormatTicket(*read) == FormatTicket(ticket));
   CHECK(read->damaged == ticket.damaged);
   CHECK(read->part_head == ticket.part_head);
+  CHECK(read->table == ticket.table);
   CHECK(read->deadline_ns == 123);
 }
 
@@ -41,7 +45,7 @@ TEST_CASE("a torn or unknown ticket is an error") {
     // Cut between two fields it may still be whole without the last ones.
     CHECK((!read || FormatTicket(*read) != text));
   }
-  CHECK(ParseTicket("tide-ticket/2\n").error().code == ErrorCode::kNewerSchema);
+  CHECK(ParseTicket("tide-ticket/1\n").error().code == ErrorCode::kNewerSchema);
   CHECK_FALSE(ParseTicket(text + "unknown 1\nx\n"));
   CHECK_FALSE(ParseTicket(text + "step 99999999999\n1\n"));
   CHECK_FALSE(ParseTicket(text + "step 1\nx\n"));

@@ -2,7 +2,6 @@
 
 import array
 import itertools
-import json
 import math
 import os
 import random
@@ -10,13 +9,15 @@ import threading
 import unittest
 from unittest import mock
 
+import published
 from support import TempCase, captured_stderr, lead, make_run, needs_native
 from test_checkpoint import parse_safetensors, save_with
 from test_native import contents
-from tide import Checkpoint, CheckpointError, RawTensor, Shard, ShardedOptimizer, load
+from tide import Checkpoint, CheckpointError, DamagedError, RawTensor, Shard, ShardedOptimizer, load
 from tide.checkpoint import _native, boxes, tensors
 from tide.checkpoint import format as fmt
 from tide.checkpoint.__main__ import main as command
+from tide.checkpoint.reader import Reader
 
 try:
     import numpy
@@ -197,20 +198,37 @@ class AnyWorld(TempCase):
             without_native(self.save, known, world, self.path(f"python-{world}"))
             self.assertEqual(contents(self.path(f"native-{world}")), contents(self.path(f"python-{world}")))
 
+    def test_checkpoints_of_version_1_are_read(self):
+        for world in (1, 3, 5):
+            known = Globals(50 + world)
+            folder = self.path(str(world))
+            self.save(known, world, folder)
+            before = load(folder)
+            published.make_version_1(os.path.join(folder, "s000000000001-0001-d998b860"))
+            after = load(folder)
+            self.assertEqual(after.pop("sharded").keys(), before.pop("sharded").keys())
+            self.assertEqual(after, before)
+            for readers in (1, 2, 5):
+                self.load(known, readers, folder)
+                without_native(self.load, known, readers, folder)
+            self.assertEqual(command(["verify", folder]), 0)
+
     def test_files_by_the_published_format(self):
         known = Globals(9)
         self.save(known, 4, self.dir)
         path = self.path("s000000000001-0001-d998b860")
-        with open(os.path.join(path, "MANIFEST.json"), "rb") as source:
-            manifest = json.loads(source.read())
+        manifest, parts = published.read_manifest(path), published.boxed_parts(path)
         files = {name: parse_safetensors(os.path.join(path, name)) for name in manifest["files"]}
         for name, (kind, shape) in known.shapes.items():
-            item = manifest["tensors"][f"sharded/m.{name}"]
+            item = manifest["boxes"][f"sharded/m.{name}"]
             self.assertEqual((item["dtype"], tuple(item["shape"])), (kind, shape))
             owners = []
-            for part in item["parts"]:
+            for part in parts[f"sharded/m.{name}"]:
                 stored = files[part["file"]][f"sharded/m.{name}"]
                 self.assertEqual(stored[:2], (kind, [stop - start for start, stop in part["box"]]))
+                with open(os.path.join(path, part["file"]), "rb") as source:
+                    source.seek(part["offset"])
+                    self.assertEqual(source.read(len(stored[2])), stored[2])
                 self.assertEqual(stored[2], cut(known.data(name), kind, shape, part["box"]))
                 owners += flat_indices(part["box"], shape)
             self.assertEqual(sorted(owners), list(range(math.prod(shape))))
@@ -265,25 +283,46 @@ class Commands(TempCase):
     def test_verify_looks_for_holes(self):
         self.assertEqual(self.run_command("verify", self.path("a"))[0], 0)
         self.assertEqual(self.run_command("ls", self.path("a"))[0], 0)
-        for change, expected in ((lambda parts: parts.pop(), "[3:6, 0:4] of sharded/m.w is stored nowhere"),
-                                 (lambda parts: parts.append(parts[0]), "[0:3, 0:4] of sharded/m.w is stored twice"),
-                                 (lambda parts: parts[0].update(length=4), "parts of sharded/m.w do not fit"),
-                                 (lambda parts: parts[1].update(box=[[4, 7], [0, 4]]), "parts of sharded/m.w do not fit"),
-                                 (lambda parts: parts[1].update(file="d00002"), "parts of sharded/m.w do not fit"),
-                                 (lambda parts: parts[1].update(offset=4100), "parts of sharded/m.w do not fit")):
-            path = self.path("a", "s000000000002-0001-d998b860", "MANIFEST.json")
-            with open(path, "rb") as source:
-                before = source.read()
-            record = json.loads(before)
-            record.pop("crc32")
-            change(record["tensors"]["sharded/m.w"]["parts"])
-            with open(path, "wb") as out:
-                out.write(fmt.seal(record))
-            code, said = self.run_command("verify", os.path.dirname(path))
-            self.assertEqual(code, 1)
-            self.assertIn(expected, said)
-            with open(path, "wb") as out:
-                out.write(before)
+        path = self.path("a", "s000000000002-0001-d998b860")
+        before = published.read_sections(path)
+        for rank, rows, expected in ((1, [], "[3:6, 0:4] of sharded/m.w is stored nowhere"),
+                                     (1, [[0, 4096, [[2, 5], [0, 4]]]], "[2:3, 0:4] of sharded/m.w is stored twice"),
+                                     (1, [[0, 4096, [[4, 7], [0, 4]]]], "parts of sharded/m.w do not fit"),
+                                     (1, [[0, 4100, [[3, 6], [0, 4]]]], "parts of sharded/m.w do not fit"),
+                                     (1, [[0, -8, [[3, 6], [0, 4]]]], "parts of sharded/m.w do not fit"),
+                                     (0, [[1, 4096, [[3, 6], [0, 4]]]], "rank 0: the table of boxes does not fit"),
+                                     (1, [[0, 4096, [[3, 6]]]], "rank 1: the table of boxes does not fit")):
+            sections = list(before)
+            sections[rank] = (before[rank][0], rows)
+            published.write_sections(path, sections)
+            for run in (self.run_command, lambda *words: without_native(self.run_command, *words)):
+                code, said = run("verify", path)
+                self.assertEqual(code, 1)
+                self.assertIn(expected, said)
+        published.write_sections(path, [({**before[0][0], "file": "d00002"}, before[0][1]), before[1]])
+        self.assertIn("parts of sharded/m.w do not fit", self.run_command("verify", path)[1])
+        published.write_sections(path, before)
+        self.assertEqual(self.run_command("verify", path)[0], 0)
+
+    def test_every_flipped_bit_of_the_sections_is_named(self):
+        path = self.path("a", "s000000000002-0001-d998b860")
+        with open(os.path.join(path, "RANKS.bin"), "rb") as source:
+            good = source.read()
+        first = sum(published.read_manifest(path)["sections"][0][half] for half in ("text", "table"))
+        for bit in range(8 * len(good)):
+            bad = bytearray(good)
+            bad[bit // 8] ^= 1 << bit % 8
+            with open(os.path.join(path, "RANKS.bin"), "wb") as out:
+                out.write(bad)
+            with self.assertRaisesRegex(DamagedError, f"RANKS.bin, rank {int(bit // 8 >= first)}: .*CRC-32"), Reader(path) as reader:
+                reader.load()
+        for bad, words in ((good[:-1], "has [0-9]+ bytes instead"), (good + b"x", "has [0-9]+ bytes instead"), (None, "is missing")):
+            os.unlink(os.path.join(path, "RANKS.bin"))
+            if bad is not None:
+                with open(os.path.join(path, "RANKS.bin"), "wb") as out:
+                    out.write(bad)
+            with self.assertRaisesRegex(DamagedError, f"RANKS.bin {words}"), Reader(path) as reader:
+                reader.load()
 
     @unittest.skipIf(torch is None, "needs torch")
     def test_export_gives_whole_tensors(self):
@@ -366,11 +405,10 @@ class Rules(TempCase):
         for declared in (False, True):
             folder = self.path(str(declared))
             save_with(6, folder, 1, lambda rank: {"sharded": {"m": {"w": mine(rank, declared)}}})
-            with open(os.path.join(folder, "s000000000001-0001-d998b860", "MANIFEST.json"), "rb") as source:
-                manifest = json.loads(source.read())
-            parts = manifest["tensors"]["sharded/m.w"]["parts"]
+            path = os.path.join(folder, "s000000000001-0001-d998b860")
+            parts = published.boxed_parts(path)["sharded/m.w"]
             self.assertEqual([part["file"] for part in parts], ["d00000.safetensors", "d00001.safetensors"])
-            stored = sum(record["bytes"] - 4096 for record in manifest["files"].values())
+            stored = sum(record["bytes"] - 4096 for record in published.read_manifest(path)["files"].values())
             self.assertEqual(stored, 96 if declared else 3 * 96)
             self.assertEqual(load(folder)["sharded"]["m"]["w"].data, whole_values().tobytes())
 
@@ -408,13 +446,11 @@ class Rules(TempCase):
     def test_checkpoints_of_an_earlier_sdk(self):
         """Without the member "sharded" they load as ever, and into shards as well."""
         self.save(lambda rank: {"replicated": {"m": {"w": array.array("f", [1, 2, 3])}}})
-        path = self.path("s000000000001-0001-d998b860", "MANIFEST.json")
-        with open(path, "rb") as source:
-            record = json.loads(source.read())
-        record.pop("crc32")
+        path = self.path("s000000000001-0001-d998b860")
+        published.make_version_1(path)
+        record = published.read_manifest(path)
         record["objects"].pop("sharded")
-        with open(path, "wb") as out:
-            out.write(fmt.seal(record))
+        published.write_manifest(path, record)
         target = {"w": array.array("f", [0, 0, 0])}
         self.assertEqual(Checkpoint(dir=self.dir, replicated={"m": target}, run=make_run(0, 1, 2)).resume(), 1)
         self.assertEqual(target["w"], array.array("f", [1, 2, 3]))

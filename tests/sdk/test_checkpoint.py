@@ -143,7 +143,7 @@ class RoundTrip(TempCase):
         block = array.array("f", range(3000))
         save_with(2, self.dir, 5, lambda rank: {"replicated": {"m": {"w": block, "b": array.array("B", b"xyz")}}})
         path = os.path.join(self.dir, "s000000000005-0001-d998b860")
-        self.assertEqual(sorted(os.listdir(path)), ["MANIFEST.json", "d00000.safetensors", "d00001.safetensors"])
+        self.assertEqual(sorted(os.listdir(path)), ["MANIFEST.json", "RANKS.bin", "d00000.safetensors", "d00001.safetensors"])
         pieces = [parse_safetensors(os.path.join(path, f"d{rank:05d}.safetensors")) for rank in range(2)]
         joined = b"".join(piece["replicated/m.w"][2] for piece in pieces)
         self.assertEqual(joined, block.tobytes())
@@ -308,7 +308,7 @@ class Damage(TempCase):
             record = json.loads(source.read())
         record.pop("crc32")
         with open(path, "wb") as out:
-            out.write(fmt.seal({**record, "format": "tide-checkpoint/2"}))
+            out.write(fmt.seal({**record, "format": "tide-checkpoint/3"}))
         with self.assertRaisesRegex(CheckpointError, "update tide"):
             self.resume()
 

@@ -13,6 +13,7 @@ from support import TempCase, captured_stderr, make_run, name_of
 from tide import Checkpoint, DamagedError
 from tide.checkpoint import format as fmt
 from tide.checkpoint.reader import Reader
+from tide.checkpoint.sections import RANKS
 
 _EVERY_BIT = os.environ.get("TIDE_SDK_RESUMES") == "all"
 _DATA = "d00000.safetensors"
@@ -55,6 +56,8 @@ class Flips(TempCase):
         """True if a message names what the flipped bit damaged."""
         if name == fmt.MANIFEST:
             return os.path.join(self.newest, name) in text
+        if name == RANKS:
+            return f"{RANKS}, rank 0: the section does not match its CRC-32" in text
         first = bit // 8 // fmt.CHUNK_BYTES * fmt.CHUNK_BYTES
         last = min(first + fmt.CHUNK_BYTES, self.bytes_of(name))
         return f"{name} chunk {first // fmt.CHUNK_BYTES} (bytes {first} to {last}) does not match its CRC-32" in text
@@ -75,8 +78,8 @@ class Flips(TempCase):
 
     def test_every_bit_is_detected_and_named(self):
         self.save(_block())
-        self.assertEqual(sorted(os.listdir(self.newest)), [fmt.MANIFEST, _DATA])
-        for name in (fmt.MANIFEST, _DATA):
+        self.assertEqual(sorted(os.listdir(self.newest)), [fmt.MANIFEST, RANKS, _DATA])
+        for name in (fmt.MANIFEST, RANKS, _DATA):
             for bit in self.flipped(name, range(8 * self.bytes_of(name))):
                 said = self.verdict()
                 if not self.named(name, bit, said):
@@ -85,7 +88,7 @@ class Flips(TempCase):
 
     def test_resume_uses_the_one_before(self):
         self.save(_block())
-        for name in (fmt.MANIFEST, _DATA):
+        for name in (fmt.MANIFEST, RANKS, _DATA):
             size = self.bytes_of(name)
             bits = range(8 * size) if _EVERY_BIT else [8 * byte + byte % 8 for byte in range(size)]
             for bit in self.flipped(name, bits):

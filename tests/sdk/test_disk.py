@@ -286,11 +286,11 @@ class Gone(Disk):
 
     def test_folder_that_goes_while_a_rank_is_waited_for(self):
         """Nobody waits for ranks that wrote into a folder that is gone."""
-        for rank, words in ((0, "part-00000.json is gone"), (1, "was removed while")):
+        for rank, words in ((0, "part-00000 is gone"), (1, "was removed while")):
             ck = Checkpoint(dir=self.folder, replicated={"m": {"w": self.block}}, run=make_run(rank, 2))
             lead(self.folder, 2)
             self.assertEqual(ck.resume(), 0)
-            part = self.path("ck", "s000000000002-0001-d998b860", f"part-{rank:05d}.json")
+            part = self.path("ck", "s000000000002-0001-d998b860", f"part-{rank:05d}")
 
             def remove(part=part):
                 wait_until(lambda: os.path.exists(part), "the part of this rank")
@@ -332,7 +332,7 @@ class Foreign(Disk):
 
     def test_folder_named_as_a_data_file_and_as_a_part(self):
         self.start()
-        for name in ("d00000.safetensors", "part-00000.json", "MANIFEST.json"):
+        for name in ("d00000.safetensors", "part-00000", "MANIFEST.json"):
             step = self.committed()[-1] + 1
             os.makedirs(self.path("ck", name_of(step), name))
             said = self.tick(step)

@@ -112,7 +112,7 @@ class SameBytes(TempCase):
                 self.assertTrue(all(ck._background.saver_pid is None for ck in ranks))
                 ours, theirs = contents(self.path(f"native-{world}")), contents(self.path(f"python-{world}"))
                 self.assertEqual(sorted(ours), sorted(theirs))
-                self.assertEqual(len(ours), world + 1)
+                self.assertEqual(len(ours), world + 2)
                 for name, data in ours.items():
                     self.assertEqual(data, theirs[name], name)
 
@@ -227,7 +227,7 @@ class Background(TempCase):
         with captured_stderr():
             self.assertTrue(self.ck.flush())
         self.assertEqual((self.committed(), agent.ack_seq), ([1], 0))
-        self.assertEqual(os.path.exists(self.path("ck", name_of(2), "part-00000.json")), False)
+        self.assertEqual(os.path.exists(self.path("ck", name_of(2), "part-00000")), False)
 
     def test_saves_whose_parts_never_come_make_room_for_a_suspension(self):
         agent = make_page(self.path("page"))

@@ -30,12 +30,11 @@ def identity(rank, world):
 
 
 def stored(source, rank, world):
-    """The part's text and the data file's bytes, as the saver finds them."""
-    head, tail = source.part(identity(rank, world), f"d{rank:05d}.safetensors")
-    ticket = (head + tail).encode()
-    slot = staging.Slot(0, staging.slot_bytes(source.nbytes, len(ticket)) + 4096)
-    source.fill(slot, ticket, NATIVE)
-    return head, tail, ctypes.string_at(slot.address, slot.nbytes)
+    """The part's texts and the data file's bytes, as the saver finds them."""
+    part = source.part(identity(rank, world), f"d{rank:05d}.safetensors")
+    slot = staging.Slot(0, staging.slot_bytes(source.nbytes, len(part.head)) + 4096)
+    source.fill(slot, part.head.encode(), NATIVE)
+    return part, ctypes.string_at(slot.address, slot.nbytes)
 
 
 class Draw:

@@ -16,18 +16,25 @@ def sync_directory(path: str) -> None:
 
 def write_durably(path: str, data: bytes) -> None:
     """Puts a small file in place in one step: readers see the old one or the whole new one. Errors: OSError."""
+    replace(path, data, durable=True)
+    sync_directory(os.path.dirname(path))
+
+
+def replace(path: str, data: bytes, durable: bool = False) -> None:
+    """Puts a small file in place in one step, for as long as the machine runs. durable: its content survives a power loss; its
+    name does once the folder is synced. Errors: OSError."""
     # Not the process id: ranks on other nodes, and in other containers, have the same ones.
     temporary = f"{path}.tmp-{os.urandom(8).hex()}"
     try:
         with open(temporary, "xb") as out:
             out.write(data)
             out.flush()
-            os.fsync(out.fileno())
+            if durable:
+                os.fsync(out.fileno())
         os.replace(temporary, path)
     except OSError:
         remove_quietly(temporary)
         raise
-    sync_directory(os.path.dirname(path))
 
 
 def remove_quietly(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints in the format `tide-checkpoint/1` (described in format.py)."""
+"""Checkpoints in the format `tide-checkpoint/2` (described in format.py)."""
 
 from typing import Any, Dict
 
@@ -22,5 +22,5 @@ def load(path: str) -> Dict[str, Any]:
       Errors: CheckpointError; DamagedError if a byte differs from what was saved.
     """
     with Reader(newest_committed(path)) as reader:
-        reader.load(reader.manifest["objects"], reader.manifest["ranks"])
+        reader.load(reader.objects_of_all, [reader.local(rank) for rank in range(reader.ranks)])
         return reader.objects()

@@ -136,7 +136,7 @@ def _diff(a: str, b: str, only: str) -> int:
         right.verify()
 
         def names(reader: Reader) -> "set[str]":
-            return {name for name in reader.manifest["tensors"]
+            return {name for name in reader.names()
                     if name.startswith(only) or name.split("/", 1)[1].startswith(only)}
 
         differences = _differences(left, right, sorted(names(left) | names(right)), whole=not only)
@@ -160,8 +160,9 @@ def _export(options: argparse.Namespace) -> int:
 
 def _differences(left: Reader, right: Reader, names: List[str], whole: bool) -> List[str]:
     lines = []
+    held = {reader: set(reader.names()) for reader in (left, right)}
     for name in names:
-        sides = [reader for reader in (left, right) if name in reader.manifest["tensors"]]
+        sides = [reader for reader in (left, right) if name in held[reader]]
         if len(sides) == 1:
             lines.append(f"{name}: only in {sides[0].directory}")
         elif left.info(name) != right.info(name):
@@ -172,7 +173,7 @@ def _differences(left: Reader, right: Reader, names: List[str], whole: bool) -> 
                 first = next(i for i, (x, y) in enumerate(zip(one, two)) if x != y)
                 lines.append(f"{name}: differs, first at byte {first} of {len(one)}")
     if whole:
-        if _text(left.manifest["objects"]) != _text(right.manifest["objects"]):
+        if _text(left.objects_of_all) != _text(right.objects_of_all):
             lines.append("objects: values outside tensors differ")
         if _text(_local(left)) != _text(_local(right)):
             lines.append("ranks: values outside tensors differ")
@@ -181,7 +182,7 @@ def _differences(left: Reader, right: Reader, names: List[str], whole: bool) -> 
 
 def _local(reader: Reader) -> List[Any]:
     """Local state up to the last rank that has some: worlds of other sizes may hold the same otherwise."""
-    ranks = list(reader.manifest["ranks"])
+    ranks = [reader.local(rank) for rank in range(reader.ranks)]
     while ranks and not ranks[-1]:
         ranks.pop()
     return ranks

@@ -412,7 +412,7 @@ class Checkpoint:
 
         What was sharded loads into whole tensors and the other way round, so those two groups look in both.
         """
-        stored, own = reader.manifest["objects"], reader.manifest["ranks"][self._run.rank:][:1]
+        stored, own = reader.objects_of_all, [reader.local(self._run.rank)] if self._run.rank < reader.ranks else []
         groups = [(self._groups.replicated, {**stored["sharded"], **stored["replicated"]}),
                   (self._groups.sharded, {**stored["replicated"], **stored["sharded"]}),
                   (self._groups.global_, stored["global"])]
@@ -430,7 +430,7 @@ class Checkpoint:
             return
         for objects, trees in groups:
             restore(objects, trees, reader.stored, reader.directory)
-        if self._run.rank >= len(reader.manifest["ranks"]) and self._groups.local:
+        if self._run.rank >= reader.ranks and self._groups.local:
             warn(f"{reader.directory} was saved by {reader.manifest['world']} ranks and has no local state for rank "
                  f"{self._run.rank}; {', '.join(self._groups.local)} start anew")
 

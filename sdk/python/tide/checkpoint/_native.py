@@ -9,14 +9,15 @@ from __future__ import annotations
 import array
 import ctypes
 import os
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .._errors import warn
 
-_ABI_VERSION = 4
+_ABI_VERSION = 5
 _HERE = os.path.dirname(os.path.abspath(__file__))
 LOADED, DAMAGED, UNREADABLE = range(3)
 _DIM_BYTES = 24
+_ROOM_WORDS = 1 << 16
 
 
 class _File(ctypes.Structure):
@@ -34,6 +35,12 @@ class _DeviceSpan(ctypes.Structure):
 
 class _Loading(ctypes.Structure):
     _fields_ = [("threads", ctypes.c_uint32), ("ring", ctypes.c_char_p), ("ranks", ctypes.c_uint32), ("rank", ctypes.c_uint32)]
+
+
+class _Search(ctypes.Structure):
+    _fields_ = [("fd", ctypes.c_int32), ("sections", ctypes.c_void_p), ("section_count", ctypes.c_uint64),
+                ("dims", ctypes.c_void_p), ("wanted", ctypes.c_void_p), ("tensor_count", ctypes.c_uint64),
+                ("boxes", ctypes.c_void_p), ("rows", ctypes.c_void_p), ("room", ctypes.c_uint64), ("words", ctypes.c_uint64)]
 
 
 class Ring(NamedTuple):
@@ -106,6 +113,9 @@ class Native:
         library.tide_load.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64,
                                       ctypes.POINTER(_Loading), ctypes.POINTER(_Message)]
 
+        library.tide_find_rows.restype = ctypes.c_int32
+        library.tide_find_rows.argtypes = [ctypes.POINTER(_Search), ctypes.POINTER(_Message)]
+
         library.tide_cuda_open.restype = ctypes.c_void_p
         library.tide_cuda_open.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Message)]
         for function in (library.tide_cuda_register, library.tide_cuda_unregister, library.tide_cuda_copy):
@@ -169,6 +179,29 @@ class Native:
         result = self._library.tide_load(table, len(files), flat.buffer_info()[0], len(pieces),
                                          ctypes.byref(how), ctypes.byref(message))
         return result, _text(error)
+
+
+    def find_rows(self, fd: int, sections: Sequence[int], dims: Sequence[int],
+                  wanted: "Mapping[int, Tuple[Tuple[int, int], ...]]") -> "Tuple[int, str, array.array[int]]":
+        """Reads and checks RANKS.bin (sections.py). Returns (LOADED, DAMAGED or UNREADABLE, what is wrong, the rows that hold
+        something of what is wanted: rank, tensor, offset, borders).
+
+          sections: bytes of text, bytes of table, CRC-32 of each.   wanted: {tensor: box}.
+        """
+        records, sides, places = array.array("Q", sections), array.array("Q", dims), array.array("q", [-1]) * max(1, len(dims))
+        borders = array.array("q")
+        for tensor, box in wanted.items():
+            places[tensor] = len(borders)
+            borders.extend(border for side in box for border in side)
+        rows = array.array("q", bytes(8 * _ROOM_WORDS))
+        while True:
+            search = _Search(fd, records.buffer_info()[0], len(sections) // 3, sides.buffer_info()[0], places.buffer_info()[0],
+                             len(dims), borders.buffer_info()[0], rows.buffer_info()[0], len(rows), 0)
+            error, message = _message()
+            result = self._library.tide_find_rows(ctypes.byref(search), ctypes.byref(message))
+            if result != LOADED or search.words <= len(rows):
+                return result, _text(error), rows[:search.words] if result == LOADED else array.array("q")
+            rows = array.array("q", bytes(8 * search.words))
 
 
 def _message() -> "Tuple[ctypes.Array[ctypes.c_char], _Message]":

@@ -31,7 +31,7 @@ def to_torch(path: str, out: str, name: Optional[str] = None, force: bool = Fals
     if os.path.exists(out) and not force:
         raise CheckpointError(f"{out} is there already; name another file, or add --force")
     with Reader(store.newest_committed(path)) as reader:
-        reader.load(reader.manifest["objects"], reader.manifest["ranks"])
+        reader.load(reader.objects_of_all, [reader.local(rank) for rank in range(reader.ranks)])
         content = _content(reader, name)
         directory = reader.directory
     unknown = _unknown_tensor(content, name or "")

@@ -1,4 +1,4 @@
-"""The bytes of `tide-checkpoint/1`: data files and sealed JSON.
+"""The bytes of `tide-checkpoint/2`: data files, sections and sealed JSON.
 
 A checkpoint is a folder `s<step, 12 digits>-<attempt, 4 hex digits>-<start, 8 hex digits>` with
 
@@ -9,26 +9,40 @@ A checkpoint is a folder `s<step, 12 digits>-<attempt, 4 hex digits>-<start, 8 h
 In it are
 
   d00000.safetensors …   one per rank; a valid safetensors file, header padded so that data starts on 4 KiB
+  RANKS.bin              what each rank alone has, and which boxes of tensors it stores: the ranks' sections one after the other
   MANIFEST.json          written last; it is the commit
 
-and, until the commit, `part-00000.json` (what a rank has written; it goes when rank 0 is about
-to commit, or when the rank gives up) and `failed-00000` (a rank could not). Where ranks compare, a part has a member
-`digests` {tensor name: CRC-32 of its bytes}, which the manifest leaves out.
+and, until the commit, `part-00000` (what a rank has written; it goes when rank 0 is about to commit, or when the rank gives
+up), `shared.json` (rank 0's, below) and `failed-00000` (a rank could not).
 
 MANIFEST.json: format, job, attempt, start, step, world, bytes, chunk_bytes,
   files    {file: {bytes, crc32: [hex per chunk of chunk_bytes, of the whole file from its first byte]}}
-  tensors  {name: {dtype, shape, parts: [{file, offset, length, range or box}]}}; offset, length: bytes in the file;
-           range: [first, last+1] element of the row-major flat tensor;
-           box: [[first, last+1] in each dimension]; its bytes are row-major over the box alone.
-           A tensor's parts are all ranges or all boxes, hold each element once, and are sorted by range or box.
-           Tensors of boxes without elements have no parts.
-  objects  {"replicated": {object: typed JSON}, "global": {…}, "sharded": {…}}; "sharded" may be absent
-  ranks    [{object: typed JSON} for each rank]
+  tensors  {name: {dtype, shape, parts: [{file, offset, length, range}]}} of what is replicated and global; offset, length:
+           bytes in the file; range: [first, last+1] element of the row-major flat tensor. A tensor's parts hold each element
+           once, and are sorted by range.
+  boxes    {name: {dtype, shape}} of the tensors that ranks hold in boxes (tide.Shard)
+  objects  {"replicated": {object: typed JSON}, "global": {…}, "sharded": {…}}
+  sections [{text, table, crc32} for each rank] text, table: bytes of its section's two halves; crc32: of both together
   crc32    last member; CRC-32 of every byte before `,"crc32"`
 Tensor names are `replicated/OBJECT.PATH`, `global/OBJECT.PATH`, `sharded/OBJECT.PATH`, `local/RANK/OBJECT.PATH`.
-A data file may hold bytes that no part names: copies of a box that a lower rank stored.
-Boxes came later than ranges, within version 1: a reader that knows ranges only refuses a tensor that is stored as
-boxes, and reads everything else.
+
+A section: its text, JSON {file, local, tensors}, then its table.
+  file     this rank's data file
+  local    {object: typed JSON}
+  tensors  {name: {dtype, shape, offset}} of what is local; offset: of the first byte in the file
+  table    rows of signed 64-bit numbers, little endian: tensor (which of `boxes`, from 0), offset in the file, then [first,
+           last+1] in each dimension of that tensor. A box's bytes are row-major over the box alone. Together the rows of a tensor
+           hold each element once; a box that a lower rank has stored, too, counts there. A tensor without elements has no rows.
+
+A part: one line of sealed JSON, then `shared` where it is there, then the section.
+  format, step, attempt, start, world, rank, files, tensors, global as above; tensors: of the ranges that this rank stores
+  digests  {tensor name: CRC-32 of its bytes}, where ranks compare what is replicated; the manifest leaves them out
+  shared   {bytes, crc32, is_here} of JSON {replicated, sharded, boxes}, in which ranks agree. A rank leaves it out where rank 0's
+           shared.json has the same bytes: at a thousand ranks it would be most of what rank 0 has to read.
+  section  {text, table, crc32}
+
+`tide-checkpoint/1` has no RANKS.bin: `tensors` holds all of them, those of boxes with parts {file, offset, length, box: [[first,
+last+1] in each dimension]}, and `ranks` is [{object: typed JSON} for each rank]. It is read, and not written any more.
 """
 
 from __future__ import annotations
@@ -45,7 +59,8 @@ from .._files import remove_quietly
 from .device import DeviceBytes, in_memory
 from .tensors import ITEM_BYTES
 
-FORMAT = "tide-checkpoint/1"
+FORMAT = "tide-checkpoint/2"
+READABLE = (FORMAT, "tide-checkpoint/1")
 MANIFEST = "MANIFEST.json"
 CHUNK_BYTES = 16 << 20
 ALIGN = 4096
@@ -101,14 +116,19 @@ def parse_directory(name: str) -> "Name | None":
     return Name(int(match[1]), int(match[2], 16), match[3] or "", int(match[4] or 1)) if match else None
 
 
-def to_json(record: Dict[str, Any]) -> str:
+def to_json(record: Any) -> str:
     """The one way in which this format writes JSON."""
     return json.dumps(record, separators=(",", ":"), allow_nan=False)
 
 
 def seal(record: Dict[str, Any]) -> bytes:
     """JSON that carries its own CRC-32 as its last member."""
-    body = to_json(record).encode()[:-1]
+    return seal_text(to_json(record)[:-1])
+
+
+def seal_text(text: str) -> bytes:
+    """The same of JSON that lacks its last brace."""
+    body = text.encode()
     return body + b',"crc32":"%08x"}\n' % zlib.crc32(body)
 
 
@@ -120,7 +140,7 @@ def unseal(data: bytes, what: str) -> Dict[str, Any]:
     if zlib.crc32(data[:match.start()]) != int(match[1], 16):
         raise DamagedError(f"{what} does not match its own CRC-32")
     record = json.loads(data)
-    if record.get("format") != FORMAT:
+    if record.get("format") not in READABLE:
         raise CheckpointError(f"{what} has format {record.get('format')!r}, this SDK reads {FORMAT!r}; update tide")
     return record
 
@@ -133,10 +153,10 @@ def lay_out(rank: int, entries: Sequence[Entry]) -> Layout:
     return Layout(header, ordered, offsets, len(header) + sum(entry.data.nbytes for entry in ordered))
 
 
-def write_data_file(directory: str, rank: int, layout: Layout) -> "Tuple[str, Dict[str, Any]]":
-    """Writes one rank's safetensors file durably and never over an existing one.
+def write_data_file(directory: str, rank: int, name: str, layout: Layout) -> "Dict[str, Any]":
+    """Writes one rank's safetensors file durably. name: of free_name().
 
-      Returns (file name, {bytes, crc32}).
+      Returns {bytes, crc32}.
       Cost: one pass over the data for the CRC-32 and the write.   Errors: OSError.
     """
     temporary = os.path.join(directory, f"d{rank:05d}.tmp-{os.getpid()}")
@@ -148,12 +168,11 @@ def write_data_file(directory: str, rank: int, layout: Layout) -> "Tuple[str, Di
                 writer.write(in_memory(entry.data))
             record = writer.finish()
             os.fsync(out.fileno())
-        name = free_name(directory, rank)
         os.rename(temporary, os.path.join(directory, name))
     except OSError:
         remove_quietly(temporary)
         raise
-    return name, record
+    return record
 
 
 def check_file(path: str, record: Dict[str, Any], chunk_bytes: int) -> None:

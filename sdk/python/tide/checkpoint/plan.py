@@ -1,6 +1,6 @@
 """What saves of one structure have in common: worked out once, so that a save costs a look at each tensor and no more.
 
-A plan keeps the data file's header, the text of the part, and which bytes of which tensor go where. take() walks over the program's
+A plan keeps the data file's header, the texts of the part, and which bytes of which tensor go where. take() walks over the program's
 state beside the plan's nodes: it compares types, keys, shapes and dtypes with what they were, notes where each tensor lies now, and
 writes down the values that may differ (numbers, bytes, what has no tensor in it). Where anything else has changed it raises Changed,
 and the save is worked out anew; so both ways give the same bytes, which tests/sdk/test_plan.py compares.
@@ -20,9 +20,9 @@ from . import format as fmt
 from . import tensors, typed
 from .shard import Shard
 from .state import SHARDED, buffers_of
-from .writer import Gathered, Groups, Identity, part_head, part_of
+from .sections import Section
+from .writer import Gathered, Groups, Identity, PartText, documents, part_head, table_of, tail_of
 
-_CRC_MARK = '"crc32":[]'
 _FILE = "\1file\1"  # stands for the data file's name
 _FILE_TEXT = json.dumps(_FILE)
 _MARK = re.compile(r'\{"\$@":0\}')
@@ -54,8 +54,8 @@ class Plan:
 
     def __init__(self, rank: int, world: int, groups: Groups, gathered: Gathered, states: States) -> None:
         """gathered: what was made of `states`.   Errors: _Unplanned, by make()."""
-        # As in the part's JSON; what is global rank 0 stores alone.
-        order = [group for group in ("local", "replicated", "global", SHARDED) if rank == 0 or group != "global"]
+        # As in the part's documents; what is global rank 0 stores alone.
+        order = [group for group in ("local", "replicated", SHARDED, "global") if rank == 0 or group != "global"]
         prefix = {"local": f"local/{rank:05d}"}
         self._nodes = [(group, name, _Node.of(state, name)) for group in order for name, state in states[group].items()]
         self._modules = [(item, list(buffers_of(item))) for given in (groups.replicated, groups.sharded) for item in given.values()
@@ -77,11 +77,15 @@ class Plan:
             position += entry.data.nbytes
         # Text alone: nothing of the program's state is held on to.
         marked = gathered._replace(local=trees["local"], shared={group: trees[group] for group in ("replicated", "global", SHARDED)})
-        text = fmt.to_json(part_of(Identity("", "", 0, 0, "", rank, world), marked, _FILE, {"bytes": self.nbytes, "crc32": []}))
-        self._text = text.split(_CRC_MARK, 1)[1][:-1]
-        if self._text.count(_FILE_TEXT) != len(gathered.layout.entries):
+        tail, shared, text = (fmt.to_json(document) for document in documents(Identity("", "", 0, 0, "", rank, world), marked, _FILE))
+        self._texts = (text, shared, tail_of(tail))  # in the order of the walk
+        self._table = table_of(gathered)
+        ranges = sum(1 for name, held in gathered.tensors.items()
+                     if held.place is not None and "range" in held.place and not name.startswith("local/"))
+        if sum(text.count(_FILE_TEXT) for text in self._texts) != ranges + 1:
             raise _Unplanned
-        self._file, self._tail = "", [""]
+        self._file = ""
+        self._cut: "List[List[str]]" = []
 
     @classmethod
     def make(cls, rank: int, world: int, groups: Groups, gathered: Gathered, states: States) -> "Optional[Plan]":
@@ -123,16 +127,21 @@ class Plan:
             flat.extend((to + position, addresses[number] + first, nbytes))
         return flat
 
-    def part(self, identity: Identity, file: str, taken: Taken) -> "Tuple[str, str]":
-        """Returns the part's JSON before and behind the CRCs of the data file, without the last brace."""
+    def part(self, identity: Identity, file: str, taken: Taken) -> PartText:
+        """Returns the part of this save, whose data goes to `file`."""
         if file != self._file:
-            self._file, self._tail = file, _MARK.split(self._text.replace(_FILE_TEXT, json.dumps(file)))
-        if len(self._tail) != len(taken.texts) + 1:
+            self._file, self._cut = file, [_MARK.split(text.replace(_FILE_TEXT, json.dumps(file))) for text in self._texts]
+        if sum(len(cut) - 1 for cut in self._cut) != len(taken.texts):
             raise Changed
-        woven = [""] * (2 * len(taken.texts) + 1)
-        woven[::2], woven[1::2] = self._tail, taken.texts
-        head = fmt.to_json(part_head(identity, file, {"bytes": self.nbytes, "crc32": []}))
-        return head[:head.rindex(_CRC_MARK)] + _CRC_MARK[:-2], "".join(woven)
+        first = 0
+        woven = []
+        for cut in self._cut:
+            pieces = [""] * (2 * len(cut) - 1)
+            pieces[::2], pieces[1::2] = cut, taken.texts[first:first + len(cut) - 1]
+            first += len(cut) - 1
+            woven.append("".join(pieces))
+        text, shared, tail = woven
+        return PartText(part_head(identity, file, self.nbytes), tail, shared.encode(), Section(text.encode(), self._table))
 
 
 def _is_tensor(value: Any) -> bool:

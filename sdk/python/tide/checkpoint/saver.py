@@ -19,9 +19,8 @@ from ._native import Native
 from .device import DeviceBytes
 from .plan import Plan, Taken
 from .staging import CALLED_OFF, Slot, Slots, slot_bytes
-from .writer import Gathered, Identity, part_of
+from .writer import Gathered, Identity, PartText, part_of
 
-_CRC_MARK = '"crc32":[]'
 _PACKET_BYTES = 128 << 10
 
 
@@ -274,8 +273,8 @@ class Source(Protocol):
     @property
     def nbytes(self) -> int: ...
 
-    def part(self, identity: Identity, file: str) -> "tuple[str, str]":
-        """The part's JSON before and behind the CRCs of the data file `file`, without the last brace."""
+    def part(self, identity: Identity, file: str) -> PartText:
+        """The part of this rank, whose data goes to `file`."""
 
     def fill(self, slot: Slot, ticket: bytes, native: Native) -> None:
         """Copies everything into the slot."""
@@ -290,11 +289,8 @@ class Looked(NamedTuple):
     def nbytes(self) -> int:
         return self.gathered.layout.bytes
 
-    def part(self, identity: Identity, file: str) -> "tuple[str, str]":
-        part = part_of(identity, self.gathered, file, {"bytes": self.nbytes, "crc32": []})
-        # The CRCs are known once the data has been read again; they come between the two.
-        head, tail = fmt.to_json(part).split(_CRC_MARK, 1)
-        return head + _CRC_MARK[:-2], tail[:-1]
+    def part(self, identity: Identity, file: str) -> PartText:
+        return part_of(identity, self.gathered, file)
 
     def fill(self, slot: Slot, ticket: bytes, native: Native) -> None:
         slot.fill(self.gathered.layout, ticket, native)
@@ -310,22 +306,23 @@ class Planned(NamedTuple):
     def nbytes(self) -> int:
         return self.plan.nbytes
 
-    def part(self, identity: Identity, file: str) -> "tuple[str, str]":
+    def part(self, identity: Identity, file: str) -> PartText:
         return self.plan.part(identity, file, self.taken)
 
     def fill(self, slot: Slot, ticket: bytes, native: Native) -> None:
         slot.fill_planned(self.plan, self.taken, ticket, native)
 
 
-def _ticket(identity: Identity, file: str, part: "tuple[str, str]", order: Order) -> bytes:
-    fields = _identity_fields(identity, file)
+def _ticket(identity: Identity, file: str, part: PartText, order: Order) -> bytes:
+    fields: "list[tuple[str, str | bytes]]" = [*_identity_fields(identity, file)]
     fields += [("keep", str(max(1, order.keep))), ("deadline_ns", str(int(order.deadline * 1e9))),
-               ("part_head", part[0]), ("part_tail", part[1]), ("job", json.dumps(identity.job))]
+               ("part_head", part.head), ("part_tail", part.tail), ("shared", part.shared), ("text", part.section.text),
+               ("table", part.section.table), ("job", json.dumps(identity.job))]
     return _fields(fields + [("damaged", path) for path in order.damaged])
 
 
-def _fields(fields: "Sequence[tuple[str, str]]") -> bytes:
-    out = [b"tide-ticket/1\n"]
+def _fields(fields: "Sequence[tuple[str, str | bytes]]") -> bytes:
+    out = [b"tide-ticket/2\n"]
     for name, value in fields:
         data = os.fsencode(value)
         out.append(b"%s %d\n%s\n" % (name.encode(), len(data), data))

@@ -15,12 +15,14 @@ from __future__ import annotations
 import math
 import os
 import time
+import zlib
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .. import _files
 from .._errors import CheckpointError, DamagedError, first_line, warn
 from . import format as fmt
-from .merge import merge
+from .merge import Part, Shared, merge
+from .sections import RANKS, Row, Section, pack
 from .state import SHARDED, Captured, capture, states_of
 from .tensors import ITEM_BYTES, View, count
 
@@ -28,6 +30,9 @@ from .tensors import ITEM_BYTES, View, count
 DECIDED_GRACE_S = 30.0
 _FIRST_NAP_S = 0.0005
 _LONGEST_NAP_S = 0.02
+# At a thousand ranks all of them together ask the file system no more than a few thousand times a second.
+_RANKS_AT_ONCE = 64
+SHARED_FILE = "shared.json"
 
 
 class RemovedError(CheckpointError):
@@ -80,14 +85,26 @@ class Held(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What one rank stores. tensors: {entry name: Held}; shared: {group: {object: tree}} that all ranks know; digests:
-    {entry name: CRC-32} of the tensors of which it stores a share, empty where ranks do not compare."""
+    """What one rank stores. tensors: {entry name: Held}; boxed: names of those of them that ranks hold in boxes, sorted; shared:
+    {group: {object: tree}} that all ranks know; digests: {entry name: CRC-32} of the tensors of which it stores a share, empty
+    where ranks do not compare."""
 
     layout: fmt.Layout
     tensors: Dict[str, Held]
+    boxed: List[str]
     local: Dict[str, Any]
     shared: Dict[str, Dict[str, Any]]
     digests: Dict[str, str]
+
+
+class PartText(NamedTuple):
+    """A part before its data file is written. head, tail: the JSON around the CRCs of the data file, without the last brace;
+    shared, section: format.py."""
+
+    head: str
+    tail: str
+    shared: bytes
+    section: Section
 
 
 def fetch(rank: int, groups: Groups) -> Dict[str, Dict[str, Any]]:
@@ -132,36 +149,99 @@ def gather(rank: int, world: int, groups: Groups, states: "Optional[Dict[str, Di
         if stores:
             entries.append(_entry(name, item, 0, count(item.shape)))
     digests = {name: fmt.digest(item.data) for name, item in shared_out.items()} if groups.compared else {}
-    return Gathered(fmt.lay_out(rank, entries), held, mine.trees,
+    return Gathered(fmt.lay_out(rank, entries), held, sorted(sharded.shards), mine.trees,
                     {"replicated": replicated.trees, "global": shared.trees, SHARDED: sharded.trees}, digests)
 
 
-def part_of(identity: Identity, gathered: Gathered, file: str, record: Dict[str, Any]) -> Dict[str, Any]:
-    """The part of this rank, whose data is in `file` with the record {bytes, crc32}."""
+_CRC_MARK = '"crc32":[]'
+
+
+def part_of(identity: Identity, gathered: Gathered, file: str) -> PartText:
+    """The part of this rank, whose data goes to `file`."""
+    tail, shared, text = (fmt.to_json(document) for document in documents(identity, gathered, file))
+    # The CRCs are known once the data has been written; they come between the two.
+    return PartText(part_head(identity, file, gathered.layout.bytes), tail_of(tail), shared.encode(),
+                    Section(text.encode(), table_of(gathered)))
+
+
+def documents(identity: Identity, gathered: Gathered, file: str) -> "Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Any]]":
+    """(the part's last members, what ranks share, the section's text), as format.py has them."""
     offsets = gathered.layout.offsets
     lengths = {entry.name: entry.data.nbytes for entry in gathered.layout.entries}
-    described = {
-        name: {"dtype": item.view.dtype, "shape": list(item.shape), "parts": [] if item.place is None else [
-            {"file": file, "offset": offsets[name], "length": lengths[name], **item.place}]}
-        for name, item in gathered.tensors.items()}
-    # The trees hold no tensor data; every rank writes them so that rank 0 can see that ranks agree.
-    return {**part_head(identity, file, record), "tensors": described, "local": gathered.local, **gathered.shared, **({"digests": gathered.digests} if gathered.digests else {})}
+    ranges, mine = {}, {}
+    for name, item in gathered.tensors.items():
+        if item.place is None or "range" not in item.place:
+            continue
+        if name.startswith("local/"):
+            mine[name] = {"dtype": item.view.dtype, "shape": list(item.shape), "offset": offsets[name]}
+        else:
+            ranges[name] = {"dtype": item.view.dtype, "shape": list(item.shape), "parts": [
+                {"file": file, "offset": offsets[name], "length": lengths[name], **item.place}]}
+    boxed = {name: {"dtype": gathered.tensors[name].view.dtype, "shape": list(gathered.tensors[name].shape)} for name in gathered.boxed}
+    shared = gathered.shared
+    return ({"tensors": ranges, "global": shared["global"], **({"digests": gathered.digests} if gathered.digests else {})},
+            {"replicated": shared["replicated"], SHARDED: shared[SHARDED], "boxes": boxed},
+            {"file": file, "local": gathered.local, "tensors": mine})
 
 
-def part_head(identity: Identity, file: str, record: Dict[str, Any]) -> Dict[str, Any]:
-    """The first members of a part."""
-    return {"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "start": identity.start,
-            "world": identity.world, "rank": identity.rank, "files": {file: record}}
+def table_of(gathered: Gathered) -> bytes:
+    """The rows of the boxes that this rank stores."""
+    rows = []
+    for number, name in enumerate(gathered.boxed):
+        place = gathered.tensors[name].place
+        if place is not None:
+            rows.append(Row(number, gathered.layout.offsets[name], tuple((first, last) for first, last in place["box"])))
+    return pack(rows)
+
+
+def part_head(identity: Identity, file: str, nbytes: int) -> str:
+    """The first members of a part, up to the CRCs of the data file."""
+    head = fmt.to_json({"format": fmt.FORMAT, "step": identity.step, "attempt": identity.attempt, "start": identity.start,
+                        "world": identity.world, "rank": identity.rank, "files": {file: {"bytes": nbytes, "crc32": []}}})
+    return head[:head.rindex(_CRC_MARK)] + _CRC_MARK[:-2]
+
+
+def tail_of(document: str) -> str:
+    """The last members of a part, from behind the CRCs on, without the last brace."""
+    return "}}," + document[1:-1]
 
 
 def write_part(identity: Identity, groups: Groups) -> int:
     """Writes this rank's data file and then the part that describes it, both durable. Returns bytes written."""
     gathered = gather(identity.rank, identity.world, groups)
     os.makedirs(identity.directory, exist_ok=True)
-    file, record = fmt.write_data_file(identity.directory, identity.rank, gathered.layout)
-    part = part_of(identity, gathered, file, record)
-    _files.write_durably(part_path(identity.directory, identity.rank), fmt.seal(part))
+    file = fmt.free_name(identity.directory, identity.rank)
+    part = part_of(identity, gathered, file)
+    offer_shared(identity, part.shared)
+    record = fmt.write_data_file(identity.directory, identity.rank, file, gathered.layout)
+    content = part_bytes(part, record["crc32"], is_here=not is_offered(identity, part.shared))
+    _files.write_durably(part_path(identity.directory, identity.rank), content)
     return record["bytes"]
+
+
+def part_bytes(part: PartText, crcs: Sequence[str], is_here: bool) -> bytes:
+    """The whole part. crcs: of the data file; is_here: whether it holds what ranks share."""
+    described = {"shared": {"bytes": len(part.shared), "crc32": f"{zlib.crc32(part.shared):08x}", "is_here": is_here},
+                 "section": part.section.record}
+    line = fmt.seal_text(fmt.to_json(list(crcs)).join((part.head, part.tail)) + "," + fmt.to_json(described)[1:-1])
+    return line + (part.shared if is_here else b"") + part.section.text + part.section.table
+
+
+def offer_shared(identity: Identity, shared: bytes) -> None:
+    """Rank 0, at the beginning: lets the other ranks see what it has, so that they need not write the same."""
+    if identity.rank == 0 and identity.world > 1:
+        _files.replace(os.path.join(identity.directory, SHARED_FILE), shared)
+
+
+def is_offered(identity: Identity, shared: bytes) -> bool:
+    """True where rank 0 has offered the same bytes. Its own part holds them in any case."""
+    if identity.rank == 0:
+        return False
+    try:
+        with open(os.path.join(identity.directory, SHARED_FILE), "rb") as source:
+            return source.read(len(shared) + 1) == shared
+    except OSError:
+        return False
 
 
 def share(found: Mapping[str, View], rank: int, world: int) -> Dict[str, Tuple[int, int]]:
@@ -190,7 +270,8 @@ def commit(identity: Identity, deadline: float, hurry: Callable[[], float] = lam
     """
     parts = _collect(identity, deadline, hurry)
     manifest = merge(identity, parts)
-    _files.sync_directory(identity.directory)
+    _files.write_durably(os.path.join(identity.directory, RANKS), b"".join(half for part in parts for half in part.section))
+    _files.remove_quietly(os.path.join(identity.directory, SHARED_FILE))
     _take_parts(identity)
     try:
         _files.write_durably(os.path.join(identity.directory, fmt.MANIFEST), fmt.seal(manifest))
@@ -223,7 +304,7 @@ def await_commit(identity: Identity, deadline: float) -> None:
                                       f"{fmt.MANIFEST}; its log says why")
             mine, deadline = False, time.monotonic() + DECIDED_GRACE_S
         time.sleep(nap_s)
-        nap_s = min(nap_s * 2, _LONGEST_NAP_S)
+        nap_s = min(nap_s * 2, _LONGEST_NAP_S * max(1, identity.world // _RANKS_AT_ONCE))
 
 
 def withdraw(identity: Identity) -> bool:
@@ -253,7 +334,7 @@ def has_failed(identity: Identity, rank: int) -> bool:
 
 
 def part_path(directory: str, rank: int) -> str:
-    return os.path.join(directory, f"part-{rank:05d}.json")
+    return os.path.join(directory, f"part-{rank:05d}")
 
 
 def failed_path(directory: str, rank: int) -> str:
@@ -267,8 +348,8 @@ def _entry(name: str, item: View, first: int, last: int) -> fmt.Entry:
     return fmt.Entry(name, item.dtype, shape, item.data[first * size:last * size], address)
 
 
-def _collect(identity: Identity, deadline: float, hurry: Callable[[], float]) -> List[Dict[str, Any]]:
-    parts: Dict[int, Dict[str, Any]] = {}
+def _collect(identity: Identity, deadline: float, hurry: Callable[[], float]) -> List[Part]:
+    parts: Dict[int, Part] = {}
     nap_s = _FIRST_NAP_S
     while True:
         for rank in range(identity.world):
@@ -288,7 +369,7 @@ def _collect(identity: Identity, deadline: float, hurry: Callable[[], float]) ->
         if time.monotonic() >= min(deadline, hurry()):
             raise CheckpointError(f"{identity.directory}: {ranks_text(missing)} of {identity.world} did not write in time")
         time.sleep(nap_s)
-        nap_s = min(nap_s * 2, _LONGEST_NAP_S)
+        nap_s = min(nap_s * 2, _LONGEST_NAP_S * max(1, identity.world // _RANKS_AT_ONCE))
 
 
 def _part_gone(identity: Identity) -> CheckpointError:
@@ -305,14 +386,27 @@ def _take_parts(identity: Identity) -> None:
                 f"{identity.directory}: rank {rank} gave up waiting; its log says why") from None
 
 
-def _read_part(identity: Identity, rank: int) -> "Dict[str, Any] | None":
+def _read_part(identity: Identity, rank: int) -> "Part | None":
     try:
         with open(part_path(identity.directory, rank), "rb") as source:
-            part = fmt.unseal(source.read(), source.name)
-    except (FileNotFoundError, DamagedError):
+            data = source.read()
+        head = fmt.unseal(data[:data.index(b"\n") + 1], source.name)
+        # A part of another start, or of another size of this one, is not what is waited for; its rank will replace it.
+        if (head["format"], head["world"], head.get("start")) != (fmt.FORMAT, identity.world, identity.start):
+            return None
+        return _split(head, data[data.index(b"\n") + 1:])
+    except (FileNotFoundError, ValueError, DamagedError):
         return None
-    # A part of another start, or of another size of this one, is not what is waited for; its rank will replace it.
-    return part if (part["world"], part.get("start")) == (identity.world, identity.start) else None
+
+
+def _split(head: Dict[str, Any], rest: bytes) -> "Part | None":
+    shared, record = head["shared"], head["section"]
+    begin = shared["bytes"] if shared["is_here"] else 0
+    middle = begin + record["text"]
+    section = Section(rest[begin:middle], rest[middle:])
+    if section.record != record or (begin and f"{zlib.crc32(rest[:begin]):08x}" != shared["crc32"]):
+        return None
+    return Part(head, Shared(shared["bytes"], shared["crc32"], rest[:begin] if begin else None), section)
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
