@@ -74,9 +74,8 @@ Status FindIn(std::string_view table,
 
 SectionRecord RecordOf(std::string_view text, std::string_view table) {
   const uint32_t crc = Crc32(0, text.data(), text.size());
-  return {.text = text.size(),
-          .table = table.size(),
-          .crc32 = Crc32(crc, table.data(), table.size())};
+  return {
+      .text = text.size(), .table = table.size(), .crc32 = Crc32(crc, table.data(), table.size())};
 }
 
 Result<std::vector<int64_t>> WordsOf(std::string_view table) {
@@ -112,8 +111,7 @@ Status FindRows(int fd,
                 std::span<const SectionRecord> sections,
                 const Wanted& wanted,
                 std::vector<int64_t>& found) {
-  const bool any =
-      std::ranges::any_of(wanted.places, [](int64_t place) { return place >= 0; });
+  const bool any = std::ranges::any_of(wanted.places, [](int64_t place) { return place >= 0; });
   std::string content;
   uint64_t at = 0;
   for (size_t rank = 0; rank < sections.size(); ++rank) {
