@@ -24,7 +24,7 @@ from .retention import Retention
 from .saver import Answer, Order
 from .saving import Saving
 from .start import Start, agree
-from .state import boxes_wanted, check, restore, restore_what_fits
+from .state import boxes_wanted, check, is_empty, restore, restore_what_fits
 from .writer import Groups, Identity
 
 SAVE_TIMEOUT_S = 120.0
@@ -145,6 +145,11 @@ class Checkpoint:
         if step and self._is_on_record:
             self._run.resumed(step, allow_restart=True)  # it is allowed, or was checked
         return step
+
+    @property
+    def restored(self) -> "Optional[Tuple[int, str]]":
+        """Step and name of the checkpoint that resume() has restored. None: of none, or one has been saved since."""
+        return self._resumed
 
     def tick(self, step: int, loss: Any = None, total: Optional[int] = None, safe: bool = True) -> bool:
         """To be called by all ranks after each step. True: leave now, with run.exit().
@@ -430,9 +435,10 @@ class Checkpoint:
             return
         for objects, trees in groups:
             restore(objects, trees, reader.stored, reader.directory)
-        if self._run.rank >= reader.ranks and self._groups.local:
+        left = [name for name, item in self._groups.local.items() if not is_empty(item)] if self._run.rank >= reader.ranks else []
+        if left:
             warn(f"{reader.directory} was saved by {reader.manifest['world']} ranks and has no local state for rank "
-                 f"{self._run.rank}; {', '.join(self._groups.local)} start anew")
+                 f"{self._run.rank}; {', '.join(left)} start anew")
 
     def _put_back_what_fits(self, reader: Reader, groups: "list[tuple[Mapping[str, Any], Mapping[str, Any]]]") -> None:
         left = []

@@ -237,6 +237,11 @@ def buffers_of(item: Any) -> Iterator[str]:
             yield name
 
 
+def is_empty(item: Any) -> bool:
+    """True for an object that has no state now."""
+    return hasattr(item, "state_dict") and item.state_dict() == {}
+
+
 def check(objects: Mapping[str, Any]) -> None:
     """Looks at the types that `objects` hold now. What cannot be asked yet, such as a state that comes with the first step,
     is left for later.   Errors: CheckpointError naming what no save could store."""
