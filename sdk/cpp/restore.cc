@@ -152,8 +152,12 @@ class Loading {
   // A box lies in the file without gaps; in memory its rows are apart.
   Status AddBox(const Wanted& wanted, const StoredPart& part, uint64_t item) {
     const std::vector<int64_t>& shape = wanted.known->shape;
-    if (part.box.size() != shape.size() || shape.empty()) {
+    if (part.box.size() != shape.size() || (shape.empty() && part.bytes != item)) {
       return Unfit(wanted);
+    }
+    if (shape.empty()) {
+      AddPiece(part, {.bytes = item, .dims = {}}, wanted.at);
+      return {};
     }
     uint64_t from_stride = item;  // of the dimension being looked at, from the innermost
     uint64_t to_stride = item;

@@ -150,6 +150,26 @@ Result<StoredTensor> ReadTensor(std::string_view text, const FileNumbers& number
   return tensor;
 }
 
+// Errors: kCorrupt where that is no size of memory.
+Result<int64_t> ElementsIn(const std::vector<int64_t>& extents) {
+  int64_t count = 1;
+  for (const int64_t extent : extents) {
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count)) {
+      return Unfit("a shape");
+    }
+  }
+  return count;
+}
+
+// Bytes of so many elements. Errors: kCorrupt.
+Result<uint64_t> BytesIn(const std::string& dtype, const std::vector<int64_t>& extents) {
+  TIDE_ASSIGN(int64_t bytes, ElementsIn(extents));
+  if (__builtin_mul_overflow(bytes, ItemBytesOf(dtype), &bytes)) {
+    return Unfit("a shape");
+  }
+  return static_cast<uint64_t>(bytes);
+}
+
 // Every leaf of a typed tree, by the path at which Python has it.
 class Walk {
  public:
@@ -308,7 +328,11 @@ class RanksReader {
       for (const int64_t size : tensor.shape) {
         borders_.insert(borders_.end(), {0, size});
       }
-      boxed_.push_back(&stored_.tensors.emplace(name, std::move(tensor)).first->second);
+      const auto [known, is_new] = stored_.tensors.emplace(name, std::move(tensor));
+      if (!is_new) {
+        return Unfit(name);
+      }
+      boxed_.push_back(&known->second);
     }
     return {};
   }
@@ -323,17 +347,20 @@ class RanksReader {
       StoredTensor& tensor = *boxed_[static_cast<size_t>(number)];
       StoredPart part;
       part.offset = static_cast<uint64_t>(words[2]);
-      int64_t count = 1;
+      std::vector<int64_t> extents;
       for (size_t dim = 0; dim < tensor.shape.size(); ++dim) {
         const sdk::Side side{.start = words[kHead + 2 * dim], .stop = words[kHead + 2 * dim + 1]};
-        if (words[2] < 0 || side.start < 0 || side.stop > tensor.shape[dim]) {
+        if (side.start < 0 || side.stop > tensor.shape[dim]) {
           return Unfit("a box");
         }
-        count *= side.stop - side.start;
+        extents.push_back(side.stop - side.start);
         part.box.push_back(side);
       }
+      if (words[2] < 0) {
+        return Unfit("a box");
+      }
       words = words.subspan(kHead + 2 * tensor.shape.size());
-      part.bytes = static_cast<uint64_t>(count * ItemBytesOf(tensor.dtype));
+      TIDE_ASSIGN(part.bytes, BytesIn(tensor.dtype, extents));
       // A copy of a box that a lower rank has stored, too.
       if (!seen.emplace(number, part.box).second) {
         continue;
@@ -357,14 +384,11 @@ class RanksReader {
       TIDE_ASSIGN(const std::string name, JsonString(member.key));
       TIDE_ASSIGN(StoredTensor tensor, ReadKind(member.value));
       TIDE_ASSIGN(const int64_t offset, NumberAt(member.value, "offset"));
-      int64_t count = 1;
-      for (const int64_t size : tensor.shape) {
-        count *= size;
-      }
       StoredPart part;
       part.file = file;
       part.offset = static_cast<uint64_t>(offset);
-      part.bytes = static_cast<uint64_t>(count * ItemBytesOf(tensor.dtype));
+      TIDE_ASSIGN(part.bytes, BytesIn(tensor.dtype, tensor.shape));
+      TIDE_ASSIGN(const int64_t count, ElementsIn(tensor.shape));
       part.range = Range{.first = 0, .last = count};
       tensor.parts.push_back(std::move(part));
       stored_.tensors.emplace(name, std::move(tensor));

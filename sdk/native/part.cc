@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -64,6 +65,9 @@ Result<SectionRecord> ParseSectionRecord(std::string_view json) {
   SectionRecord record;
   TIDE_ASSIGN(record.text, CountAt(json, "text"));
   TIDE_ASSIGN(record.table, CountAt(json, "table"));
+  if (std::max(record.text, record.table) > kMostPartBytes) {
+    return Fail(ErrorCode::kCorrupt, "a section is larger than any part");
+  }
   TIDE_ASSIGN(record.crc32, CrcAt(json));
   return record;
 }
@@ -95,7 +99,7 @@ Result<Part> ParsePart(std::string_view content, const std::string& what) {
   TIDE_ASSIGN(const std::string_view section, JsonMemberOf(head, "section"));
   TIDE_ASSIGN(const SectionRecord record, ParseSectionRecord(section));
   const uint64_t begin = is_here == "true" ? part.shared.bytes : 0;
-  if (rest.size() != begin + record.text + record.table) {
+  if (begin > rest.size() || rest.size() - begin != record.text + record.table) {
     return Fail(ErrorCode::kCorrupt, what + " is cut short");
   }
   if (is_here == "true") {

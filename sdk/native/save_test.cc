@@ -154,6 +154,22 @@ TEST_CASE("a commit that a later one has replaced already is a commit") {
   CHECK_FALSE(std::filesystem::exists(ticket.directory));
 }
 
+TEST_CASE("what a saver had committed before it ended is not written again") {
+  const TestingFolder folder;
+  const Memory memory(10, 'x');
+  const Ticket first = MakeTicket(folder.path, 0, 1, memory.bytes);
+  REQUIRE(Save(first, memory));
+  Ticket again = MakeTicket(folder.path, 0, 1, memory.bytes);
+  again.file = "d0-1";
+  again.text = R"({"other":1})";
+  const Result<SaveOutcome> outcome = Save(again, memory);
+  REQUIRE(outcome);
+  CHECK(outcome->bytes == memory.bytes);
+  CHECK(*ReadFile(first.directory + "/RANKS.bin") == first.text);
+  CHECK_FALSE(std::filesystem::exists(first.directory + "/d0-1"));
+  CHECK_FALSE(std::filesystem::exists(PartPath(first.directory, 0)));
+}
+
 TEST_CASE("a rank that failed ends the wait of the others") {
   const TestingFolder folder;
   const Memory memory(10, 'x');

@@ -18,7 +18,7 @@ from unittest import mock
 from support import TempCase, captured_stderr, checkpoints_in, make_run, name_of, pure_python, told
 from tide import Checkpoint, CheckpointError, Sampler, TideError, load
 from tide.checkpoint import format as fmt
-from tide.checkpoint import RawTensor, store
+from tide.checkpoint import RawTensor, store, writer
 from tide.checkpoint.__main__ import main as command
 
 try:
@@ -301,6 +301,15 @@ class Damage(TempCase):
         ck.save(4)
         ck.flush()
         self.assertEqual(checkpoints_in(self.dir), ["s000000000004-0002-dbde0639"])
+
+    @pure_python
+    def test_what_is_committed_is_not_written_again(self):
+        """As where a saver ended after the commit, and the rank begins anew."""
+        path = self.path("s000000000003-0001-d998b860")
+        before = {name: os.stat(os.path.join(path, name)).st_ino for name in os.listdir(path)}
+        identity = writer.Identity(path, "j", 3, 1, "d998b860", 0, 1)
+        self.assertGreater(writer.commit(identity, 0.0), 0)
+        self.assertEqual({name: os.stat(os.path.join(path, name)).st_ino for name in os.listdir(path)}, before)
 
     def test_newer_format_is_not_skipped(self):
         path = self.path("s000000000003-0001-d998b860", "MANIFEST.json")

@@ -1,14 +1,20 @@
 """torch.distributed.checkpoint over Tide's checkpoints, by the stand-in of its hooks: saved by N ranks, loaded by M."""
 
+import contextlib
 import os
 import sys
 import threading
+import time
 import unittest
+from unittest import mock
 
 from support import ROOT, SDK, TempCase, captured_stderr, make_run, run_ranks
 
 PATHS = [os.path.join(ROOT, "sdk", "adapters"), os.path.join(ROOT, "tests", "sdk", "stand_ins")]
 sys.path[:0] = PATHS
+from tide import CheckpointError, DamagedError  # noqa: E402
+from tide.checkpoint.sections import RanksFile  # noqa: E402
+
 try:
     import torch
 except ImportError:
@@ -16,7 +22,7 @@ except ImportError:
 if torch is not None:
     import dcp
     dcp.install()
-    from tide_torch_dcp.storage import Storage
+    from tide_torch_dcp.storage import Storage, TideReader, TideWriter
 
 # A training that is suspended by rehearsal: what it has learned depends on every step.
 _TRAINS = """
@@ -126,6 +132,59 @@ class DcpStorage(TempCase):
             for rank, (step, state) in enumerate(self.load(folder, first, 3, attempt=3)):
                 self.assertEqual(step, 1)
                 self.same(self.state(first, rank, 3), state)
+
+    def test_damage_is_found_by_the_reader_alone(self):
+        folder, whole = self.path("ck"), self.whole(1)
+        path = os.path.join(folder, self.save(folder, whole, 1, 1)[0])
+        state = self.state(whole, 0, 1, empty=True)
+        dcp.load(state, storage_reader=TideReader(path))
+        self.same(self.state(whole, 0, 1), state)
+        data = os.path.join(path, "d00000.safetensors")
+        with open(data, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([byte ^ 1]))
+        with self.assertRaisesRegex(DamagedError, "d00000.safetensors chunk 0"):
+            TideReader(path)
+
+    def test_the_sections_are_read_once(self):
+        folder, whole = self.path("ck"), self.whole(1)
+        path = os.path.join(folder, self.save(folder, whole, 3, 1)[0])
+        state = self.state(whole, 1, 2, empty=True)
+        reader = TideReader(path)
+        with mock.patch.object(RanksFile, "find", autospec=True, side_effect=RanksFile.find) as find:
+            dcp.load(state, storage_reader=reader, rank=0)
+        self.same(self.state(whole, 1, 2), state)
+        self.assertEqual(find.call_count, 1)
+
+    def test_a_rank_whose_planner_fails_fails_all_and_the_step_is_saved_again(self):
+        folder, whole = self.path("ck"), self.whole(1)
+
+        def act(rank, group):
+            storage = Storage(make_run(rank, 2, 1, TIDE_CHECKPOINT_DIR=folder), timeout_s=30)
+            storage.resume({}, lambda state, **options: None)
+
+            def save(state, **options):
+                dcp.save(state, process_group=group, rank=rank, **options)
+
+            failed = mock.patch.object(dcp.SavePlanner, "resolve_data", side_effect=MemoryError("no memory left")) if rank == 1 else None
+            try:
+                with failed or contextlib.nullcontext():
+                    plan = dcp.SavePlan([], storage_data={"bias": (torch.float32, (4,))}) if rank == 0 else dcp.SavePlan(
+                        [dcp.WriteItem(dcp.MetadataIndex("bias"), dcp.WriteItemType.BYTE_IO)], storage_data={"bias": (torch.float32, (4,))})
+                    TideWriter(storage, 5).write_data(plan, dcp.SavePlanner({"bias": whole["bias"]}, rank, 2))
+            except (MemoryError, CheckpointError):
+                pass
+            group.gather(rank, None)
+            return storage.save(self.state(whole, rank, 2), 5, save)
+
+        begin = time.monotonic()
+        with captured_stderr():
+            names = self.in_all(2, act)
+        self.assertLess(time.monotonic() - begin, 20, "nobody waits for what does not come")
+        self.assertEqual(len(set(names)), 1)
+        self.assertEqual({step for step, _ in self.load(folder, whole, 1, attempt=3)}, {5})
 
     def test_a_rank_that_cannot_write_fails_all(self):
         folder, whole = self.path("ck"), self.whole(1)

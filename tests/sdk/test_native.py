@@ -9,10 +9,12 @@ import threading
 import time
 import unittest
 import zlib
+from unittest import mock
 
 from support import NATIVE, TempCase, captured_stderr, checkpoints_in, is_locked, make_page, make_run, name_of, needs_native, start_python, wait_until
 from tide import Checkpoint, CheckpointError, _page
-from tide.checkpoint import _native, store
+from tide.checkpoint import _native, saver, store
+from tide.checkpoint import format as fmt
 
 try:
     import numpy
@@ -87,6 +89,11 @@ def save_all(folder, world, step, keep=3):
     for thread in threads:
         thread.join()
     return ranks
+
+
+def files_in(folder):
+    """{name: what tells a file from one that has replaced it}"""
+    return {name: (os.stat(os.path.join(folder, name)).st_ino, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder)}
 
 
 def contents(folder):
@@ -203,6 +210,26 @@ class Background(TempCase):
         self.assertTrue(self.ck.flush())
         self.assertNotEqual(self.ck._background.saver_pid, pid)
         self.assertEqual(self.committed(), [1, 3])
+
+    def test_what_a_saver_committed_before_it_was_killed_stays_as_it_is(self):
+        """The saver has committed and is killed before it has answered: the rank, which saves again, touches nothing."""
+        seen = {}
+
+        def wait(ours, staged, deadline):
+            path = staged.identity.directory
+            wait_until(lambda: os.path.exists(os.path.join(path, fmt.MANIFEST)), "the commit")
+            self.signal(ours.pid, signal.SIGKILL)
+            ours._process.wait()
+            seen[path] = files_in(path)
+            raise saver.SaverGone("it was killed")
+
+        with mock.patch.object(saver.Saver, "wait", wait), captured_stderr():
+            self.ck.save(2)
+        (path, before), = seen.items()
+        self.assertEqual(files_in(path), before)
+        self.assertEqual(self.ck._run.page.saved_step, 2)
+        self.ck.save(3)
+        self.assertEqual(self.committed(), [2, 3])
 
     def test_save_that_is_waited_for_survives_its_saver(self):
         pid = self.stopped_saver()

@@ -38,8 +38,11 @@ class _Held:
 
     def __init__(self) -> None:
         self.items: Dict[str, Any] = {}
+        self.failure: Optional[BaseException] = None
 
     def state_dict(self) -> Dict[str, Any]:
+        if self.failure is not None:
+            raise tide.CheckpointError(f"{type(self.failure).__name__}: {self.failure}")
         return self.items
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
@@ -67,7 +70,7 @@ class Storage:
         """
         step = self._checkpoint.resume(**options)
         if step:
-            (load or _dcp().load)(state, storage_reader=TideReader(self._newest(step)))
+            (load or _dcp().load)(state, storage_reader=TideReader(self._newest(step), is_checked=True))
         return step
 
     def save(self, state: Dict[str, Any], step: int, save: Optional[Callable[..., Any]] = None) -> str:
@@ -106,6 +109,16 @@ class Storage:
         finally:
             self._shards.items, self._values.items = {}, {}
 
+    def give_up(self, step: int, why: BaseException) -> None:
+        """Begins the save that this rank cannot do, and fails there: the other ranks do not wait for it."""
+        self._shards.failure = why
+        try:
+            self._checkpoint.save(step, wait=True)
+        except tide.TideError:
+            pass  # the caller raises what it was
+        finally:
+            self._shards.failure = None
+
     def _newest(self, step: int) -> str:
         restored = self._checkpoint.restored
         assert restored is not None and restored[0] == step
@@ -142,8 +155,19 @@ class TideWriter(StorageWriter):
         return [dataclasses.replace(plan, storage_data=known) for plan in plans]
 
     def write_data(self, plan: Any, planner: Any) -> "Future[List[Any]]":
+        try:
+            shards, values, results = self._resolved(plan, planner)
+        except Exception as error:  # whatever the planner raises
+            self._storage.give_up(self._step, error)
+            raise
+        self.name = self._storage.write(self._step, shards, values)
+        return _done(results)
+
+    def _resolved(self, plan: Any, planner: Any) -> "Tuple[Dict[str, Any], Dict[str, Any], List[Any]]":
         shards: Dict[str, Any] = {name: _nothing(*kind) for name, kind in plan.storage_data.items()}
-        values, results, mine = {}, [], set()
+        values: Dict[str, Any] = {}
+        results: List[Any] = []
+        mine = set()
         for item in plan.items:
             name, data = item.index.fqn, planner.resolve_data(item)
             if item.type == WriteItemType.BYTE_IO:
@@ -158,19 +182,23 @@ class TideWriter(StorageWriter):
                 shards[name] = tide.Shard(held, tuple(item.tensor_data.chunk.offsets), tuple(item.tensor_data.size))
                 size = held.numel() * held.element_size()
             results.append(WriteResult(index=item.index, size_in_bytes=size, storage_data=None))
-        self.name = self._storage.write(self._step, shards, values)
-        return _done(results)
+        return shards, values, results
 
     def finish(self, metadata: Any, results: List[List[Any]]) -> None:
         """Nothing is left to do: write_data() returns when all ranks' parts are committed."""
 
 
 class TideReader(StorageReader):
-    """Reads one checkpoint. path: its folder. A planner finds no planner_data: Tide keeps none."""
+    """Reads one checkpoint. path: its folder. A planner finds no planner_data: Tide keeps none.
 
-    def __init__(self, path: str) -> None:
+    is_checked: every byte has been compared with its CRC already. Else that comes first, and DamagedError names what differs.
+    """
+
+    def __init__(self, path: str, is_checked: bool = False) -> None:
         super().__init__()
         self._reader = Reader(path)
+        if not is_checked:
+            self._reader.load()
         self._names = {name: node["$tensor"] for name, node in _members(self._reader.objects_of_all["sharded"].get(_NAME, {}))}
         self._values: Dict[str, str] = {}
         for rank in range(self._reader.ranks):
@@ -206,16 +234,19 @@ class TideReader(StorageReader):
 
     def read_data(self, plan: Any, planner: Any) -> "Future[None]":
         with self._reader as reader:
-            boxed = [item for item in plan.items if item.type != LoadItemType.BYTE_IO]
-            reader.locate({self._names[item.storage_index.fqn]: boxes.whole(reader.info(self._names[item.storage_index.fqn])[1])
-                           for item in boxed})
+            wanted: Dict[str, boxes.Box] = {}
+            for item in plan.items:
+                if item.type != LoadItemType.BYTE_IO:
+                    stored, box = self._names[item.storage_index.fqn], _box_of(item)
+                    wanted[stored] = boxes.around(wanted.get(stored, box), box)
+            reader.locate(wanted)
             for item in plan.items:
                 name = item.storage_index.fqn
                 if item.type == LoadItemType.BYTE_IO:
                     planner.load_bytes(item, io.BytesIO(bytes(reader.read(self._values[name]))))
                     continue
                 stored = self._names[name]
-                box = boxes.at(tuple(item.storage_offsets), tuple(item.lengths))
+                box = _box_of(item)
                 target = planner.resolve_tensor(item).detach()
                 target.copy_(tensors.build("torch", reader.info(stored)[0], boxes.extents(box), reader.read(stored, box)))
                 planner.commit_tensor(item, target)
@@ -225,6 +256,10 @@ class TideReader(StorageReader):
 def _members(tree: Any) -> "List[Tuple[str, Any]]":
     """The members of a stored dict, whatever its keys look like."""
     return [(name, node) for name, node in tree["$dict"]] if "$dict" in tree else list(tree.items())
+
+
+def _box_of(item: Any) -> boxes.Box:
+    return boxes.at(tuple(item.storage_offsets), tuple(item.lengths))
 
 
 def _nothing(dtype: Any, shape: Tuple[int, ...]) -> Any:

@@ -51,6 +51,16 @@ def is_within(box: Box, shape: Sequence[int]) -> bool:
     return len(box) == len(shape) and all(0 <= start <= stop <= size for (start, stop), size in zip(box, shape))
 
 
+def contains(box: Box, inner: Box) -> bool:
+    """True if all of `inner` is in it."""
+    return all(start <= first and last <= stop for (start, stop), (first, last) in zip(box, inner))
+
+
+def around(one: Box, other: Box) -> Box:
+    """The smallest box that holds both."""
+    return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(one, other))
+
+
 def text(box: Box) -> str:
     """As a person would index it: "[0:4, 2:6]"."""
     return "[" + ", ".join(f"{start}:{stop}" for start, stop in box) + "]"

@@ -119,6 +119,8 @@ def _box_flaws(boxed: Dict[str, Any], parts: Sequence[Part]) -> "List[str]":
     held: "List[Dict[boxes.Box, Row]]" = [{} for _ in shapes]  # copies of a box are one
     for rank, part in enumerate(parts):
         for row in unpack(part.section.table, dims, f"the part of rank {rank}"):
+            if not all(0 <= start < stop <= size for (start, stop), size in zip(row.box, shapes[row.tensor])):
+                raise CheckpointError(f"a box of {list(boxed)[row.tensor]} does not fit its shape")
             held[row.tensor].setdefault(row.box, row)
     flaws = ((name, shape, boxes.flaw(list(found), shape)) for name, shape, found in zip(boxed, shapes, held))
     return [_flaw_text(name, shape, flaw) for name, shape, flaw in flaws if flaw is not None]

@@ -192,7 +192,8 @@ class Reader:
         self._rows, self._sought = self._ranks.find(self._dims, wanted), wanted
 
     def _rows_of(self, number: int, target: Box) -> "List[Tuple[int, Row]]":
-        if self._sought.get(number) != target:
+        known = self._sought.get(number)
+        if known is None or not boxes.contains(known, target):
             # All at once: whoever asks for one this way asks for all.
             self._seek({number: boxes.whole(item["shape"]) for number, item in enumerate(self.manifest["boxes"].values())})
         return self._rows.get(number, [])

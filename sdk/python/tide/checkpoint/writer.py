@@ -67,12 +67,16 @@ class Groups(NamedTuple):
 
 def is_committed(directory: str) -> bool:
     """True if the folder has a manifest that is whole."""
+    return committed_bytes(directory) is not None
+
+
+def committed_bytes(directory: str) -> Optional[int]:
+    """The size on record of what is committed there, None if nothing is."""
     try:
         with open(os.path.join(directory, fmt.MANIFEST), "rb") as manifest:
-            fmt.unseal(manifest.read(), directory)
-        return True
+            return int(fmt.unseal(manifest.read(), directory).get("bytes", 0))
     except (FileNotFoundError, NotADirectoryError, DamagedError):
-        return False
+        return None
 
 
 class Held(NamedTuple):
@@ -268,6 +272,10 @@ def commit(identity: Identity, deadline: float, hurry: Callable[[], float] = lam
       deadline: time.monotonic() seconds.   hurry: the same, asked while it waits: something may come up.
       Errors: CheckpointError naming the ranks that did not write in time, that failed, or that disagree.
     """
+    known = committed_bytes(identity.directory)
+    if known is not None:  # by a saver that has ended since; its sections must stay
+        _files.remove_quietly(part_path(identity.directory, identity.rank))
+        return known
     parts = _collect(identity, deadline, hurry)
     manifest = merge(identity, parts)
     _files.write_durably(os.path.join(identity.directory, RANKS), b"".join(half for part in parts for half in part.section))
