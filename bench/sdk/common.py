@@ -130,7 +130,7 @@ def write_direct(path: str, source: Buffer, nbytes: int) -> None:
 
 
 def read_direct(path: str, target: Buffer) -> None:
-    """The limit of a cold load: the same the other way."""
+    """The limit of a cold load: the same the other way, by as many threads as a load has."""
     view = memoryview(target.memory)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
     nbytes = os.fstat(fd).st_size
@@ -139,7 +139,7 @@ def read_direct(path: str, target: Buffer) -> None:
         begin = at % (target.nbytes // CHUNK_BYTES * CHUNK_BYTES or CHUNK_BYTES)
         os.preadv(fd, [view[begin:begin + end - at]], at)
 
-    _in_chunks(nbytes // 4096 * 4096, read)
+    _in_chunks(nbytes // 4096 * 4096, read, workers=4)
     os.close(fd)
 
 

@@ -82,8 +82,12 @@ Status WritePart(const Ticket& ticket,
     return Fail(ErrorCode::kDeadlineExceeded,
                 ticket.directory + ": not written in time; the file system is slow or hangs");
   }
-  return PutFile(PartPath(ticket.directory, ticket.rank),
-                 FormatPart(ticket, crcs, !IsOffered(ticket)));
+  // The data file's name has to be durable before rank 0 may commit. The part need not: it ends
+  // with the commit, and without one it counts for nothing.
+  TIDE_TRY(SyncDirectory(ticket.directory));
+  return ReplaceFile(PartPath(ticket.directory, ticket.rank),
+                     FormatPart(ticket, crcs, !IsOffered(ticket)),
+                     FileRights());
 }
 
 // The part of `rank` in this save, nullopt while there is none.

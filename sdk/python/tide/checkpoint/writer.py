@@ -211,7 +211,7 @@ def tail_of(document: str) -> str:
 
 
 def write_part(identity: Identity, groups: Groups) -> int:
-    """Writes this rank's data file and then the part that describes it, both durable. Returns bytes written."""
+    """Writes this rank's data file, durably, and then the part that describes it. Returns bytes written."""
     gathered = gather(identity.rank, identity.world, groups)
     os.makedirs(identity.directory, exist_ok=True)
     file = fmt.free_name(identity.directory, identity.rank)
@@ -219,7 +219,10 @@ def write_part(identity: Identity, groups: Groups) -> int:
     offer_shared(identity, part.shared)
     record = fmt.write_data_file(identity.directory, identity.rank, file, gathered.layout)
     content = part_bytes(part, record["crc32"], is_here=not is_offered(identity, part.shared))
-    _files.write_durably(part_path(identity.directory, identity.rank), content)
+    # The data file's name has to be durable before rank 0 may commit. The part need not: it ends with the commit, and without one it
+    # counts for nothing.
+    _files.sync_directory(identity.directory)
+    _files.replace(part_path(identity.directory, identity.rank), content)
     return record["bytes"]
 
 
