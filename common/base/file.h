@@ -40,7 +40,7 @@ class Fd {
 [[nodiscard]] Status WriteFileDurably(const std::string& path,
                                       std::string_view content,
                                       unsigned mode = 0600);
-// The same for content in pieces, which follow each other without a gap.
+// Does so with content in pieces, which follow each other without a gap.
 [[nodiscard]] Status WriteFileDurably(const std::string& path,
                                       std::span<const std::string_view> pieces,
                                       unsigned mode = 0600);

@@ -32,8 +32,8 @@ struct BoxFlaw {
 [[nodiscard]] std::optional<BoxFlaw> FindFlaw(std::span<const Box> boxes,
                                               std::span<const int64_t> shape);
 
-// The same for boxes that are given by their borders: first and last + 1 in each dimension, by
-// turns. boxes: its order does not matter.
+// Finds it for boxes that are given by their borders: first and last + 1 in each dimension, by
+// turns. boxes: in any order.
 [[nodiscard]] std::optional<BoxFlaw> FindFlawIn(std::vector<const int64_t*> boxes,
                                                 std::span<const int64_t> shape);
 

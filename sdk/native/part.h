@@ -14,7 +14,7 @@
 
 namespace tide::sdk {
 
-// What a part says of the state in which ranks agree. content: nullopt where it is that of rank 0.
+// The state in which ranks agree, as a part has it. content: nullopt where it is that of rank 0.
 struct SharedState {
   uint64_t bytes = 0;
   uint32_t crc32 = 0;

@@ -1,12 +1,14 @@
 """What once went wrong without a word, each as a user's program meets it, in processes of its own."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import subprocess
 import unittest
 
-from support import TempCase, free_port, run_ranks, start_python, told, wait_until
+from support import TempCase, free_port, run_ranks, start_python, told
 
 try:
     import torch
@@ -14,15 +16,14 @@ except ImportError:
     torch = None
 
 _TWO_JOBS = """
-import array, os, sys, tide, time
+import array, sys, tide
 run = tide.attach()
 mine = float(sys.argv[1])
 state = {"w": array.array("d", [mine]) * 200_000}
 ck = tide.Checkpoint(dir=run.checkpoint_dir, replicated={"m": state}, keep=100, timeout_s=1)
 ck.resume()
-open(os.path.join(sys.argv[2], f"ready-{mine}-{run.rank}"), "w").close()
-while not os.path.exists(os.path.join(sys.argv[2], "go")):
-    time.sleep(0.0005)  # tidy: poll
+print("ready", flush=True)
+sys.stdin.readline()
 for step in range(1, 11):
     ck.save(step)
 """
@@ -165,13 +166,16 @@ class NeverSilent(TempCase):
 
     def test_1_two_jobs_in_one_folder(self):
         """None of their checkpoints holds something of both, and who may not save there is told who does."""
-        os.mkdir(self.path("signs"))
-        ranks = [start_python(["-c", _TWO_JOBS, str(job), self.path("signs")], {
+        ranks = [start_python(["-c", _TWO_JOBS, str(job)], {
             "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "TIDE_CHECKPOINT_DIR": self.folder, "TIDE_JOB_ID": f"j-{job}",
-            "TIDE_ATTEMPT": "1", "TIDE_START": f"j-{job}.1"}) for job in (1, 2) for rank in (0, 1)]
+            "TIDE_ATTEMPT": "1", "TIDE_START": f"j-{job}.1"}, stdin=subprocess.PIPE) for job in (1, 2) for rank in (0, 1)]
         try:
-            wait_until(lambda: len(os.listdir(self.path("signs"))) + sum(process.poll() is not None for process in ranks) >= 4, "all ranks")
-            open(self.path("signs", "go"), "w").close()
+            for process in ranks:
+                process.stdout.readline()  # it is ready, or has ended
+            for process in ranks:
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.write("go\n")
+                    process.stdin.flush()
             results = [(process.communicate(timeout=120), process.returncode) for process in ranks]
         finally:
             for process in ranks:

@@ -18,7 +18,7 @@ from tide import TideError
 from ._marks import Found, found, remove_leftovers, unmark
 from ._votes import sync_tree, together, work_folder
 
-__all__ = ["KEEP", "Found", "answer", "found", "mark", "resume", "save", "unmark"]
+__all__ = ["KEEP", "Found", "answer", "carry_out", "found", "mark", "resume", "save", "unmark"]
 
 KEEP = 3
 
@@ -48,9 +48,14 @@ def answer(request, write: Callable[[str], object], keep: int = KEEP) -> None:
       write: writes this rank's part into the folder it is given, which exists; returns when it is written.
     A save that fails is one line on stderr; earlier checkpoints stay, and training goes on.
     """
+    carry_out(request, lambda: save(request.run, request.step, write, keep, request.deadline))
+
+
+def carry_out(request, save_all: Callable[[], str]) -> None:
+    """Does so where a save is one call. save_all: saves with all ranks and returns the checkpoint's name."""
     if request.kind != "stop":
         try:
-            name = save(request.run, request.step, write, keep, request.deadline)
+            name = save_all()
         except Exception as error:  # whatever the framework raises
             request.failed(error)
             return

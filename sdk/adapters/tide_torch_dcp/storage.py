@@ -26,6 +26,7 @@ from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, W
 from torch.futures import Future
 
 import tide
+import tide_adapters_common as common
 from tide.checkpoint import boxes, tensors
 from tide.checkpoint.reader import Reader
 
@@ -89,17 +90,8 @@ class Storage:
           state: gives what is to be saved, called where something is.   safe: False while gradients are being accumulated.
         """
         request = self._run.request(step, loss, total, safe)
-        if request is None:
-            return
-        if request.kind != "stop":
-            try:
-                name = self.save(state(), step, save)
-            except Exception as error:  # whatever the planner raises
-                request.failed(error)
-                return
-            request.saved(name)
-        if request.leaves:
-            self._run.exit()
+        if request is not None:
+            common.carry_out(request, lambda: self.save(state(), step, save))
 
     def write(self, step: int, shards: "Dict[str, Any]", values: "Dict[str, Any]") -> str:
         """Writes this rank's part and waits for the commit."""

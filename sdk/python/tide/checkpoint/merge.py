@@ -20,7 +20,7 @@ _ADVICE = {"replicated": "give what differs between ranks under local=",
 
 
 class Shared(NamedTuple):
-    """What a part says of the state in which ranks agree. content: None where it is that of rank 0."""
+    """The state in which ranks agree, as a part has it. content: None where it is that of rank 0."""
 
     nbytes: int
     crc32: str
