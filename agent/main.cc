@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -59,6 +60,8 @@ Status ResolveJobUser(Options& options) {
     constexpr uint32_t kNobody = 65534;
     config.job_uid = ::geteuid() == 0 ? kNobody : ::geteuid();
     config.job_gid = ::geteuid() == 0 ? kNobody : ::getegid();
+    const char* home = std::getenv("HOME");
+    config.job_home = ::geteuid() == 0 || home == nullptr ? "" : home;
     return {};
   }
   if (std::sscanf(options.job_user.c_str(), "%u:%u", &config.job_uid, &config.job_gid) != 2) {
@@ -67,6 +70,19 @@ Status ResolveJobUser(Options& options) {
   }
   if (::geteuid() != 0 && config.job_uid != ::geteuid()) {
     return Fail(ErrorCode::kInvalidArgument, "--job-user needs root");
+  }
+  return {};
+}
+
+// Folders that are not there yet may come, but a mistyped one should not go unnoticed.
+Status ResolveMountRoots(const AgentConfig& config) {
+  for (const std::string& root : config.mount_roots) {
+    if (!root.starts_with('/')) {
+      return Fail(ErrorCode::kInvalidArgument, "--mount-root " + root + " is not an absolute path");
+    }
+    if (::access(root.c_str(), F_OK) != 0) {
+      log::Warning("A mount root is not there", {{"Folder", root}});
+    }
   }
   return {};
 }
@@ -145,6 +161,7 @@ Status Resolve(Options& options) {
   config.numa_affinity = options.rank_affinity == "numa";
   TIDE_TRY(ResolveLogs(options));
   TIDE_TRY(ResolveJobUser(options));
+  TIDE_TRY(ResolveMountRoots(config));
   TIDE_TRY(MakeDirs(config.state_dir, 0711));
   return ResolveRuntime(options);
 }
@@ -351,6 +368,14 @@ void AddOptions(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"auto", "oci", "runc", "crun", "process"}));
   app.add_option(
       "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
+  app.add_option("--mount-root",
+                 config.mount_roots,
+                 "folder beneath which jobs may name a workdir, a checkpoint.dir or mounts, beside "
+                 "their owners' homes; may be repeated");
+  app.add_option(
+      "--masked-path",
+      config.masked,
+      "folder that jobs neither see nor may name, beside the agent's own; may be repeated");
   app.add_flag("--stop-tasks-on-exit",
                config.stop_tasks_on_exit,
                "end all tasks on SIGTERM, instead of leaving them to the next agent");

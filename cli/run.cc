@@ -45,6 +45,9 @@ Answer<JobSpec> SpecFrom(const RunOptions& options, const std::vector<std::strin
   spec.command = argv;
   spec.name = options.name.empty() ? NameFor(argv) : options.name;
   spec.workdir = options.workdir.empty() ? WorkingFolder() : options.workdir;
+  if (options.workdir.empty() && !CoveredBy(spec.workdir).empty()) {
+    spec.workdir.clear();  // from "/", say: the job has a folder of its own then
+  }
   spec.nodes = options.nodes;
   spec.gpus_per_node = options.gpus;
   spec.count = options.count;
@@ -94,7 +97,8 @@ Answer<JobSpec> Prepare(const Context& context, const RunOptions& options) {
   const auto script = ScriptOf(*context.after_dashes);
   if (spec && script && !ScriptExists(*script, spec->workdir)) {
     return Refuse(kExitUsage,
-                  "there is no script " + *script + " in " + spec->workdir +
+                  "there is no script " + *script + " in " +
+                      (spec->workdir.empty() ? "the job's own folder" : spec->workdir) +
                       "; nothing was submitted. Check the name, or set --workdir");
   }
   return spec;
@@ -131,7 +135,9 @@ void AddRunVerb(CLI::App& app, Context& context) {
   verb->add_option("--name", options->name, "Name of the job");
   verb->add_option("--ckpt-dir", options->ckpt_dir, "Folder for checkpoints");
   verb->add_option("--ckpt-every", options->ckpt_every, "Time between ordered saves, such as 10m");
-  verb->add_option("--workdir", options->workdir, "Where it runs; default: this folder");
+  verb->add_option("--workdir",
+                   options->workdir,
+                   "Where it runs; default: this folder, or one of the job's own from /");
   verb->add_option("--count", options->count, "An array of so many jobs");
   AddAfterOption(*verb, options->after);
   verb->add_flag("-f,--follow", options->submit.follow, "Show its output until it ends");

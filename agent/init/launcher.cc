@@ -19,6 +19,7 @@
 
 #include "agent/init/init.h"
 #include "agent/init/messages.h"
+#include "agent/init/pins.h"
 #include "agent/runtime/cgroup.h"
 #include "agent/runtime/oci_bundle.h"
 #include "agent/runtime/task_folder.h"
@@ -30,7 +31,6 @@ constexpr const char* kBundle = kBundleFolder;
 constexpr const char* kRuntimeState = "../../bundle/state";
 constexpr const char* kPidFile = "../../bundle/pid";
 constexpr const char* kRootfs = "../../bundle/root";
-constexpr const char* kPins = "../../bundle/pins";
 constexpr int kPipeBytes = 1 << 20;
 constexpr const char* kInitName = "tide-init";
 
@@ -116,46 +116,6 @@ Status MountRoot(const std::string& lower) {
     return FailErrno("cannot mount an overlay of " + lower, errno);
   }
   return {};
-}
-
-// Mounts what `mount` names at `pin`, if it still is what it was when the agent looked.
-Status Pin(const TaskConfig& config, const MountConfig& mount, const std::string& pin) {
-  const Fd source(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
-  struct stat info{};
-  if (!source.valid() || ::fstat(source.get(), &info) != 0) {
-    return FailErrno("cannot mount " + mount.source, errno);
-  }
-  if (info.st_dev != mount.device || info.st_ino != mount.inode) {
-    return Fail(
-        ErrorCode::kConflict,
-        "task " + config.key + ": " + mount.source + " was replaced while the task started");
-  }
-  if (S_ISDIR(info.st_mode)) {
-    TIDE_TRY(MakeDirs(pin, 0755));
-  } else {
-    const Fd place(::open(pin.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-  }
-  const std::string opened = "/proc/self/fd/" + std::to_string(source.get());
-  if (::mount(opened.c_str(), pin.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) {
-    return FailErrno("cannot mount " + mount.source, errno);
-  }
-  return {};
-}
-
-// The agent looked at the sources with the job's rights, the runtime mounts them by path as root: a
-// link that was turned in between would open what the job's user cannot reach. So each source is
-// opened once, compared, and mounted from there.
-Result<TaskConfig> PinMounts(TaskConfig config) {
-  TIDE_TRY(MakeDirs(kPins, 0755));
-  for (size_t i = 0; i < config.mounts.size(); ++i) {
-    MountConfig& mount = config.mounts[i];
-    if (mount.inode != 0) {
-      const std::string pin = std::string(kPins) + "/" + std::to_string(i);
-      TIDE_TRY(Pin(config, mount, pin));
-      mount.source = config.folder + "/" + pin;
-    }
-  }
-  return config;
 }
 
 Status PrepareContainer(const TaskConfig& config) {
@@ -319,7 +279,7 @@ pid_t StartContainerDelete(const TaskConfig& config) {
 
 bool UnmountRoot() {
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(kPins, none)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kPinsFolder, none)) {
     // Detached: a pin may hold mounts of its own.
     ::umount2(entry.path().c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
   }

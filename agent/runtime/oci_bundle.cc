@@ -48,7 +48,17 @@ Json BindMount(const std::string& source, const std::string& target, bool read_o
   std::error_code none;
   const bool deep = std::filesystem::is_directory(source, none);
   const std::string access = !read_only ? "rw" : deep ? ReadOnlyOption() : "ro";
-  return Mount(target, "bind", source, {"rbind", access, "nosuid", "nodev", "rprivate"});
+  return Mount(target, "bind", source, {"bind", access, "nosuid", "nodev", "rprivate"});
+}
+
+// What lies in it was mounted with its own rights already, and comes along.
+Json BindPinned(const MountConfig& mount) {
+  if (!mount.holds_others) {
+    return BindMount(mount.source, mount.target, mount.read_only);
+  }
+  const char* access = mount.read_only ? "ro" : "rw";
+  return Mount(
+      mount.target, "bind", mount.source, {"rbind", access, "nosuid", "nodev", "rprivate"});
 }
 
 uint64_t ShmBytes(const TaskConfig& config) {
@@ -124,19 +134,20 @@ bool IsInside(const std::string& path, const std::string& folder) {
   return path == folder || path.starts_with(folder + "/");
 }
 
-// The masked folders, as empty ones. What lies below a fresh file system is hidden already.
+// The masked folders, as empty ones. What lies below a fresh file system is hidden already, unless
+// a mount shows it there; of the node an image shows only what is mounted into it.
 void AddMasks(const TaskConfig& config, Json& mounts) {
   for (const std::string& mask : config.masks) {
+    const bool mounted = std::ranges::any_of(config.mounts, [&](const MountConfig& mount) {
+      return mask != mount.target && IsInside(mask, mount.target);
+    });
     const bool hidden =
         std::ranges::any_of(std::array{"/dev", "/run", "/tmp", "/var/tmp"},
                             [&](const char* fresh) { return IsInside(mask, fresh); });
-    // Of the node an image shows only what is mounted into it.
-    const bool shown =
-        config.rootfs.empty() || std::ranges::any_of(config.mounts, [&](const MountConfig& mount) {
-          return mask != mount.target && IsInside(mask, mount.target);
-        });
     std::error_code none;
-    if (!hidden && shown && std::filesystem::is_directory(mask, none)) {
+    const bool shown =
+        config.rootfs.empty() && !hidden && std::filesystem::is_directory(mask, none);
+    if (mounted || shown) {
       mounts.push_back(
           Mount(mask, "tmpfs", "tmpfs", {"nosuid", "nodev", "noexec", "mode=755", "size=1m"}));
     }
@@ -155,7 +166,10 @@ Result<Json> TaskMounts(const TaskConfig& config, Json mounts) {
     wanted.push_back({config.scratch, config.scratch, false});
   }
   wanted.insert(wanted.end(), config.mounts.begin(), config.mounts.end());
-  // Masks hide what outer mounts show of a masked folder; inner mounts go on top of them.
+  // Outer mounts first. Masks hide what those show of a masked folder; inner mounts go on top of
+  // them.
+  std::ranges::stable_sort(
+      wanted, {}, [](const MountConfig& mount) { return std::ranges::count(mount.target, '/'); });
   const auto inner = std::ranges::stable_partition(wanted, [&](const MountConfig& mount) {
     return std::ranges::none_of(
         config.masks, [&](const std::string& mask) { return IsInside(mount.target, mask); });
@@ -165,7 +179,7 @@ Result<Json> TaskMounts(const TaskConfig& config, Json mounts) {
       AddMasks(config, mounts);
     }
     TIDE_TRY(CheckSource(config, mount->source));
-    mounts.push_back(BindMount(mount->source, mount->target, mount->read_only));
+    mounts.push_back(BindPinned(*mount));
   }
   if (inner.empty()) {
     AddMasks(config, mounts);

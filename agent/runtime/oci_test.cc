@@ -112,33 +112,72 @@ TEST_CASE("oci: of a masked folder only the task's own mounts are seen") {
   CHECK(task.Log(8) == "tide\nmine\ndenied\n");
 }
 
+// A read-only mount of what the agent has looked at.
+MountConfig Looked(const std::string& source, const std::string& target) {
+  struct stat info{};
+  REQUIRE(::stat(source.c_str(), &info) == 0);
+  return {source, target, true, info.st_dev, info.st_ino};
+}
+
 TEST_CASE("oci: a mount that was turned elsewhere since it was looked at is refused") {
   if (Skipped()) {
     return;
   }
   TaskFixture task;
-  const std::string link = task.state_dir() + "/link";
+  const std::string folder = task.state_dir() + "/folder";
   const std::string file = task.state_dir() + "/file";
   REQUIRE(WriteFileDurably(file, "text\n", 0644));
-  REQUIRE(::symlink("/usr/share", link.c_str()) == 0);
+  REQUIRE(MakeDirs(folder + "/doc", 0755));
+  REQUIRE(::chmod(task.state_dir().c_str(), 0755) == 0);
   TaskConfig config = task.Task(RuntimeKind::kOci, {"ls -d /in/doc; cat /in-file"});
-  config.mounts = {{link, "/in", true}, {file, "/in-file", true}};
-  for (MountConfig& mount : config.mounts) {
-    struct stat info{};
-    REQUIRE(::stat(mount.source.c_str(), &info) == 0);
-    mount.device = info.st_dev;
-    mount.inode = info.st_ino;
-  }
+  config.mounts = {Looked(folder, "/in"), Looked(file, "/in-file")};
   task.Run(config);
   CHECK(task.Log(8) == "/in/doc\ntext\n");
 
-  REQUIRE(::unlink(link.c_str()) == 0);
-  REQUIRE(::symlink("/root", link.c_str()) == 0);
+  REQUIRE(::rename(folder.c_str(), (folder + "-2").c_str()) == 0);
+  REQUIRE(::symlink("/root", folder.c_str()) == 0);
   config.key = "7.2.0";
   const TaskStatus end = task.Run(config);
   CHECK_FALSE(end.started);
   CHECK_THAT(end.error, Catch::Contains("was replaced while the task started"));
   CHECK(MountsWith(task.Folder("7.2.0")).empty());
+}
+
+TEST_CASE("oci: a mount in another one is put there, and nothing is made in a user's folder") {
+  if (Skipped()) {
+    return;
+  }
+  TaskFixture task;
+  const std::string outer = task.state_dir() + "/outer";
+  const std::string inner = task.state_dir() + "/inner";
+  REQUIRE(MakeDirs(outer + "/a/b", 0777));
+  REQUIRE(MakeDirs(inner, 0777));
+  REQUIRE(::chmod(task.state_dir().c_str(), 0755) == 0);
+  REQUIRE(::chmod(inner.c_str(), 0777) == 0);
+  TaskConfig config = task.Task(
+      RuntimeKind::kOci, {"echo mine >/w/a/b/x; (: >/w/y) 2>/dev/null || echo denied; ls /w/a/b"});
+  config.mounts = {Looked(inner, "/w/a/b"), Looked(outer, "/w")};
+  config.mounts[0].read_only = false;
+  const TaskStatus end = task.Run(config);
+  CHECK(end.error.empty());
+  CHECK(task.Log(8) == "denied\nx\n");
+  CHECK(ReadFile(inner + "/x").value_or("") == "mine\n");
+  CHECK(std::filesystem::is_empty(outer + "/a/b"));
+
+  config.key = "7.2.0";
+  config.mounts[0].target = "/w/a/missing";
+  const TaskStatus second = task.Run(config);
+  CHECK_FALSE(second.started);
+  CHECK_THAT(second.error, Catch::Contains("a/missing must be a folder or file already"));
+  CHECK_FALSE(std::filesystem::exists(outer + "/a/missing"));
+
+  // A link in a user's folder does not move a mount elsewhere.
+  config.key = "7.3.0";
+  config.mounts[0].target = "/w/a/link";
+  std::filesystem::create_symlink("/", outer + "/a/link");
+  const TaskStatus third = task.Run(config);
+  CHECK_FALSE(third.started);
+  CHECK(MountsWith(task.Folder("7.3.0")).empty());
 }
 
 TEST_CASE("oci: the host is seen but not written") {

@@ -36,6 +36,7 @@ struct MountConfig {
   // task starts, it is not mounted. inode 0: nobody looked.
   uint64_t device = 0;
   uint64_t inode = 0;
+  bool holds_others = false;  // other mounts lie in it; of the launcher, not stored
   bool operator==(const MountConfig&) const = default;
 };
 

@@ -48,6 +48,10 @@ struct AgentConfig {
   uint32_t port_high = 0;
   uint32_t job_uid = 0;
   uint32_t job_gid = 0;
+  std::string job_home;
+  std::vector<std::string>
+      mount_roots;                  // folders beneath which specs may name paths, but for homes
+  std::vector<std::string> masked;  // folders that jobs neither see nor name, beside the agent's
   RuntimeKind runtime = RuntimeKind::kProcess;
   std::string runtime_path;  // runc or crun
   // Output on the disk: of each rank of a task, the newest; and of all tasks that are gone, the

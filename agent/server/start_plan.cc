@@ -2,22 +2,16 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <filesystem>
-#include <functional>
 #include <iterator>
 #include <numeric>
 #include <string>
@@ -27,11 +21,13 @@
 #include "agent/devices/cdi.h"
 #include "agent/devices/device_files.h"
 #include "agent/devices/numa.h"
+#include "agent/identity/spec_path.h"
 #include "agent/runtime/task_folder.h"
 #include "agent/server/compat_env.h"
 #include "agent/server/task_secrets.h"
 #include "common/base/file.h"
 #include "common/log/log.h"
+#include "common/spec/job_spec.h"
 #include "common/spec/secret_name.h"
 
 namespace tide::agent {
@@ -42,110 +38,64 @@ constexpr const char* kSdkInContainer = "/opt/tide/sdk";
 constexpr uint64_t kPidsMax = 16384;
 constexpr int kLookMillisMax = 3000;
 
-// A folder on a file server that does not answer must not stop the agent with it.
-int WaitForChild(pid_t child) {
-  const Fd done(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd ended{done.get(), POLLIN, 0};
-  if (done.valid() && ::poll(&ended, 1, kLookMillisMax) == 0) {
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, WNOHANG);  // stuck in the kernel: nobody can wait for it
-    return ETIMEDOUT;
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
-}
-
-// Runs `action` in a child with the job's identity; its return value is an errno. The agent is
-// root: doing this itself would open folders to a job that its user may not enter.
-int AsJobUser(const AgentConfig& config, const std::function<int()>& action) {
-  if (::geteuid() != 0) {
-    return action();
-  }
-  const pid_t child = ::fork();
-  if (child < 0) {
-    return errno;
-  }
-  if (child == 0) {
-    if (::setgroups(0, nullptr) != 0 ||
-        ::setresgid(config.job_gid, config.job_gid, config.job_gid) ||
-        ::setresuid(config.job_uid, config.job_uid, config.job_uid) != 0) {
-      ::_exit(EPERM);
-    }
-    ::_exit(action());
-  }
-  return WaitForChild(child);
-}
-
-std::string WhoIs(const AgentConfig& config) {
-  return "user " + std::to_string(config.job_uid) + " (the job's)";
-}
-
 // What stands in the way on this node may not stand there on another.
 std::unexpected<Error> NodeFault(const std::string& what, int error) {
   return Fail(ErrorCode::kUnavailable, FailErrno(what, error).error().message);
 }
 
-// The job's own mistake, unless a file server is to blame.
-std::unexpected<Error> JobFault(const std::string& what, int error) {
-  const bool node = error == ETIMEDOUT || error == EIO || error == ESTALE || error == ENOTCONN;
-  return node ? NodeFault(what, error) : FailErrno(what, error);
+Owner OwnerOf(const AgentConfig& config) {
+  return {config.job_uid, config.job_gid, {}, config.job_home};
 }
 
-// Looks at the source of `mount` as the job's user, after `prepare`, and notes which file it is:
-// the container is started by root, later, and must get this one. Returns an errno.
-int Look(const AgentConfig& config, MountConfig& mount, const std::function<int()>& prepare) {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-    return errno;
-  }
-  const Fd answer(ends[0]);
-  const Fd question(ends[1]);
-  struct stat info{};
-  const int error = AsJobUser(config, [&] {
-    if (const int failed = prepare(); failed != 0) {
-      return failed;
+PathRules RulesOf(const AgentConfig& config) {
+  PathRules rules{config.mount_roots, config.masked};
+  for (const std::string& own :
+       {config.state_dir, config.checkpoint_root, config.run_root, config.image_dir}) {
+    if (!own.empty()) {
+      rules.guarded.push_back(CleanPath(own));
     }
-    const int mode = mount.read_only ? R_OK : R_OK | W_OK;
-    struct stat seen{};
-    if (::access(mount.source.c_str(), mode) != 0 || ::stat(mount.source.c_str(), &seen) != 0 ||
-        ::write(question.get(), &seen, sizeof seen) != sizeof seen) {
-      return errno;
+  }
+  return rules;
+}
+
+bool IsInside(const std::string& path, const std::string& folder) {
+  return path == folder || path.starts_with(folder + "/");
+}
+
+// Mounts what the spec names `asked` at `target`, and masks what of Tide's own is seen in it.
+//   field: of the spec, for errors.
+Status MountOfSpec(const AgentConfig& config,
+                   const std::string& field,
+                   const std::string& asked,
+                   const std::string& target,
+                   PathUse use,
+                   TaskConfig& task) {
+  const PathRules rules = RulesOf(config);
+  const auto found = ResolveSpecPath(rules, OwnerOf(config), asked, use, config.name);
+  if (!found) {
+    Error error = found.error();
+    error.message = field + " " + error.message;
+    return std::unexpected(std::move(error));
+  }
+  MountConfig mount{found->path, CleanPath(target), use == PathUse::kRead};
+  mount.device = found->device;
+  mount.inode = found->inode;
+  // In another of the job's mounts it covers nothing but that.
+  const bool nested = std::ranges::any_of(
+      task.mounts, [&](const MountConfig& outer) { return IsInside(mount.target, outer.target); });
+  for (const std::string& folder : rules.guarded) {
+    if (CleanPath(asked) != mount.target &&
+        (IsInside(folder, mount.target) || (IsInside(mount.target, folder) && !nested))) {
+      return Fail(ErrorCode::kPermissionDenied,
+                  "a mount at " + mount.target + " would cover " + folder + " of " + config.name +
+                      ", which Tide needs in the container: choose another target, as /data");
     }
-    return 0;
-  });
-  if (error == 0 && ::read(answer.get(), &info, sizeof info) != sizeof info) {
-    return EIO;
   }
-  mount.device = info.st_dev;
-  mount.inode = info.st_ino;
-  return error;
-}
-
-Result<MountConfig> WorkdirMount(const AgentConfig& config, const std::string& path) {
-  // Read-only is enough for a work folder, though it is mounted as it is.
-  MountConfig mount{path, path, true};
-  const int error = Look(config, mount, [&] {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return fd.valid() ? 0 : errno;
-  });
-  if (error != 0) {
-    return JobFault(
-        "workdir " + path + " cannot be opened by " + WhoIs(config) + " on " + config.name, error);
+  for (const std::string& inside : found->guarded_inside) {
+    task.masks.push_back(mount.target + "/" + inside);
   }
-  mount.read_only = false;
-  return mount;
-}
-
-Result<MountConfig> SpecMount(const AgentConfig& config, const tide::v1::Mount& asked) {
-  MountConfig mount{asked.source(), asked.target(), asked.read_only()};
-  if (const int error = Look(config, mount, [] { return 0; }); error != 0) {
-    return JobFault(
-        "mount " + asked.source() + " is not accessible to " + WhoIs(config) + " on " + config.name,
-        error);
-  }
-  return mount;
+  task.mounts.push_back(std::move(mount));
+  return {};
 }
 
 // "j-7-18a3f0c2b1d4e5f6", a job among those of all databases. Numbers begin anew when the
@@ -161,35 +111,26 @@ std::string JobName(const tide::v1::StartTask& start) {
   return name;
 }
 
-// The job's checkpoint folder: its own, made with its rights, or one below the agent's root.
-Result<MountConfig> PrepareCheckpointDir(const AgentConfig& config,
-                                         const tide::v1::StartTask& start) {
-  std::string path = start.spec().checkpoint_dir();
-  if (path.empty()) {
-    path = config.checkpoint_root + "/" + JobName(start);
-    TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-      return NodeFault("cannot create the checkpoint folder " + path, errno);
-    }
-    if (::geteuid() == 0 && ::lchown(path.c_str(), config.job_uid, config.job_gid) != 0) {
-      return NodeFault("cannot hand over the checkpoint folder " + path, errno);
-    }
-    return MountConfig{path, path, false};  // below the agent's own: nobody turns links there
+// Mounts the job's checkpoint folder: its own, made with its rights, or one below the agent's root.
+//   Returns where it is.
+Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
+                                         const tide::v1::StartTask& start,
+                                         TaskConfig& task) {
+  const std::string& asked = start.spec().checkpoint_dir();
+  if (!asked.empty()) {
+    TIDE_TRY(MountOfSpec(config, "checkpoint.dir", asked, asked, PathUse::kFolder, task));
+    return task.mounts.back().target;
   }
-  MountConfig mount{path, path, false};
-  const int error = Look(config, mount, [&] {
-    const Status made = MakeDirs(path, 0755);
-    if (!made) {
-      return errno != 0 ? errno : EACCES;
-    }
-    return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
-  });
-  if (error != 0) {
-    return JobFault(
-        "checkpoint.dir " + path + " is not writable for " + WhoIs(config) + " on " + config.name,
-        error);
+  const std::string path = config.checkpoint_root + "/" + JobName(start);
+  TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return NodeFault("cannot create the checkpoint folder " + path, errno);
   }
-  return mount;
+  if (::geteuid() == 0 && ::lchown(path.c_str(), config.job_uid, config.job_gid) != 0) {
+    return NodeFault("cannot hand over the checkpoint folder " + path, errno);
+  }
+  task.mounts.push_back({path, path, false});  // below the agent's own: nobody turns links there
+  return path;
 }
 
 Status MakeScratch(const AgentConfig& config, const std::string& path) {
@@ -575,8 +516,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   task.pids = kPidsMax;
   task.stuck_ms = config.stuck_after.millis();
   task.log_bytes = config.log_bytes_per_rank;
-  // All jobs are one user: what is of others must not be seen.
-  task.masks = {config.state_dir, config.checkpoint_root, config.run_root};
+  task.masks = RulesOf(config).guarded;
   if (start.task() == 0) {
     TIDE_TRY(CheckPort(config, start.master_port()));
   }
@@ -584,18 +524,15 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   TIDE_TRY(MakeScratch(config, task.scratch));
   task.workdir = spec.workdir().empty() ? task.scratch : spec.workdir();
   if (!spec.workdir().empty()) {
-    TIDE_ASSIGN(MountConfig workdir, WorkdirMount(config, spec.workdir()));
-    task.mounts.push_back(std::move(workdir));
+    TIDE_TRY(MountOfSpec(config, "workdir", spec.workdir(), spec.workdir(), PathUse::kEnter, task));
   }
-  TIDE_ASSIGN(const MountConfig checkpoints, PrepareCheckpointDir(config, start));
-  const std::string checkpoint_dir = checkpoints.target;
-  task.mounts.push_back(checkpoints);
+  TIDE_ASSIGN(const std::string checkpoint_dir, PrepareCheckpointDir(config, start, task));
   if (!config.sdk_dir.empty()) {
     task.mounts.push_back({config.sdk_dir, kSdkInContainer, true});
   }
   for (const tide::v1::Mount& mount : spec.mounts()) {
-    TIDE_ASSIGN(MountConfig checked, SpecMount(config, mount));
-    task.mounts.push_back(std::move(checked));
+    const PathUse use = mount.read_only() ? PathUse::kRead : PathUse::kWrite;
+    TIDE_TRY(MountOfSpec(config, "mount", mount.source(), mount.target(), use, task));
   }
   for (const std::string& name : spec.secrets()) {
     task.secrets[SecretVariable(name)] = name;

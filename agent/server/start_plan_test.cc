@@ -273,7 +273,52 @@ TEST_CASE("a mount is the file that was looked at, through any links") {
   CHECK(plan->mounts[0].inode == data.st_ino);
   CHECK(plan->mounts[2].inode == data.st_ino);
   CHECK(plan->mounts[2].device == data.st_dev);
-  CHECK(plan->mounts[2].source == dir.File("link"));
+  CHECK(plan->mounts[2].source == dir.File("data"));
+  CHECK(plan->mounts[0].target == dir.File("link"));
+}
+
+TEST_CASE("a job has nothing of the node but below the roots, and nothing of Tide's") {
+  const TestDir dir;
+  AgentConfig config = TestConfig(dir);
+  REQUIRE(MakeDirs(dir.File("data"), 0777));
+  for (const std::string& path : {std::string("/"), std::string("/proc"), dir.File("state")}) {
+    tide::v1::StartTask start = TestStart();
+    start.mutable_spec()->set_workdir(path);
+    CHECK_THAT(WhyNot(config, start, ErrorCode::kPermissionDenied),
+               Catch::StartsWith("workdir " + path));
+    start = TestStart();
+    start.mutable_spec()->add_mounts()->set_source(path);
+    (void)WhyNot(config, start, ErrorCode::kPermissionDenied);
+  }
+  tide::v1::StartTask start = TestStart();
+  tide::v1::Mount* mount = start.mutable_spec()->add_mounts();
+  mount->set_source(dir.File("data"));
+  mount->set_read_only(true);
+  for (const std::string& target : {dir.path(), dir.File("state"), dir.File("state/scratch")}) {
+    mount->set_target(target);
+    CHECK_THAT(WhyNot(config, start, ErrorCode::kPermissionDenied), Catch::Contains("would cover"));
+  }
+}
+
+TEST_CASE("Tide's folders are masked wherever a mount shows them") {
+  const TestDir dir;
+  AgentConfig config = TestConfig(dir);
+  config.masked = {dir.File("hidden")};
+  REQUIRE(MakeDirs(dir.File("hidden")));
+  tide::v1::StartTask start = TestStart();
+  tide::v1::Mount* mount = start.mutable_spec()->add_mounts();
+  mount->set_source(dir.path());
+  mount->set_target("/data");
+  mount->set_read_only(true);
+  const auto plan = PlanStart(config, start);
+  REQUIRE(plan);
+  for (const std::string& mask : {dir.File("hidden"),
+                                  std::string("/data/hidden"),
+                                  std::string("/data/state"),
+                                  std::string("/data/checkpoints")}) {
+    CAPTURE(mask);
+    CHECK(std::ranges::count(plan->masks, mask) == 1);
+  }
 }
 
 TEST_CASE("a port in use is the node's fault and only matters to task 0") {

@@ -69,7 +69,7 @@ def measure(options, size: str, nbytes: int, rounds: int) -> None:
         try:
             job = cluster.tide("run", "-n", "2", "--ranks-per-node", str(_RANKS // 2), "--ckpt-dir",
                                os.path.join(folder, "ck"), "--env",
-                               f"PYTHONPATH={python}", "--workdir", "/", "-o", "name", "--", "/usr/bin/python3",
+                               f"PYTHONPATH={python}", "-o", "name", "--", "/usr/bin/python3",
                                os.path.join(python, "suspend_job.py"), out, str(nbytes), str(_STEP_MS)).split()[0]
             report(size, [suspend_once(cluster, job, attempt, out, nbytes) for attempt in range(1, rounds + 1)])
             cluster.tide("cancel", "-y", job)

@@ -187,6 +187,10 @@ void AddDevVerb(CLI::App& app, Context& context) {
   verb->add_option("--state", options->state_dir, "folder to keep; else a temporary one");
   verb->add_option("--runtime", options->runtime, "auto, oci or process")
       ->check(CLI::IsMember({"auto", "oci", "process"}));
+  verb->add_option("--mount-root",
+                   options->mount_roots,
+                   "folder beneath which jobs may name paths, beside that in which this is started "
+                   "and your home; may be repeated");
   verb->add_option("--agent-flag",
                    options->agent_flags,
                    "passed on to each agent, as --agent-flag=--image-patience=10; may be repeated")

@@ -149,6 +149,22 @@ std::error_code CopyNativeCore(const std::string& bin, const std::string& python
   return error;
 }
 
+// Where jobs may name paths: the examples, where `tide dev` was started, its person's home, and
+// what was asked for. Started in "/" they would have all of the machine, which nobody meant.
+std::vector<std::string> MountRoots(const DevOptions& options, const std::string& root) {
+  std::vector<std::string> roots = {root + "/work"};
+  std::error_code error;
+  for (const std::string& folder : {std::filesystem::current_path(error).string(), Env("HOME")}) {
+    if (folder.starts_with('/') && folder != "/") {
+      roots.push_back(folder);
+    }
+  }
+  for (const std::string& folder : options.mount_roots) {
+    roots.push_back(std::filesystem::absolute(folder, error).string());
+  }
+  return roots;
+}
+
 }  // namespace
 
 Result<Workspace> Workspace::Open(const DevOptions& options) {
@@ -160,6 +176,7 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
   workspace.runtime_ = options.runtime;
   workspace.agent_flags_ = options.agent_flags;
   workspace.schedulers_ = options.schedulers;
+  workspace.mount_roots_ = MountRoots(options, workspace.root_);
   workspace.bin_ = std::filesystem::canonical("/proc/self/exe").parent_path().string();
   // Beside the programs when installed, above them in a build tree.
   workspace.sdk_ =
@@ -367,8 +384,13 @@ ChildSpec Workspace::AgentOf(size_t index, const std::string& schedulers) const 
                    runtime_,
                    "--env",
                    "GLOO_SOCKET_IFNAME=lo",
+                   "--masked-path",
+                   root_,
                    "--stop-tasks-on-exit"},
                   root_ + "/logs/agent-" + node.name + ".log"};
+  for (const std::string& root : mount_roots_) {
+    agent.argv.insert(agent.argv.end(), {"--mount-root", root});
+  }
   agent.argv.insert(agent.argv.end(), agent_flags_.begin(), agent_flags_.end());
   return agent;
 }

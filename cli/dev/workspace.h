@@ -20,6 +20,7 @@ struct DevOptions {
   bool no_demo = false;
   std::string runtime = "auto";
   std::vector<std::string> agent_flags;  // passed on to each agent
+  std::vector<std::string> mount_roots;  // beside where it was started
 };
 
 struct DevNode {
@@ -76,6 +77,7 @@ class Workspace {
   std::string login_code_;
   std::string runtime_;
   std::vector<std::string> agent_flags_;
+  std::vector<std::string> mount_roots_;
   std::vector<DevNode> nodes_;
   int port_ = 0;
   int schedulers_ = 1;

@@ -1,9 +1,11 @@
 #include "common/spec/job_spec.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <set>
+#include <tuple>
 
 #include "common/spec/secret_name.h"
 
@@ -57,6 +59,12 @@ bool IsEnvName(std::string_view text) {
   return std::all_of(
       text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
+
+// Folders of a container that it needs as they are. Of the first ones nothing may be covered, of
+// the others parts may.
+constexpr std::array kContainersOwn = {"/proc", "/sys", "/dev", "/run", "/var/run", "/opt/tide"};
+constexpr std::array kNeededWhole = {
+    "/", "/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr", "/var"};
 
 bool IsAbsolute(std::string_view path) {
   return path.starts_with('/') && path.find("/../") == std::string_view::npos &&
@@ -153,14 +161,29 @@ void CheckPaths(const JobSpec& spec, Checker& check) {
       spec.checkpoint_dir.empty() || IsAbsolute(spec.checkpoint_dir),
       "/checkpoint/dir",
       "checkpoint.dir must be an absolute path without `..`, not \"" + spec.checkpoint_dir + "\"");
+  // A container sees these two at their own places.
+  for (const auto& [name, pointer, path] :
+       {std::tuple("workdir", "/workdir", &spec.workdir),
+        std::tuple("checkpoint.dir", "/checkpoint/dir", &spec.checkpoint_dir)}) {
+    const std::string covered = path->empty() ? "" : CoveredBy(*path);
+    check.Expect(covered.empty(),
+                 pointer,
+                 name + std::string(" ") + *path + " would cover " + covered +
+                     " in the job's container: use a folder of your own");
+  }
   for (size_t i = 0; i < spec.mounts.size(); ++i) {
     const std::string pointer = "/mounts/" + std::to_string(i);
     check.Expect(IsAbsolute(spec.mounts[i].source),
                  pointer + "/source",
                  "a mount's source must be an absolute path without `..`");
-    check.Expect(IsAbsolute(spec.mounts[i].target) && spec.mounts[i].target != "/",
+    check.Expect(IsAbsolute(spec.mounts[i].target),
                  pointer + "/target",
                  "a mount's target must be an absolute path below / without `..`");
+    const std::string covered = CoveredBy(spec.mounts[i].target);
+    check.Expect(covered.empty(),
+                 pointer + "/target",
+                 "a mount at " + spec.mounts[i].target + " would cover " + covered +
+                     ", which the job's container needs: choose another target, as /data");
   }
 }
 
@@ -200,10 +223,6 @@ void CheckAfter(const JobSpec& spec, Checker& check) {
   }
 }
 
-bool IsBelowSecrets(std::string_view path) {
-  return path == kSecretsInContainer || path.starts_with(std::string(kSecretsInContainer) + "/");
-}
-
 void CheckSecrets(const JobSpec& spec, Checker& check) {
   check.Expect(spec.secrets.size() <= kSecretsOfJobMax,
                "/secrets",
@@ -227,11 +246,6 @@ void CheckSecrets(const JobSpec& spec, Checker& check) {
                  "secret " + name + " would be the variable " + variable +
                      " of the ranks, which Tide sets itself: give it another name");
   }
-  for (size_t i = 0; i < spec.mounts.size() && !spec.secrets.empty(); ++i) {
-    check.Expect(!IsBelowSecrets(spec.mounts[i].target),
-                 "/mounts/" + std::to_string(i) + "/target",
-                 std::string(kSecretsInContainer) + " is where the job's secrets are");
-  }
 }
 
 void CheckCommand(const JobSpec& spec, Checker& check) {
@@ -246,6 +260,31 @@ void CheckCommand(const JobSpec& spec, Checker& check) {
 }
 
 }  // namespace
+
+std::string CoveredBy(const std::string& path) {
+  const std::string clean = CleanPath(path);
+  for (const char* folder : kContainersOwn) {
+    if (clean == folder || clean.starts_with(std::string(folder) + "/")) {
+      return folder;
+    }
+  }
+  const auto whole = std::ranges::find(kNeededWhole, clean);
+  return whole == kNeededWhole.end() ? "" : *whole;
+}
+
+std::string CleanPath(std::string_view path) {
+  std::string clean;
+  while (!path.empty()) {
+    const size_t end = std::min(path.find('/'), path.size());
+    const std::string_view name = path.substr(0, end);
+    path.remove_prefix(std::min(end + 1, path.size()));
+    if (!name.empty() && name != ".") {
+      clean += '/';
+      clean += name;
+    }
+  }
+  return clean.empty() ? "/" : clean;
+}
 
 std::string PointerStep(std::string_view key) {
   std::string step;

@@ -124,6 +124,13 @@ struct SpecFinding {
 // Checks sizes, names and paths of a spec, wherever it came from. Empty = fine.
 [[nodiscard]] std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec);
 
+// "/a/b" of "/a//./b/". `path` is absolute and has no `..`.
+[[nodiscard]] std::string CleanPath(std::string_view path);
+
+// The folder that a job's container needs as it is, where a mount at `path` would cover it; "" =
+// none.
+[[nodiscard]] std::string CoveredBy(const std::string& path);
+
 // "j-12" → 12. Errors: kInvalidArgument.
 [[nodiscard]] Result<uint64_t> ParseJobName(std::string_view text);
 [[nodiscard]] std::string FormatJobName(uint64_t id);

@@ -312,7 +312,7 @@ class PolicySite(Cluster):
                                self.state + "/policy.yaml"]),
                 ("agent", ["--scheduler", scheduler, "--name", "n1", "--state", agent, "--listen", "unix:%s.sock" % agent,
                            "--checkpoint-root", self.state + "/checkpoints", "--run-root", self.run_root, "--kmsg", "",
-                           "--runtime", "process", "--stop-tasks-on-exit"]),
+                           "--mount-root", self.work, "--runtime", "process", "--stop-tasks-on-exit"]),
                 ("api", ["--scheduler", scheduler, "--listen", "127.0.0.1:%d" % self.port, "--token-file",
                          self.state + "/tokens", "--audit-log", self.state + "/audit.log", "--exec-idle-s",
                          str(self.IDLE_S)])):

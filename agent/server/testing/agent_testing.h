@@ -63,6 +63,7 @@ inline AgentConfig TestConfig(const TestDir& dir, const std::string& name = "n1"
   config.state_dir = dir.File("state");
   config.run_root = dir.File("run");
   config.checkpoint_root = dir.File("checkpoints");
+  config.mount_roots = {dir.path()};
   config.job_uid = ::geteuid() == 0 ? 65534 : ::geteuid();
   config.job_gid = ::geteuid() == 0 ? 65534 : ::getegid();
   REQUIRE(MakeDirs(config.state_dir, 0711));
