@@ -53,24 +53,36 @@ std::string FolderOfThisProgram() {
   return path.substr(0, path.rfind('/'));
 }
 
-// "1000:1000"; root's jobs run as nobody unless told otherwise.
+// "1000:1000"; an agent that is not root runs jobs as itself.
 Status ResolveJobUser(Options& options) {
   AgentConfig& config = options.config;
-  if (options.job_user.empty()) {
-    constexpr uint32_t kNobody = 65534;
-    config.job_uid = ::geteuid() == 0 ? kNobody : ::geteuid();
-    config.job_gid = ::geteuid() == 0 ? kNobody : ::getegid();
-    const char* home = std::getenv("HOME");
-    config.job_home = ::geteuid() == 0 || home == nullptr ? "" : home;
+  if (options.job_user.empty() && ::geteuid() != 0) {
+    const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): no thread yet
+    config.identities = std::make_shared<Identities>(
+        Owner{::geteuid(), ::getegid(), {}, home == nullptr ? "" : home});
+    log::Info("Jobs run as this agent's own user, which separates nobody's from another's");
     return {};
   }
-  if (std::sscanf(options.job_user.c_str(), "%u:%u", &config.job_uid, &config.job_gid) != 2) {
+  if (options.job_user.empty()) {
+    config.identities = std::make_shared<Identities>();
+    return {};
+  }
+  Owner everybody;
+  int end = 0;
+  if (std::sscanf(options.job_user.c_str(), "%u:%u%n", &everybody.uid, &everybody.gid, &end) != 2 ||
+      static_cast<size_t>(end) != options.job_user.size()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--job-user " + options.job_user + " is not of the form UID:GID");
   }
-  if (::geteuid() != 0 && config.job_uid != ::geteuid()) {
+  if (::geteuid() != 0 && everybody.uid != ::geteuid()) {
     return Fail(ErrorCode::kInvalidArgument, "--job-user needs root");
   }
+  if (::geteuid() == 0 && everybody.uid < kLeastUid) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--job-user " + options.job_user + ": jobs run as people, whose uids begin at " +
+                    std::to_string(kLeastUid));
+  }
+  config.identities = std::make_shared<Identities>(std::move(everybody));
   return {};
 }
 
@@ -196,8 +208,8 @@ Result<std::unique_ptr<ImageFetcher>> OpenImages(const AgentConfig& config) {
        .plain_http = config.plain_http,
        .bytes_max = config.image_bytes,
        .patience = config.image_patience,
-       .job_uid = config.job_uid,
-       .job_gid = config.job_gid,
+       .rules = RulesOf(config),
+       .node = config.name,
        .in_use = [state_dir = config.state_dir] { return ImagesInUse(state_dir); }});
 }
 
@@ -313,6 +325,22 @@ void AddLogOptions(CLI::App& app, Options& options) {
       ->default_str("14d");
 }
 
+void AddIdentityOptions(CLI::App& app, Options& options) {
+  AgentConfig& config = options.config;
+  app.add_option("--job-user",
+                 options.job_user,
+                 "UID:GID of everybody's jobs; default as root: the account of the job's user, by "
+                 "name, and this user else");
+  app.add_option("--mount-root",
+                 config.mount_roots,
+                 "folder beneath which jobs may name a workdir, a checkpoint.dir or mounts, beside "
+                 "their owners' homes; may be repeated");
+  app.add_option(
+      "--masked-path",
+      config.masked,
+      "folder that jobs neither see nor may name, beside the agent's own; may be repeated");
+}
+
 void AddOptions(CLI::App& app, Options& options) {
   AgentConfig& config = options.config;
   app.add_option("--clean",
@@ -361,21 +389,12 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_flag("--compat-env",
                config.compat_env,
                "ranks also get MARSV2_SCHEDULE_ZONE and MARSV2_ROOM, as on the HAI Platform");
-  app.add_option("--job-user", options.job_user, "UID:GID of jobs");
   app.add_option("--runtime",
                  options.runtime,
                  "auto, oci (runc or crun, whichever works), runc, crun or process")
       ->check(CLI::IsMember({"auto", "oci", "runc", "crun", "process"}));
   app.add_option(
       "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
-  app.add_option("--mount-root",
-                 config.mount_roots,
-                 "folder beneath which jobs may name a workdir, a checkpoint.dir or mounts, beside "
-                 "their owners' homes; may be repeated");
-  app.add_option(
-      "--masked-path",
-      config.masked,
-      "folder that jobs neither see nor may name, beside the agent's own; may be repeated");
   app.add_flag("--stop-tasks-on-exit",
                config.stop_tasks_on_exit,
                "end all tasks on SIGTERM, instead of leaving them to the next agent");
@@ -387,6 +406,7 @@ int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Tide's agent: runs tasks on one node.", "tide-agent");
   AddOptions(app, options);
+  AddIdentityOptions(app, options);
   AddImageOptions(app, options);
   AddLogOptions(app, options);
   try {

@@ -96,10 +96,7 @@ OwnerEyes::~OwnerEyes() {
   SetThreadGroups(groups_);
 }
 
-int AsOwner(const Owner& owner,
-            const Action& first,
-            const Action& action,
-            std::string& answer) {
+int AsOwner(const Owner& owner, const Action& first, const Action& action, std::string& answer) {
   if (::geteuid() != 0) {
     const int error = first(answer);
     return error != 0 ? error : action(answer);

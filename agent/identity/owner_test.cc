@@ -20,7 +20,14 @@ TEST_CASE("what an action returns and leaves comes back") {
   CHECK(AsOwner(kSomebody, kNothing, [](std::string&) { return ENOENT; }, answer) == ENOENT);
   CHECK(AsOwner(kSomebody, [](std::string&) { return EACCES; }, kNothing, answer) == EACCES);
   const std::string text(60'000, '\0');
-  CHECK(AsOwner(kSomebody, kNothing, [&](std::string& left) { left = text; return 0; }, answer) == 0);
+  CHECK(AsOwner(
+            kSomebody,
+            kNothing,
+            [&](std::string& left) {
+              left = text;
+              return 0;
+            },
+            answer) == 0);
   CHECK(answer == text);
 }
 

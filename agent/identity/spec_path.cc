@@ -20,9 +20,20 @@ namespace {
 
 // File systems whose files are not data but the kernel's, or its users', state.
 constexpr std::array<uint64_t, 17> kKernelsOwn = {
-    PROC_SUPER_MAGIC,  SYSFS_MAGIC,     CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEVPTS_SUPER_MAGIC,
-    DEBUGFS_MAGIC,     TRACEFS_MAGIC,   SECURITYFS_MAGIC,   BPF_FS_MAGIC,        NSFS_MAGIC,
-    EFIVARFS_MAGIC,    PSTOREFS_MAGIC,  SELINUX_MAGIC,      BINFMTFS_MAGIC,
+    PROC_SUPER_MAGIC,
+    SYSFS_MAGIC,
+    CGROUP_SUPER_MAGIC,
+    CGROUP2_SUPER_MAGIC,
+    DEVPTS_SUPER_MAGIC,
+    DEBUGFS_MAGIC,
+    TRACEFS_MAGIC,
+    SECURITYFS_MAGIC,
+    BPF_FS_MAGIC,
+    NSFS_MAGIC,
+    EFIVARFS_MAGIC,
+    PSTOREFS_MAGIC,
+    SELINUX_MAGIC,
+    BINFMTFS_MAGIC,
     0x19800202,  // mqueue
     0x62656570,  // configfs
     0x67596969,  // rpc_pipefs
@@ -46,7 +57,9 @@ struct FileId {
   bool operator==(const FileId&) const = default;
 };
 
-FileId IdOf(const struct stat& info) { return {info.st_dev, info.st_ino}; }
+FileId IdOf(const struct stat& info) {
+  return {info.st_dev, info.st_ino};
+}
 
 struct Above {
   FileId folder;
@@ -67,7 +80,9 @@ int OpenAs(const std::string& path, uint64_t flags, uint64_t resolve) {
   return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how));
 }
 
-std::string OpenedBy(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+std::string OpenedBy(int fd) {
+  return "/proc/self/fd/" + std::to_string(fd);
+}
 
 // The path of an open file without links; "" of one that was deleted or that nobody can see.
 std::string PathOf(int fd) {
@@ -186,15 +201,15 @@ int MakeFolders(const Grounds& grounds, const std::string& asked, Fd& opened, st
     return 0;
   }
   if (const Verdict verdict = Judge(grounds, PathOf(opened.get())); verdict != kFine) {
-    answer = verdict;
+    answer.assign(1, verdict);
     return 0;
   }
   for (auto name = missing.rbegin(); name != missing.rend(); ++name) {
     if (::mkdirat(opened.get(), name->c_str(), 0755) != 0 && errno != EEXIST) {
       return errno;
     }
-    opened = Fd(::openat(
-        opened.get(), name->c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    opened =
+        Fd(::openat(opened.get(), name->c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!opened.valid()) {
       return errno;
     }
@@ -206,8 +221,7 @@ int MakeFolders(const Grounds& grounds, const std::string& asked, Fd& opened, st
 int Look(const Grounds& grounds, const std::string& asked, PathUse use, std::string& answer) {
   Fd fd;
   if (use == PathUse::kFolder) {
-    if (const int error = MakeFolders(grounds, asked, fd, answer);
-        error != 0 || !answer.empty()) {
+    if (const int error = MakeFolders(grounds, asked, fd, answer); error != 0 || !answer.empty()) {
       return error;
     }
   } else {
@@ -222,11 +236,11 @@ int Look(const Grounds& grounds, const std::string& asked, PathUse use, std::str
     return ENOENT;
   }
   const Verdict kind = JudgeKind(fd.get(), info);
-  answer = kind == kKernel ? kKernel : Judge(grounds, path);
+  answer.assign(1, kind == kKernel ? kKernel : Judge(grounds, path));
   if (answer.front() != kFine) {
     return 0;
   }
-  answer = kind;
+  answer.assign(1, kind);
   const bool folder = use == PathUse::kEnter || use == PathUse::kFolder;
   if (folder && !S_ISDIR(info.st_mode)) {
     return ENOTDIR;
@@ -313,8 +327,7 @@ Result<SpecPath> ResolveSpecPath(const PathRules& rules,
       [&](std::string& text) { return Look(grounds, asked, use, text); },
       answer);
   if (error != 0) {
-    auto failed = FailErrno(
-        asked + " cannot be used by " + Describe(owner) + " on " + node, error);
+    auto failed = FailErrno(asked + " cannot be used by " + Describe(owner) + " on " + node, error);
     if (error == ETIMEDOUT || error == EIO || error == ESTALE || error == ENOTCONN) {
       return Fail(ErrorCode::kUnavailable, failed.error().message);
     }

@@ -30,17 +30,17 @@ enum class PathUse {
 };
 
 struct SpecPath {
-  std::string path;                         // without links
-  uint64_t device = 0;                      // what lay there: who opens it later compares
+  std::string path;     // without links
+  uint64_t device = 0;  // what lay there: who opens it later compares
   uint64_t inode = 0;
   std::vector<std::string> guarded_inside;  // Tide's own folders in it, relative: to be masked
 };
 
 // Looks at `asked` with the owner's rights, in at most 3 s (AsOwner).
 //   node: whose name stands in errors.
-//   Errors: kPermissionDenied where jobs may not go, kInvalidArgument for what is neither folder nor
-//   file, kUnavailable when a file server is to blame, kSystem with the errno when it is missing or
-//   the owner may not use it.
+//   Errors: kPermissionDenied where jobs may not go, kInvalidArgument for what is neither folder
+//   nor file, kUnavailable when a file server is to blame, kSystem with the errno when it is
+//   missing or the owner may not use it.
 [[nodiscard]] Result<SpecPath> ResolveSpecPath(const PathRules& rules,
                                                const Owner& owner,
                                                const std::string& asked,

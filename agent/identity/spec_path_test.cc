@@ -70,8 +70,8 @@ class World {
   std::string top_;
 
  public:
-  Owner owner = ::geteuid() == 0 ? Owner{20017, 20017, {}, ""}
-                                 : Owner{::geteuid(), ::getegid(), {}, ""};
+  Owner owner =
+      ::geteuid() == 0 ? Owner{20017, 20017, {}, ""} : Owner{::geteuid(), ::getegid(), {}, ""};
   PathRules rules;
 };
 
@@ -94,8 +94,17 @@ TEST_CASE("a path is what it leads to") {
 
 TEST_CASE("jobs go nowhere but below the roots, through whatever links") {
   World world;
-  for (const std::string path : {"/", "/proc", "/proc/self/root", "/sys", "/dev", "/dev/shm", "/etc",
-                                 "/run", "/tmp", "/root", "/var/lib"}) {
+  for (const std::string path : {"/",
+                                 "/proc",
+                                 "/proc/self/root",
+                                 "/sys",
+                                 "/dev",
+                                 "/dev/shm",
+                                 "/etc",
+                                 "/run",
+                                 "/tmp",
+                                 "/root",
+                                 "/var/lib"}) {
     for (const PathUse use : {PathUse::kRead, PathUse::kWrite, PathUse::kEnter, PathUse::kFolder}) {
       const auto found = world.Resolve(path, use);
       INFO(path);
@@ -111,8 +120,15 @@ TEST_CASE("a root of everything gives neither the kernel's files nor the node's"
   World world;
   world.rules.roots = {"/"};
   CHECK(world.Resolve("/etc", PathUse::kRead));
-  for (const std::string path : {"/proc", "/proc/1", "/sys/kernel", "/dev", "/dev/shm", "/dev/null",
-                                 "/dev/pts", "/sys/fs/cgroup", "/run"}) {
+  for (const std::string path : {"/proc",
+                                 "/proc/1",
+                                 "/sys/kernel",
+                                 "/dev",
+                                 "/dev/shm",
+                                 "/dev/null",
+                                 "/dev/pts",
+                                 "/sys/fs/cgroup",
+                                 "/run"}) {
     CHECK(world.WhyNot(path) == ErrorCode::kPermissionDenied);
   }
   const auto all = world.Resolve("/", PathUse::kRead);
@@ -145,10 +161,11 @@ TEST_CASE("another way to one of Tide's folders leads nowhere, too") {
   bool made = false;
   bool refused = false;
   std::thread([&] {
-    made = ::unshare(CLONE_NEWNS) == 0 &&
-           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-           ::mount(world.At("state").c_str(), world.At("data/x").c_str(), nullptr, MS_BIND, nullptr) ==
-               0;
+    made =
+        ::unshare(CLONE_NEWNS) == 0 &&
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+        ::mount(world.At("state").c_str(), world.At("data/x").c_str(), nullptr, MS_BIND, nullptr) ==
+            0;
     const auto found = world.Resolve(world.At("data/x/secret"), PathUse::kRead);
     refused = !found && found.error().code == ErrorCode::kPermissionDenied;
   }).join();

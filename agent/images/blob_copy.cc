@@ -1,7 +1,6 @@
 #include "agent/images/blob_copy.h"
 
 #include <fcntl.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,8 +21,8 @@ std::unexpected<Error> CannotOpen(const std::string& path, int error) {
               FailErrno("cannot open " + path, error).error().message);
 }
 
-Result<Fd> OpenSource(const BlobCopy& copy, JobUser user) {
-  const JobEyes eyes(user);
+Result<Fd> OpenSource(const BlobCopy& copy, const Owner& owner) {
+  const OwnerEyes eyes(owner);
   Fd source(::open(copy.source.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!source.valid()) {
     return CannotOpen(copy.source, errno);
@@ -42,13 +41,6 @@ Result<Fd> OpenSource(const BlobCopy& copy, JobUser user) {
 
 }  // namespace
 
-JobEyes::JobEyes(JobUser user) : gid_(::setfsgid(user.gid)), uid_(::setfsuid(user.uid)) {}
-
-JobEyes::~JobEyes() {
-  ::setfsuid(static_cast<uid_t>(uid_));
-  ::setfsgid(static_cast<gid_t>(gid_));
-}
-
 Status NeedFile(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) {
@@ -58,8 +50,8 @@ Status NeedFile(const std::string& path) {
                                : Status(Fail(ErrorCode::kInvalidArgument, path + " is no file"));
 }
 
-Status CopyBlob(const BlobCopy& copy, JobUser user, const std::function<bool()>& go_on) {
-  TIDE_ASSIGN(const Fd source, OpenSource(copy, user));
+Status CopyBlob(const BlobCopy& copy, const Owner& owner, const std::function<bool()>& go_on) {
+  TIDE_ASSIGN(const Fd source, OpenSource(copy, owner));
   const Fd part(::open(copy.part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!part.valid()) {
     return FailErrno("cannot create " + copy.part, errno);

@@ -5,28 +5,10 @@
 #include <functional>
 #include <string>
 
+#include "agent/identity/owner.h"
 #include "common/base/result.h"
 
 namespace tide::agent {
-
-struct JobUser {
-  uint32_t uid = 0;
-  uint32_t gid = 0;
-};
-
-// While one exists this thread opens files with the rights of a job: the agent's would open folders
-// to a job that its user may not enter.
-class JobEyes {
- public:
-  explicit JobEyes(JobUser user);
-  ~JobEyes();
-  JobEyes(const JobEyes&) = delete;
-  JobEyes& operator=(const JobEyes&) = delete;
-
- private:
-  const int gid_;
-  const int uid_;
-};
 
 // A pipe or device in its place would hold up whoever opens it.
 [[nodiscard]] Status NeedFile(const std::string& path);
@@ -42,7 +24,7 @@ struct BlobCopy {
 // Errors: kNotFound, kPermissionDenied, kInvalidArgument for what is no file, kCorrupt for one of
 // another size or content, kSystem.
 [[nodiscard]] Status CopyBlob(const BlobCopy& copy,
-                              JobUser user,
+                              const Owner& owner,
                               const std::function<bool()>& go_on);
 
 }  // namespace tide::agent

@@ -156,12 +156,14 @@ ImageFetcher::~ImageFetcher() {
 
 void ImageFetcher::Fetch(const std::string& key,
                          const std::string& image,
+                         Owner owner,
                          Done done,
                          FetchUrgency urgency) {
   Reap();
   auto request = std::make_shared<Request>();
   request->key = key;
   request->text = image;
+  request->owner = std::move(owner);
   request->done = std::move(done);
   request->urgency = urgency;
   request->call_off = Fd(::eventfd(0, EFD_CLOEXEC));
@@ -398,9 +400,10 @@ std::expected<std::string, ImageFailure> ImageFetcher::FetchManifest(Request& re
   return manifest;
 }
 
-std::expected<std::string, ImageFailure> ImageFetcher::ReadManifest(
-    const ImageReference& image, const std::string& digest) const {
-  const JobEyes eyes({options_.job_uid, options_.job_gid});
+std::expected<std::string, ImageFailure> ImageFetcher::ReadManifest(const Owner& owner,
+                                                                    const ImageReference& image,
+                                                                    const std::string& digest) {
+  const OwnerEyes eyes(owner);
   const Status file = NeedFile(image.name + "/blobs/sha256/" + DigestHex(digest));
   auto blob =
       file ? ReadBlob(image.name, digest) : Result<std::string>(std::unexpected(file.error()));
@@ -417,13 +420,22 @@ std::expected<ImageFetcher::Plan, ImageFailure> ImageFetcher::Resolve(Request& r
     ImageReference exact = image;
     exact.digest = digest;
     exact.tag.clear();
-    return layout ? ReadManifest(image, digest) : FetchManifest(request, exact);
+    return layout ? ReadManifest(request.owner, image, digest) : FetchManifest(request, exact);
   };
   Plan plan;
   plan.image = image;
   std::expected<std::string, ImageFailure> text;
   if (layout) {
-    const JobEyes eyes({options_.job_uid, options_.job_gid});
+    const auto place =
+        ResolveSpecPath(options_.rules, request.owner, image.name, PathUse::kEnter, options_.node);
+    if (!place) {
+      Error error = place.error();
+      if (error.code == ErrorCode::kSystem) {  // of the job: it is missing, or not its owner's
+        error.code = error.os_error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermissionDenied;
+      }
+      return Failed(image, error);
+    }
+    const OwnerEyes eyes(request.owner);
     const Status file = NeedFile(image.name + "/index.json");
     auto found = file ? FindInLayout(image) : Result<Descriptor>(std::unexpected(file.error()));
     if (!found) {
@@ -582,7 +594,7 @@ std::optional<ImageFailure> ImageFetcher::CopyFromLayout(Request& request,
     const std::string source = plan.image.name + "/blobs/sha256/" + DigestHex(blob.digest);
     const std::string part = staged + "/oci-put-blob";
     const BlobCopy copy{.source = source, .part = part, .digest = blob.digest, .size = blob.size};
-    const Status copied = CopyBlob(copy, {options_.job_uid, options_.job_gid}, [&] {
+    const Status copied = CopyBlob(copy, request.owner, [&] {
       SayFetched(request, plan, staged);
       return WaitUnlessCancelled(request, Duration());
     });

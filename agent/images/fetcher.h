@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "agent/identity/spec_path.h"
 #include "agent/images/failure.h"
 #include "agent/images/program.h"
 #include "agent/images/store.h"
@@ -23,6 +24,9 @@
 
 namespace tide::agent {
 
+// For images that no job waits for yet: of a layout, what everybody may read.
+inline const Owner kAnybody{65534, 65534, {}, ""};
+
 struct ImageOptions {
   std::string folder;                        // the store; on a file system that overlays can lie on
   std::string registry = "docker.io";        // of names that begin with none
@@ -30,8 +34,8 @@ struct ImageOptions {
   std::vector<std::string> plain_http;       // registries without TLS, as "host:port"
   uint64_t bytes_max = UINT64_MAX;           // of the store: more is collected after each fetch
   Duration patience = Duration::Minutes(5);  // with a registry that does not answer
-  uint32_t job_uid = 0;                      // layouts must be readable for this user
-  uint32_t job_gid = 0;
+  PathRules rules;                           // where layouts may lie
+  std::string node;                          // its name, for errors
   // Digests of images that tasks have; nothing = not known, so nothing is collected.
   std::function<std::optional<std::set<std::string>>()> in_use;
 };
@@ -62,8 +66,10 @@ class ImageFetcher {
   using Done = std::function<void(Result<Image> image)>;
   // `done` comes once, unless it is cancelled first. The image is kept from being collected until
   // Settle. One request for a key at a time.
+  //   owner: with whose rights a layout is read.
   void Fetch(const std::string& key,
              const std::string& image,
+             Owner owner,
              Done done,
              FetchUrgency urgency = FetchUrgency::kForTask);
   void Cancel(const std::string& key);
@@ -86,6 +92,7 @@ class ImageFetcher {
   struct Request {
     std::string key;
     std::string text;  // as the job has it
+    Owner owner;
     Done done;
     FetchUrgency urgency = FetchUrgency::kForTask;
     Fd call_off;  // eventfd
@@ -114,8 +121,8 @@ class ImageFetcher {
                                                           const ImageReference& image);
   [[nodiscard]] std::expected<std::string, ImageFailure> FetchManifest(Request& request,
                                                                        const ImageReference& image);
-  [[nodiscard]] std::expected<std::string, ImageFailure> ReadManifest(
-      const ImageReference& image, const std::string& digest) const;
+  [[nodiscard]] static std::expected<std::string, ImageFailure> ReadManifest(
+      const Owner& owner, const ImageReference& image, const std::string& digest);
   [[nodiscard]] Outcome Pull(Request& request, const Plan& plan);
   [[nodiscard]] Outcome PullInto(Request& request, const Plan& plan, const std::string& staged);
   [[nodiscard]] static Status PrepareStage(const Plan& plan, const std::string& staged);

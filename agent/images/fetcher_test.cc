@@ -51,8 +51,7 @@ struct FetchTest {
   FetchTest() {
     options.folder = dir.File("store");
     options.patience = Duration();
-    options.job_uid = 65534;
-    options.job_gid = 65534;
+    options.rules.roots = {"/tmp"};
   }
   void Open() {
     auto opened = ImageFetcher::Open(options);
@@ -64,7 +63,7 @@ struct FetchTest {
       Open();
     }
     Fetched fetched;
-    fetcher->Fetch(key, image, fetched.Take());
+    fetcher->Fetch(key, image, kAnybody, fetched.Take());
     return fetched.Wait();
   }
   [[nodiscard]] std::string Blob(const std::string& layout, size_t layer) const {
@@ -138,7 +137,7 @@ TEST_CASE("what a task waits for is fetched before what is fetched ahead of jobs
       const MutexLock lock(mutex);
       fetched += image ? 1 : 0;
     };
-    world.fetcher->Fetch(name, "oci:" + layout, done, urgency);
+    world.fetcher->Fetch(name, "oci:" + layout, kAnybody, done, urgency);
   };
   const auto waits = [&](const std::string& name, const std::string& word) {
     const int64_t until = MonotonicNanos() + kTestNanos;
@@ -185,7 +184,7 @@ TEST_CASE("what was fetched for somebody who went away is not kept for him") {
   world.Open();
   const auto never = [](const Result<Image>&) {};
   for (int round = 0; round < 60; ++round) {
-    world.fetcher->Fetch("gone", "oci:" + layout, never);
+    world.fetcher->Fetch("gone", "oci:" + layout, kAnybody, never);
     ::poll(nullptr, 0, round % 30);
     world.fetcher->Cancel("gone");
     REQUIRE(world.Fetch("oci:" + other, "next"));  // has its turn when that one is through
@@ -260,7 +259,7 @@ TEST_CASE("what is wrong with an image is said in one line") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"oci:" + layout + "@" + none, "no manifest " + none + " in the layout; there is sha256:"},
       {"oci:" + layout + ":other", "no tag \"other\" in the layout; there is base"},
-      {"oci:/no/such", "cannot open /no/such/index.json"},
+      {"oci:/no/such", "/no/such cannot be used by"},
       {"oci:" + world.dir.File("broken"), "a layer is broken: it is not what its digest says"},
       {"oci:" + world.dir.File("gone"), "No such file or directory"},
       {"oci:" + world.dir.File("fifo"), "is no file"},
@@ -292,8 +291,9 @@ TEST_CASE("a registry that does not answer is asked again, until the image is no
   FetchTest world;
   world.options.patience = Duration::Minutes(60);
   world.Open();
-  world.fetcher->Fetch(
-      "7.1.0", "127.0.0.1:1/train:24.10", [](const Result<Image>&) { FAIL("called off"); });
+  world.fetcher->Fetch("7.1.0", "127.0.0.1:1/train:24.10", kAnybody, [](const Result<Image>&) {
+    FAIL("called off");
+  });
   const int64_t until = MonotonicNanos() + kTestNanos;
   while (world.fetcher->Progress("7.1.0").find("; trying again") == std::string::npos) {
     REQUIRE(MonotonicNanos() < until);

@@ -27,7 +27,9 @@ bool IsBelow(const std::string& path, const std::string& folder) {
   return path.starts_with(folder + "/");
 }
 
-auto Depth(const MountConfig& mount) { return std::ranges::count(mount.target, '/'); }
+auto Depth(const MountConfig& mount) {
+  return std::ranges::count(mount.target, '/');
+}
 
 Result<Fd> OpenSource(const TaskConfig& config, const MountConfig& mount) {
   if (mount.inode != 0) {
@@ -64,7 +66,7 @@ Status Attach(const Pinned& pinned, int folder, const char* path) {
 
 // An empty file or folder to mount on. Returns its path.
 Result<std::string> MakePlace(const Pinned& pinned, size_t number) {
-  const std::string place = std::string(kPinsFolder) + "/" + std::to_string(number);
+  std::string place = std::string(kPinsFolder) + "/" + std::to_string(number);
   struct stat info{};
   if (::fstat(pinned.top.get(), &info) != 0) {
     return FailErrno("cannot mount " + pinned.mount.source, errno);

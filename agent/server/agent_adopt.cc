@@ -139,7 +139,9 @@ void AgentLoop::AdoptUnread(const std::string& key, bool in_runtime, const Error
 void AgentLoop::AdoptPages(HeldTask& task) {
   const TaskId id = IdOf(task.start);
   const uint32_t ranks = task.start.spec().ranks_per_node();
-  auto pages = TaskPages::Open(RunDir(config_, task.key), ranks, config_.job_uid, config_.job_gid);
+  const auto owner = OwnerOfTask(config_, task.start);
+  auto pages = owner ? TaskPages::Open(RunDir(config_, task.key), ranks, owner->uid, owner->gid)
+                     : std::unexpected(owner.error());
   if (!pages) {
     core_.GiveUp(id, "its agent could not open its pages: " + pages.error().message, Now());
     return;
@@ -148,7 +150,8 @@ void AgentLoop::AdoptPages(HeldTask& task) {
   book_.Put(task.key, task.pages);
   if (core_.Find(id)->exited()) {
     task.pages->SetRanksGone(ranks);
-  } else if (const Status added = sockets_.Add(task.key, RunDir(config_, task.key)); !added) {
+  } else if (const Status added = sockets_.Add(task.key, RunDir(config_, task.key), owner->uid);
+             !added) {
     // It only hurries: without it the pages are read a little later.
     log::Warning("No socket for ranks", {{"Task", task.key}, {"Error", added.error().message}});
   }

@@ -52,8 +52,17 @@ void AgentLoop::Do(const PrepareTask& effect) {
     return;
   }
   task.fetch = next_fetch_++;
+  const auto owner = config_.identities->Find(task.start.user(), config_.name);
+  if (!owner) {
+    core_.OnPrepareFailed(effect.id,
+                          owner.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
+                                                                        : AgentCore::Fault::kJob,
+                          owner.error().message);
+    return;
+  }
   images_->Fetch(task.key,
                  task.start.spec().image(),
+                 *owner,
                  [this, id = effect.id, fetch = task.fetch](Result<Image> image) {
                    Post([this, id, fetch, image = std::move(image)] { OnImage(id, fetch, image); });
                  });
@@ -119,10 +128,9 @@ Status AgentLoop::Launch(HeldTask& task, AgentCore::Fault& fault) {
   BeatIfDue();
   TIDE_ASSIGN(
       auto pages,
-      TaskPages::Open(
-          plan->run_dir, task.start.spec().ranks_per_node(), config_.job_uid, config_.job_gid));
+      TaskPages::Open(plan->run_dir, task.start.spec().ranks_per_node(), plan->uid, plan->gid));
   task.pages = std::move(pages);
-  TIDE_TRY(sockets_.Add(task.key, plan->run_dir));
+  TIDE_TRY(sockets_.Add(task.key, plan->run_dir, plan->uid));
   SetAlive(task.key, true);
   const Status started = runtime_->Start(*plan);
   if (!started && started.error().code == ErrorCode::kInvalidArgument) {

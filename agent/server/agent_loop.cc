@@ -69,7 +69,7 @@ AgentLoop::AgentLoop(AgentConfig config,
       runtime_(std::move(runtime)),
       faults_(std::move(faults)),
       book_(book),
-      sockets_(config_.job_uid, [this](const std::string& /*key*/) { scan_now_ = true; }),
+      sockets_([this](const std::string& /*key*/) { scan_now_ = true; }),
       core_(
           ReadNumber(config_, "term"),
           ReadContact(ContactPath(config_), BootNanos()).value_or(Contact{.heard_ns = BootNanos()}),

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "agent/identity/identities.h"
 #include "agent/runtime/task_config.h"
 #include "common/base/time.h"
 
@@ -46,9 +48,7 @@ struct AgentConfig {
   Duration image_patience = Duration::Minutes(5);  // with a registry that does not answer
   uint32_t port_low = 0;
   uint32_t port_high = 0;
-  uint32_t job_uid = 0;
-  uint32_t job_gid = 0;
-  std::string job_home;
+  std::shared_ptr<Identities> identities;  // as whom jobs run
   std::vector<std::string>
       mount_roots;                  // folders beneath which specs may name paths, but for homes
   std::vector<std::string> masked;  // folders that jobs neither see nor name, beside the agent's

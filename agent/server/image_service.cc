@@ -38,6 +38,7 @@ class FetchForCaller {
     fetcher_.Fetch(
         key_,
         image,
+        kAnybody,
         [fetched = fetched_](Result<Image> result) {
           const MutexLock lock(fetched->mutex);
           fetched->image = std::move(result);

@@ -22,14 +22,20 @@ constexpr int kReadsMax = 32;
 constexpr int kAcceptsMax = 64;
 constexpr std::string_view kAnswer = "{\"ok\":true}\n";
 
+// Whether the process at the other end is of `uid`, or of the agent's.
+bool MayTalk(int fd, uint32_t uid) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == uid || peer.uid == ::geteuid());
+}
+
 }  // namespace
 
-RankSockets::RankSockets(uint32_t job_uid, std::function<void(const std::string& key)> on_message)
-    : job_uid_(job_uid),
-      on_message_(std::move(on_message)),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+RankSockets::RankSockets(std::function<void(const std::string& key)> on_message)
+    : on_message_(std::move(on_message)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
-Status RankSockets::Add(const std::string& key, const std::string& folder) {
+Status RankSockets::Add(const std::string& key, const std::string& folder, uint32_t uid) {
   const std::string path = folder + "/agent.sock";
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -53,7 +59,7 @@ Status RankSockets::Add(const std::string& key, const std::string& folder) {
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) {
     return FailErrno("cannot watch " + path, errno);
   }
-  listeners_[key] = std::move(fd);
+  listeners_[key] = {std::move(fd), uid};
   return {};
 }
 
@@ -62,20 +68,14 @@ void RankSockets::Remove(const std::string& key) {
   std::erase_if(connections_, [&](const auto& entry) { return entry.second.key == key; });
 }
 
-bool RankSockets::MayTalk(int fd) const {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == job_uid_ || peer.uid == ::geteuid());
-}
-
 void RankSockets::Accept(int listener, const std::string& key) {
+  const uint32_t uid = listeners_.at(key).uid;
   for (int i = 0; i < kAcceptsMax; ++i) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.valid()) {
       return;
     }
-    if (!MayTalk(fd.get()) || connections_.size() >= kConnectionsMax) {
+    if (!MayTalk(fd.get(), uid) || connections_.size() >= kConnectionsMax) {
       continue;
     }
     epoll_event event{};
@@ -127,7 +127,7 @@ void RankSockets::Serve() {
       continue;
     }
     for (const auto& [key, listener] : listeners_) {
-      if (listener.get() == fd) {
+      if (listener.fd.get() == fd) {
         Accept(fd, key);
         break;
       }

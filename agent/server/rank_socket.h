@@ -18,10 +18,11 @@ namespace tide::agent {
 class RankSockets {
  public:
   // on_message: called with the task's key.
-  RankSockets(uint32_t job_uid, std::function<void(const std::string& key)> on_message);
+  explicit RankSockets(std::function<void(const std::string& key)> on_message);
 
-  // Listens on <folder>/agent.sock; replaces a socket left by an earlier agent.
-  [[nodiscard]] Status Add(const std::string& key, const std::string& folder);
+  // Listens on <folder>/agent.sock for processes of `uid`; replaces a socket left by an earlier
+  // agent.
+  [[nodiscard]] Status Add(const std::string& key, const std::string& folder, uint32_t uid);
   void Remove(const std::string& key);
 
   [[nodiscard]] int fd() const { return epoll_.get(); }
@@ -37,13 +38,15 @@ class RankSockets {
   void Accept(int listener, const std::string& key);
   // False when the connection is over.
   bool Read(Connection& connection);
-  [[nodiscard]] bool MayTalk(int fd) const;
 
-  const uint32_t job_uid_;
   const std::function<void(const std::string&)> on_message_;
   Fd epoll_;
-  std::map<std::string, Fd> listeners_;    // by task
-  std::map<int, Connection> connections_;  // by fd
+  struct Listener {
+    Fd fd;
+    uint32_t uid = 0;
+  };
+  std::map<std::string, Listener> listeners_;  // by task
+  std::map<int, Connection> connections_;      // by fd
 };
 
 }  // namespace tide::agent

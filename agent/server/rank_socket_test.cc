@@ -46,9 +46,9 @@ std::string Hear(RankSockets& sockets, int fd) {
 struct Served {
   TestDir dir;
   std::vector<std::string> heard;
-  RankSockets sockets{::geteuid(), [this](const std::string& key) { heard.push_back(key); }};
+  RankSockets sockets{[this](const std::string& key) { heard.push_back(key); }};
   std::string path = dir.File("agent.sock");
-  Served() { REQUIRE(sockets.Add("1.1.0", dir.path())); }
+  Served() { REQUIRE(sockets.Add("1.1.0", dir.path(), ::geteuid())); }
 };
 
 TEST_CASE("each line is answered, however it is cut") {
@@ -107,8 +107,8 @@ TEST_CASE("a rank that never stops talking does not stop the loop") {
 
 TEST_CASE("the next agent takes the socket over, and a removed task has none") {
   Served served;
-  RankSockets next(::geteuid(), [](const std::string&) {});
-  REQUIRE(next.Add("1.1.0", served.dir.path()));
+  RankSockets next([](const std::string&) {});
+  REQUIRE(next.Add("1.1.0", served.dir.path(), ::geteuid()));
   const Fd rank = Dial(served.path);
   REQUIRE(WriteAll(rank.get(), "{}\n"));
   CHECK(Hear(next, rank.get()) == "{\"ok\":true}\n");
@@ -118,8 +118,8 @@ TEST_CASE("the next agent takes the socket over, and a removed task has none") {
 }
 
 TEST_CASE("a path too long for a socket is said to be") {
-  RankSockets sockets(::geteuid(), [](const std::string&) {});
-  const Status added = sockets.Add("1.1.0", "/tmp/" + std::string(120, 'd'));
+  RankSockets sockets([](const std::string&) {});
+  const Status added = sockets.Add("1.1.0", "/tmp/" + std::string(120, 'd'), ::geteuid());
   REQUIRE_FALSE(added);
   CHECK(added.error().message.find("--run-root") != std::string::npos);
 }

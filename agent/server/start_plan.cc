@@ -43,35 +43,39 @@ std::unexpected<Error> NodeFault(const std::string& what, int error) {
   return Fail(ErrorCode::kUnavailable, FailErrno(what, error).error().message);
 }
 
-Owner OwnerOf(const AgentConfig& config) {
-  return {config.job_uid, config.job_gid, {}, config.job_home};
-}
-
-PathRules RulesOf(const AgentConfig& config) {
-  PathRules rules{config.mount_roots, config.masked};
-  for (const std::string& own :
-       {config.state_dir, config.checkpoint_root, config.run_root, config.image_dir}) {
-    if (!own.empty()) {
-      rules.guarded.push_back(CleanPath(own));
-    }
-  }
-  return rules;
-}
-
 bool IsInside(const std::string& path, const std::string& folder) {
   return path == folder || path.starts_with(folder + "/");
+}
+
+// Refuses a mount that covers what Tide needs in the container. In another of the job's mounts it
+// covers nothing but that.
+Status CheckTarget(const AgentConfig& config,
+                   const PathRules& rules,
+                   const std::string& target,
+                   const TaskConfig& task) {
+  const bool nested = std::ranges::any_of(
+      task.mounts, [&](const MountConfig& outer) { return IsInside(target, outer.target); });
+  for (const std::string& folder : rules.guarded) {
+    if (IsInside(folder, target) || (IsInside(target, folder) && !nested)) {
+      return Fail(ErrorCode::kPermissionDenied,
+                  "a mount at " + target + " would cover " + folder + " of " + config.name +
+                      ", which Tide needs in the container: choose another target, as /data");
+    }
+  }
+  return {};
 }
 
 // Mounts what the spec names `asked` at `target`, and masks what of Tide's own is seen in it.
 //   field: of the spec, for errors.
 Status MountOfSpec(const AgentConfig& config,
+                   const Owner& owner,
                    const std::string& field,
                    const std::string& asked,
                    const std::string& target,
                    PathUse use,
                    TaskConfig& task) {
   const PathRules rules = RulesOf(config);
-  const auto found = ResolveSpecPath(rules, OwnerOf(config), asked, use, config.name);
+  const auto found = ResolveSpecPath(rules, owner, asked, use, config.name);
   if (!found) {
     Error error = found.error();
     error.message = field + " " + error.message;
@@ -80,16 +84,8 @@ Status MountOfSpec(const AgentConfig& config,
   MountConfig mount{found->path, CleanPath(target), use == PathUse::kRead};
   mount.device = found->device;
   mount.inode = found->inode;
-  // In another of the job's mounts it covers nothing but that.
-  const bool nested = std::ranges::any_of(
-      task.mounts, [&](const MountConfig& outer) { return IsInside(mount.target, outer.target); });
-  for (const std::string& folder : rules.guarded) {
-    if (CleanPath(asked) != mount.target &&
-        (IsInside(folder, mount.target) || (IsInside(mount.target, folder) && !nested))) {
-      return Fail(ErrorCode::kPermissionDenied,
-                  "a mount at " + mount.target + " would cover " + folder + " of " + config.name +
-                      ", which Tide needs in the container: choose another target, as /data");
-    }
+  if (CleanPath(asked) != mount.target) {
+    TIDE_TRY(CheckTarget(config, rules, mount.target, task));
   }
   for (const std::string& inside : found->guarded_inside) {
     task.masks.push_back(mount.target + "/" + inside);
@@ -114,31 +110,46 @@ std::string JobName(const tide::v1::StartTask& start) {
 // Mounts the job's checkpoint folder: its own, made with its rights, or one below the agent's root.
 //   Returns where it is.
 Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
+                                         const Owner& owner,
                                          const tide::v1::StartTask& start,
                                          TaskConfig& task) {
   const std::string& asked = start.spec().checkpoint_dir();
   if (!asked.empty()) {
-    TIDE_TRY(MountOfSpec(config, "checkpoint.dir", asked, asked, PathUse::kFolder, task));
+    TIDE_TRY(MountOfSpec(config, owner, "checkpoint.dir", asked, asked, PathUse::kFolder, task));
     return task.mounts.back().target;
   }
-  const std::string path = config.checkpoint_root + "/" + JobName(start);
+  std::string path = config.checkpoint_root + "/" + JobName(start);
   TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return NodeFault("cannot create the checkpoint folder " + path, errno);
   }
-  if (::geteuid() == 0 && ::lchown(path.c_str(), config.job_uid, config.job_gid) != 0) {
+  if (::geteuid() == 0 && ::lchown(path.c_str(), owner.uid, owner.gid) != 0) {
     return NodeFault("cannot hand over the checkpoint folder " + path, errno);
   }
   task.mounts.push_back({path, path, false});  // below the agent's own: nobody turns links there
   return path;
 }
 
-Status MakeScratch(const AgentConfig& config, const std::string& path) {
+// Gives the task its owner's home. A node may not have it, and a job need not miss it.
+//   Returns where it is; "" = nowhere.
+std::string MountHome(const AgentConfig& config, const Owner& owner, TaskConfig& task) {
+  std::string home = CleanPath(owner.home);
+  if (owner.home.empty() || !CoveredBy(home).empty()) {
+    return "";
+  }
+  if (std::ranges::find(task.mounts, home, &MountConfig::target) != task.mounts.end()) {
+    return home;
+  }
+  const Status mounted = MountOfSpec(config, owner, "home", home, home, PathUse::kWrite, task);
+  return mounted ? home : "";
+}
+
+Status MakeScratch(const AgentConfig& config, const Owner& owner, const std::string& path) {
   TIDE_TRY(MakeDirs(config.state_dir + "/scratch", 0711));
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return NodeFault("cannot create the scratch folder " + path, errno);
   }
-  if (::geteuid() == 0 && ::lchown(path.c_str(), config.job_uid, config.job_gid) != 0) {
+  if (::geteuid() == 0 && ::lchown(path.c_str(), owner.uid, owner.gid) != 0) {
     return NodeFault("cannot hand over the scratch folder " + path, errno);
   }
   return {};
@@ -245,7 +256,7 @@ Result<std::map<std::string, std::string>> GiveDevices(const AgentConfig& config
       }
       TIDE_ASSIGN(CdiEdits edits, cdi.Resolve(config.cdi_kind, names));
       task.devices = std::move(edits.nodes);
-      task.groups = std::move(edits.groups);
+      task.groups.insert(task.groups.end(), edits.groups.begin(), edits.groups.end());
       std::ranges::copy_if(
           edits.mounts, std::back_inserter(task.mounts), [&](const MountConfig& mount) {
             return !on_host_root || !IsSeenOnHostRoot(mount);
@@ -328,6 +339,7 @@ void SetWhatFewHave(const tide::v1::StartTask& start,
 
 // What goes before what: the image, the agent, the devices, the job, Tide's own.
 struct EnvSources {
+  std::string home;  // of the owner, where the task has it; else the work folder is
   std::map<std::string, std::string> image;
   std::map<std::string, std::string> devices;
   std::map<std::string, std::string> compat;  // Tide's own, too
@@ -346,7 +358,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
   std::map<std::string, std::string> env = {
       {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
       {"LANG", "C.UTF-8"},
-      {"HOME", task.workdir},
+      {"HOME", sources.home.empty() ? task.workdir : sources.home},
       {"TMPDIR", container ? "/tmp" : task.scratch},
       {"PYTHONUNBUFFERED", "1"},
   };
@@ -404,6 +416,17 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
 }
 
 }  // namespace
+
+PathRules RulesOf(const AgentConfig& config) {
+  PathRules rules{config.mount_roots, config.masked};
+  for (const std::string& own :
+       {config.state_dir, config.checkpoint_root, config.run_root, config.image_dir}) {
+    if (!own.empty()) {
+      rules.guarded.push_back(CleanPath(own));
+    }
+  }
+  return rules;
+}
 
 std::string TaskKey(const TaskId& id) {
   return std::to_string(id.job) + "." + std::to_string(id.epoch) + "." + std::to_string(id.task);
@@ -492,6 +515,14 @@ std::optional<std::set<std::string>> ImagesInUse(const std::string& state_dir) {
                                                                 : std::optional(std::move(digests));
 }
 
+Result<Owner> OwnerOfTask(const AgentConfig& config, const tide::v1::StartTask& start) {
+  const auto planned = ReadTaskConfig(config.state_dir + "/tasks/" + TaskKey(IdOf(start)));
+  if (planned) {
+    return Owner{planned->uid, planned->gid, planned->groups, ""};
+  }
+  return config.identities->Find(start.user(), config.name);
+}
+
 Result<TaskConfig> PlanStart(const AgentConfig& config,
                              const tide::v1::StartTask& start,
                              const Image* image) {
@@ -504,8 +535,10 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   task.runtime = config.runtime;
   task.image = image == nullptr ? "host" : image->digest;
   task.rootfs = image == nullptr ? "" : image->rootfs;
-  task.uid = config.job_uid;
-  task.gid = config.job_gid;
+  TIDE_ASSIGN(const Owner owner, config.identities->Find(start.user(), config.name));
+  task.uid = owner.uid;
+  task.gid = owner.gid;
+  task.groups = owner.groups;
   task.run_dir = RunDir(config, task.key);
   task.contact = start.peers_size() > 1 ? TaskContactPath(config, task.key) : ContactPath(config);
   task.init_path = config.init_path;
@@ -521,24 +554,27 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
     TIDE_TRY(CheckPort(config, start.master_port()));
   }
   task.scratch = config.state_dir + "/scratch/" + task.key;
-  TIDE_TRY(MakeScratch(config, task.scratch));
+  TIDE_TRY(MakeScratch(config, owner, task.scratch));
   task.workdir = spec.workdir().empty() ? task.scratch : spec.workdir();
   if (!spec.workdir().empty()) {
-    TIDE_TRY(MountOfSpec(config, "workdir", spec.workdir(), spec.workdir(), PathUse::kEnter, task));
+    TIDE_TRY(MountOfSpec(
+        config, owner, "workdir", spec.workdir(), spec.workdir(), PathUse::kEnter, task));
   }
-  TIDE_ASSIGN(const std::string checkpoint_dir, PrepareCheckpointDir(config, start, task));
+  TIDE_ASSIGN(const std::string checkpoint_dir, PrepareCheckpointDir(config, owner, start, task));
   if (!config.sdk_dir.empty()) {
     task.mounts.push_back({config.sdk_dir, kSdkInContainer, true});
   }
   for (const tide::v1::Mount& mount : spec.mounts()) {
     const PathUse use = mount.read_only() ? PathUse::kRead : PathUse::kWrite;
-    TIDE_TRY(MountOfSpec(config, "mount", mount.source(), mount.target(), use, task));
+    TIDE_TRY(MountOfSpec(config, owner, "mount", mount.source(), mount.target(), use, task));
   }
+  const std::string home = MountHome(config, owner, task);
   for (const std::string& name : spec.secrets()) {
     task.secrets[SecretVariable(name)] = name;
     task.secrets_dir = SecretsDir(config, task.key);
   }
   EnvSources sources;
+  sources.home = home;
   if (image != nullptr) {
     sources.image = image->env;
   }

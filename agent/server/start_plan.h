@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/core/effect.h"
+#include "agent/identity/spec_path.h"
 #include "agent/images/store.h"
 #include "agent/runtime/task_config.h"
 #include "agent/server/config.h"
@@ -39,6 +40,13 @@ void RemoveUnusedCheckpointDir(const AgentConfig& config, const tide::v1::StartT
 [[nodiscard]] Result<TaskConfig> PlanStart(const AgentConfig& config,
                                            const tide::v1::StartTask& start,
                                            const Image* image = nullptr);
+
+// Where jobs may name paths on this node.
+[[nodiscard]] PathRules RulesOf(const AgentConfig& config);
+
+// As whom the ranks of a task run: as it was planned, else as it would be now.
+[[nodiscard]] Result<Owner> OwnerOfTask(const AgentConfig& config,
+                                        const tide::v1::StartTask& start);
 
 // The digests of the images that tasks of this agent have, alive or not cleared away; nothing where
 // one cannot be read.

@@ -30,7 +30,7 @@ std::unexpected<Error> Unwritable(const std::string& path, int error) {
 }
 
 // Plain processes go through the folder of all to their own; containers are given theirs.
-Status MakeFolder(const AgentConfig& config, const std::string& folder) {
+Status MakeFolder(const AgentConfig& config, const Owner& owner, const std::string& folder) {
   const std::string all = AllSecretsDir(config);
   if (!MakeDirs(config.run_root + "/" + config.name, 0711)) {
     return Unwritable(all, errno);
@@ -41,17 +41,15 @@ Status MakeFolder(const AgentConfig& config, const std::string& folder) {
   }
   const mode_t mode = IsRoot() ? 0500 : 0700;
   if (::mkdir(folder.c_str(), mode) != 0 || ::chmod(folder.c_str(), mode) != 0 ||
-      (IsRoot() && ::lchown(folder.c_str(), config.job_uid, config.job_gid) != 0)) {
+      (IsRoot() && ::lchown(folder.c_str(), owner.uid, owner.gid) != 0)) {
     return Unwritable(folder, errno);
   }
   return {};
 }
 
-Status WriteSecretFile(const AgentConfig& config,
-                       const std::string& path,
-                       const std::string& value) {
+Status WriteSecretFile(const Owner& owner, const std::string& path, const std::string& value) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400));
-  if (!fd.valid() || (IsRoot() && ::fchown(fd.get(), config.job_uid, config.job_gid) != 0)) {
+  if (!fd.valid() || (IsRoot() && ::fchown(fd.get(), owner.uid, owner.gid) != 0)) {
     return Unwritable(path, errno);
   }
   if (const Status written = WriteAll(fd.get(), value); !written) {
@@ -68,14 +66,15 @@ Status WriteAllSecrets(const AgentConfig& config,
   }
   const std::string folder = SecretsDir(config, key);
   RemoveSecrets(config, key);  // of the same start, ordered before this agent's time
-  TIDE_TRY(MakeFolder(config, folder));
+  TIDE_ASSIGN(const Owner owner, config.identities->Find(start.user(), config.name));
+  TIDE_TRY(MakeFolder(config, owner, folder));
   for (const std::string& name : start.spec().secrets()) {
     const auto secret = std::ranges::find(start.secrets(), name, &tide::v1::Secret::name);
     if (secret == start.secrets().end() || !IsSecretName(name)) {
       return Fail(ErrorCode::kInvalidArgument,
                   "secret " + name + " did not come with the order to start");
     }
-    TIDE_TRY(WriteSecretFile(config, folder + "/" + name, secret->value()));
+    TIDE_TRY(WriteSecretFile(owner, folder + "/" + name, secret->value()));
   }
   return {};
 }

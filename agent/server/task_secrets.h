@@ -1,9 +1,9 @@
 #pragma once
 // Secrets of tasks on the node: one file each, below the run root, which is memory and not a disk.
 // They come with the order to start, and are in neither its journal nor the task's folder.
-//   <run root>/<agent>/secrets/<key>/<name>   mode 0400, the job user's
-// Others than that user do not get into the folder of a task; jobs, which all have that user, do
-// not get to it in containers, where a task sees its own alone.
+//   <run root>/<agent>/secrets/<key>/<name>   mode 0400, the owner's
+// Others than the owner do not get into the folder of a task; in a container a task sees its own
+// alone.
 
 #include <set>
 #include <string>

@@ -44,6 +44,14 @@ void Introduce(const Workspace& workspace) {
       workspace.nodes().size(),
       workspace.server().c_str(),
       workspace.login_code().c_str());
+  if (::geteuid() == 0) {
+    std::printf(
+        "  jobs  run as user %u%s\n",
+        PersonOfJobs().uid,
+        PersonOfJobs().home.empty() ? ": as root nobody runs any; sudo tide dev runs yours" : "");
+  } else {
+    std::printf("  jobs  run as you, and nothing keeps them apart\n");
+  }
   if (workspace.profile().ours()) {
     std::printf("  CLI   %s/tide ps   (finds this cluster by itself)\n", workspace.bin().c_str());
   } else {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 
 #include "cli/environment.h"
@@ -154,7 +156,8 @@ std::error_code CopyNativeCore(const std::string& bin, const std::string& python
 std::vector<std::string> MountRoots(const DevOptions& options, const std::string& root) {
   std::vector<std::string> roots = {root + "/work"};
   std::error_code error;
-  for (const std::string& folder : {std::filesystem::current_path(error).string(), Env("HOME")}) {
+  for (const std::string& folder :
+       {std::filesystem::current_path(error).string(), Env("HOME"), PersonOfJobs().home}) {
     if (folder.starts_with('/') && folder != "/") {
       roots.push_back(folder);
     }
@@ -166,6 +169,19 @@ std::vector<std::string> MountRoots(const DevOptions& options, const std::string
 }
 
 }  // namespace
+
+Person PersonOfJobs() {
+  constexpr uint32_t kLeastUid = 1000;
+  Person person;
+  const auto uid = static_cast<uint32_t>(std::strtoul(Env("SUDO_UID").c_str(), nullptr, 10));
+  const passwd* entry =
+      // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread yet
+      ::geteuid() == 0 && uid >= kLeastUid ? ::getpwuid(uid) : nullptr;
+  if (entry != nullptr) {
+    person = {uid, entry->pw_gid, entry->pw_dir};
+  }
+  return person;
+}
 
 Result<Workspace> Workspace::Open(const DevOptions& options) {
   Workspace workspace;
@@ -388,6 +404,12 @@ ChildSpec Workspace::AgentOf(size_t index, const std::string& schedulers) const 
                    root_,
                    "--stop-tasks-on-exit"},
                   root_ + "/logs/agent-" + node.name + ".log"};
+  if (::geteuid() == 0) {
+    const Person person = PersonOfJobs();
+    agent.argv.insert(
+        agent.argv.end(),
+        {"--job-user", std::to_string(person.uid) + ":" + std::to_string(person.gid)});
+  }
   for (const std::string& root : mount_roots_) {
     agent.argv.insert(agent.argv.end(), {"--mount-root", root});
   }

@@ -30,6 +30,15 @@ struct DevNode {
   std::string kmsg;  // the file that stands for its kernel log
 };
 
+// As whom jobs run where `tide dev` runs as root: the one who called sudo, else an account of
+// nobody.
+struct Person {
+  uint32_t uid = 200'000;
+  uint32_t gid = 200'000;
+  std::string home;
+};
+[[nodiscard]] Person PersonOfJobs();
+
 // Owns the lock on the folder: two `tide dev` never share one.
 class Workspace {
  public:

@@ -2,14 +2,11 @@
 
 import contextlib
 import fcntl
-import glob
-import hashlib
 import json
 import os
 import pty
 import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -17,7 +14,8 @@ import termios
 import time
 import unittest
 
-from harness import PYTHON, SERVING, Cluster, ClusterTest, Down, Refused, processes, program, until
+from harness import PYTHON, Cluster, ClusterTest, Refused, processes, program, until
+from site_of_daemons import Site
 
 SLEEP = "import signal, time; print('asleep', flush=True); time.sleep(1000)"  # tidy: poll (the job sleeps, the test does not)
 
@@ -280,7 +278,7 @@ class ExecTestProcesses(ExecTest, ClusterTest):
         cls.cluster.start()
 
 
-class PolicySite(Cluster):
+class PolicySite(Site):
     """One of each daemon, with a policy, users of each role, and little patience for readers that went away."""
 
     POLICY = "version: 1\nprojects: { sealed: { exec: false }, vault: { parent: sealed }, open: {} }\n"
@@ -288,59 +286,8 @@ class PolicySite(Cluster):
     IDLE_S = 2
 
     def __init__(self):
-        super().__init__(runtime="process", nodes=1)
-        for folder, mode in ((self.state, 0o711), (self.work, 0o777)):
-            os.makedirs(folder)
-            os.chmod(folder, mode)
-        self.run_root = "/dev/shm/" + os.path.basename(self.base)
-        self.children_started = []
-        self.write("token", "token-of-ada")
-        self.write("policy.yaml", self.POLICY)
-        self.write("tokens", "".join("%s %s %s\n" % (hashlib.sha256(b"token-of-" + name.encode()).hexdigest(), name, role)
-                                     for name, role in self.ROLES.items()))
-        self.env.update(TIDE_SERVER="http://127.0.0.1:%d" % self.port, TIDE_TOKEN="token-of-ada")
-
-    def write(self, name, text):
-        with open(self.state + "/" + name, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
-            f.write(text)
-
-    def start(self):
-        scheduler = "unix:%s/scheduler.sock" % self.state
-        agent = self.state + "/agent-n1"
-        for name, argv in (
-                ("scheduler", ["--listen", scheduler, "--store", "sqlite:%s/tide.db" % self.state, "--policy",
-                               self.state + "/policy.yaml"]),
-                ("agent", ["--scheduler", scheduler, "--name", "n1", "--state", agent, "--listen", "unix:%s.sock" % agent,
-                           "--checkpoint-root", self.state + "/checkpoints", "--run-root", self.run_root, "--kmsg", "",
-                           "--mount-root", self.work, "--runtime", "process", "--stop-tasks-on-exit"]),
-                ("api", ["--scheduler", scheduler, "--listen", "127.0.0.1:%d" % self.port, "--token-file",
-                         self.state + "/tokens", "--audit-log", self.state + "/audit.log", "--exec-idle-s",
-                         str(self.IDLE_S)])):
-            with open("%s/%s.log" % (self.state, name), "wb") as log:
-                self.children_started.append(subprocess.Popen([program("tide-" + name), *argv], stdout=log, stderr=log,
-                                                              stdin=subprocess.DEVNULL, env=self.env))
-        until(30, "a node", self.has_node)
-        return self
-
-    def has_node(self):
-        with contextlib.suppress(Down, Refused):
-            return [n for n in self.get("/v1/nodes")["items"] if n["state"] in SERVING and n["connected"]]
-        return False
-
-    def close(self):
-        try:
-            for child in reversed(self.children_started):
-                child.terminate()
-                try:
-                    child.wait(20)
-                except subprocess.TimeoutExpired:
-                    child.kill()
-                    child.wait(10)
-        finally:
-            subprocess.run([program("tide-agent"), "--clean", self.state + "/agent-n1"], timeout=60, check=False,
-                           capture_output=True)
-            shutil.rmtree(self.base, ignore_errors=True)
-            shutil.rmtree(self.run_root, ignore_errors=True)
+        super().__init__("process", self.ROLES, policy=self.POLICY, agent=["--job-user", "65534:65534"] if os.geteuid() == 0 else ())
+        self.more_of_api = ["--audit-log", self.state + "/audit.log", "--exec-idle-s", str(self.IDLE_S)]
 
 
 class ExecTestPolicy(ExecFixture, ClusterTest):

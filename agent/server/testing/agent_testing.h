@@ -64,8 +64,9 @@ inline AgentConfig TestConfig(const TestDir& dir, const std::string& name = "n1"
   config.run_root = dir.File("run");
   config.checkpoint_root = dir.File("checkpoints");
   config.mount_roots = {dir.path()};
-  config.job_uid = ::geteuid() == 0 ? 65534 : ::geteuid();
-  config.job_gid = ::geteuid() == 0 ? 65534 : ::getegid();
+  const bool root = ::geteuid() == 0;
+  config.identities = std::make_shared<Identities>(
+      Owner{root ? 65534 : ::geteuid(), root ? 65534 : ::getegid(), {}, ""});
   REQUIRE(MakeDirs(config.state_dir, 0711));
   return config;
 }
