@@ -19,7 +19,8 @@ constexpr size_t kUsersMax = 10'000;
 constexpr Duration kRemembered = Duration::Minutes(1);
 const Owner kNobody{65534, 65534, {}, ""};
 
-// Leaves uid, gid, home and groups, a line each. Returns an errno, ENOENT where there is no account.
+// Leaves uid, gid, home and groups, a line each. Returns an errno, ENOENT where there is no
+// account.
 int AskNameService(const std::string& user, std::string& answer) {
   passwd entry{};
   passwd* found = nullptr;
@@ -62,7 +63,8 @@ Result<Owner> Identities::Find(const std::string& user, const std::string& node)
   const int64_t now = MonotonicNanos();
   {
     const MutexLock lock(mutex_);
-    if (const auto known = known_.find(user); known != known_.end() && known->second.until_ns > now) {
+    if (const auto known = known_.find(user);
+        known != known_.end() && known->second.until_ns > now) {
       return known->second.owner;
     }
   }
@@ -75,14 +77,16 @@ Result<Owner> Identities::Find(const std::string& user, const std::string& node)
       answer);
   if (error == ENOENT) {
     return Fail(ErrorCode::kInvalidArgument,
-                "user " + user + " has no account on " + node + ", as whom the job would run: `getent " +
-                    "passwd " + user + "` has to know one");
+                "user " + user + " has no account on " + node +
+                    ", as whom the job would run: `getent " + "passwd " + user +
+                    "` has to know one");
   }
   if (error != 0) {
-    return Fail(ErrorCode::kUnavailable,
-                FailErrno("the name service of " + node + " does not say who " + user + " is", error)
-                    .error()
-                    .message);
+    return Fail(
+        ErrorCode::kUnavailable,
+        FailErrno("the name service of " + node + " does not say who " + user + " is", error)
+            .error()
+            .message);
   }
   Owner owner = ParseAnswer(answer);
   if (owner.uid < kLeastUid) {

@@ -24,8 +24,8 @@ class Identities {
 
   // Asks the name service at most 3 s, and remembers a minute what it said.
   //   Errors: kInvalidArgument where there is no such account; kPermissionDenied for one of the
-  //   system (uid below 1000); kUnavailable where the name service does not answer. In words for the
-  //   user of the job.
+  //   system (uid below 1000); kUnavailable where the name service does not answer. In words for
+  //   the user of the job.
   [[nodiscard]] Result<Owner> Find(const std::string& user, const std::string& node);
 
  private:

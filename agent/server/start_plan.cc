@@ -65,26 +65,30 @@ Status CheckTarget(const AgentConfig& config,
   return {};
 }
 
-// Mounts what the spec names `asked` at `target`, and masks what of Tide's own is seen in it.
-//   field: of the spec, for errors.
+// A folder that a spec names.
+struct NamedFolder {
+  std::string field;   // the spec's field, for errors
+  std::string path;    // the folder on the node
+  std::string target;  // its place in the container
+  PathUse use;
+};
+
+// Mounts what the spec names, and masks what of Tide's own is seen in it.
 Status MountOfSpec(const AgentConfig& config,
                    const Owner& owner,
-                   const std::string& field,
-                   const std::string& asked,
-                   const std::string& target,
-                   PathUse use,
+                   const NamedFolder& named,
                    TaskConfig& task) {
   const PathRules rules = RulesOf(config);
-  const auto found = ResolveSpecPath(rules, owner, asked, use, config.name);
+  const auto found = ResolveSpecPath(rules, owner, named.path, named.use, config.name);
   if (!found) {
     Error error = found.error();
-    error.message = field + " " + error.message;
+    error.message = named.field + " " + error.message;
     return std::unexpected(std::move(error));
   }
-  MountConfig mount{found->path, CleanPath(target), use == PathUse::kRead};
+  MountConfig mount{found->path, CleanPath(named.target), named.use == PathUse::kRead};
   mount.device = found->device;
   mount.inode = found->inode;
-  if (CleanPath(asked) != mount.target) {
+  if (CleanPath(named.path) != mount.target) {
     TIDE_TRY(CheckTarget(config, rules, mount.target, task));
   }
   for (const std::string& inside : found->guarded_inside) {
@@ -115,7 +119,7 @@ Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
                                          TaskConfig& task) {
   const std::string& asked = start.spec().checkpoint_dir();
   if (!asked.empty()) {
-    TIDE_TRY(MountOfSpec(config, owner, "checkpoint.dir", asked, asked, PathUse::kFolder, task));
+    TIDE_TRY(MountOfSpec(config, owner, {"checkpoint.dir", asked, asked, PathUse::kFolder}, task));
     return task.mounts.back().target;
   }
   std::string path = config.checkpoint_root + "/" + JobName(start);
@@ -140,7 +144,7 @@ std::string MountHome(const AgentConfig& config, const Owner& owner, TaskConfig&
   if (std::ranges::find(task.mounts, home, &MountConfig::target) != task.mounts.end()) {
     return home;
   }
-  const Status mounted = MountOfSpec(config, owner, "home", home, home, PathUse::kWrite, task);
+  const Status mounted = MountOfSpec(config, owner, {"home", home, home, PathUse::kWrite}, task);
   return mounted ? home : "";
 }
 
@@ -557,8 +561,8 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   TIDE_TRY(MakeScratch(config, owner, task.scratch));
   task.workdir = spec.workdir().empty() ? task.scratch : spec.workdir();
   if (!spec.workdir().empty()) {
-    TIDE_TRY(MountOfSpec(
-        config, owner, "workdir", spec.workdir(), spec.workdir(), PathUse::kEnter, task));
+    const NamedFolder workdir{"workdir", spec.workdir(), spec.workdir(), PathUse::kEnter};
+    TIDE_TRY(MountOfSpec(config, owner, workdir, task));
   }
   TIDE_ASSIGN(const std::string checkpoint_dir, PrepareCheckpointDir(config, owner, start, task));
   if (!config.sdk_dir.empty()) {
@@ -566,7 +570,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   }
   for (const tide::v1::Mount& mount : spec.mounts()) {
     const PathUse use = mount.read_only() ? PathUse::kRead : PathUse::kWrite;
-    TIDE_TRY(MountOfSpec(config, owner, "mount", mount.source(), mount.target(), use, task));
+    TIDE_TRY(MountOfSpec(config, owner, {"mount", mount.source(), mount.target(), use}, task));
   }
   const std::string home = MountHome(config, owner, task);
   for (const std::string& name : spec.secrets()) {
