@@ -96,6 +96,12 @@ pid_t SpawnAgent(std::vector<std::string> words, const std::string& log_file) {
   return pid;
 }
 
+// As root nobody's jobs run.
+std::string JobUser() {
+  return ::geteuid() == 0 ? "65534:65534"
+                          : std::to_string(::geteuid()) + ":" + std::to_string(::getegid());
+}
+
 }  // namespace
 
 struct OneAgent::Impl {
@@ -128,7 +134,7 @@ OneAgent::OneAgent(const TaskPlace& place) : impl_(std::make_unique<Impl>()) {
                              "--runtime",
                              "process",
                              "--job-user",
-                             std::to_string(::geteuid()) + ":" + std::to_string(::getegid()),
+                             JobUser(),
                              "--kmsg",
                              "",
                              "--log-bytes-per-rank",

@@ -28,9 +28,9 @@ TaskPlace::TaskPlace(const std::string& root) : path_(root + "/tide-bench-XXXXXX
   const std::string never = shared() + "/never";
   // The mode of what is made is cut by this process's mask.
   TIDE_CHECK(::chmod(path_.c_str(), 0755) == 0 && ::chmod(memory_.c_str(), 0755) == 0 &&
-                 ::mkdir(shared().c_str(), 0755) == 0 && ::mkfifo(pipe.c_str(), 0600) == 0 &&
-                 ::chmod(pipe.c_str(), 0666) == 0 && ::mkfifo(never.c_str(), 0600) == 0 &&
-                 ::chmod(never.c_str(), 0666) == 0,
+                 ::mkdir(shared().c_str(), 0700) == 0 && ::chmod(shared().c_str(), 0777) == 0 &&
+                 ::mkfifo(pipe.c_str(), 0600) == 0 && ::chmod(pipe.c_str(), 0666) == 0 &&
+                 ::mkfifo(never.c_str(), 0600) == 0 && ::chmod(never.c_str(), 0666) == 0,
              "pipes can be made");
   // For writing, too, so that its end is never seen.
   up_ = Fd(::open(pipe.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));

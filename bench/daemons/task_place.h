@@ -21,8 +21,9 @@ class TaskPlace {
   [[nodiscard]] const std::string& path() const { return path_; }
   // In memory, for what an agent keeps there by default: pages and sockets of ranks.
   [[nodiscard]] const std::string& memory() const { return memory_; }
-  // Holds the pipe, `up`: who is there writes one byte into it. Anybody may. And `never`, a pipe
-  // that nobody writes into: opening it for reading waits, without another program.
+  // Holds the pipe, `up`: who is there writes one byte into it. And `never`, a pipe that nobody
+  // writes into: opening it for reading waits, without another program. Anybody may write here, as
+  // ranks run as another user.
   [[nodiscard]] std::string shared() const { return path_ + "/shared"; }
   // CLOCK_MONOTONIC at which so many had said so. Aborts when they do not.
   [[nodiscard]] int64_t WaitUntilUp(size_t programs) const;

@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from harness import PYTHON, ROOT, ClusterTest, describe, until
+from harness import PYTHON, ROOT, ClusterTest, Refused, describe, until
 
 sys.path.insert(0, os.path.join(ROOT, "sdk", "python"))
 from tide.checkpoint import store  # noqa: E402
@@ -138,7 +138,13 @@ class Disturbed(ClusterTest):
         self.cluster.await_job(job, "be in attempt %d" % self.attempt, lambda now: len(now["attempts"]) >= self.attempt, 90)
 
         def look(rank):
-            found = re.search(r"^resumed (\d+)$", self.cluster.logs(job, rank, self.attempt), re.MULTILINE)
+            try:
+                log = self.cluster.logs(job, rank, self.attempt)
+            except Refused as refused:
+                if refused.status != 404:  # it has not begun there
+                    raise
+                return None
+            found = re.search(r"^resumed (\d+)$", log, re.MULTILINE)
             return found and (int(found.group(1)),)
         steps = [until(90, "rank %d of attempt %d" % (rank, self.attempt), lambda rank=rank: look(rank))[0] for rank in range(2)]
         self.assertEqual(steps[0], steps[1])

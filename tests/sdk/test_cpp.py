@@ -144,7 +144,8 @@ class Example(TempCase):
         out, err = ranks[0].communicate(timeout=60)
         self.assertEqual((ranks[0].returncode, err.count("the saver of this rank has ended (signal 9)")), (0, 1), err)
         self.assertIn(f"fnv1a {self.digest}", out)
-        self.assertEqual(committed(self.path("ck")), [100, 200, 300])
+        # A saver killed between its commit and its word leaves a step that is saved once more.
+        self.assertEqual(sorted(set(committed(self.path("ck")))), [100, 200, 300])
 
     def test_saver_that_stands_still_stops_no_training(self):
         ranks, pages = self.start_ranks(1, 1)
