@@ -33,9 +33,7 @@ struct Options {
   std::string scheduler;
   std::string listen = "127.0.0.1:7070";
   std::string web_dir;
-  std::string token_file;
   std::string cluster_token_file;
-  std::string login_code_file;
   std::string log_format = "text";
   std::string audit_log;
   int exec_idle_s = 60;
@@ -57,8 +55,6 @@ void Describe(CLI::App& app, Options& options) {
   app.add_option("--listen", options.listen, "HOST:PORT to serve on; port 0 = any")
       ->capture_default_str();
   app.add_option("--web-dir", options.web_dir, "folder of the built dashboard (web/dist)");
-  app.add_option("--token-file", options.token_file, "lines `<sha256> <user> <role>`, mode 0600")
-      ->required();
   app.add_option(
       "--cluster-token-file", options.cluster_token_file, "secret sent to Tide's daemons");
   app.add_option("--audit-log",
@@ -69,7 +65,6 @@ void Describe(CLI::App& app, Options& options) {
                  "commands in tasks whose output nobody reads are ended after so long")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
-  app.add_option("--login-code-file", options.login_code_file, "one-time code for a browser");
   app.add_option(
       "--allow-host", options.allowed_hosts, "another name in Host headers to answer to");
   app.add_option("--max-streams", options.max_streams, "live streams and log readers at once")
@@ -106,10 +101,9 @@ void WaitForStopSignal(const sigset_t& signals) {
 }
 
 int Serve(const Options& options, const ServerOptions& server_options, Routes web) {
-  auto tokens = LoadTokens(options.token_file);
   auto secret = ReadSecret(options.cluster_token_file);
-  if (!tokens || !secret) {
-    return Complain(kBadFile, !tokens ? tokens.error().message : secret.error().message);
+  if (!secret) {
+    return Complain(kBadFile, secret.error().message);
   }
   auto addresses = rpc::SplitAddresses(options.scheduler);
   if (!addresses) {
@@ -125,9 +119,9 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   ::signal(SIGPIPE, SIG_IGN);
 
   ViewStore store;
-  Authenticator auth(std::move(*tokens), options.login_code_file);
   StreamSlots streams(options.max_streams);
   const auto scheduler = MakeGrpcScheduler(schedulers, *secret);
+  Authenticator auth(store, *scheduler);
   const auto agents = MakeGrpcAgents(*secret);
   const auto images = MakeGrpcImages(*secret);
   App app{store, *scheduler, *agents, *images, auth, streams};
@@ -147,7 +141,7 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   }
   Routes routes = AllRoutes(app);
   std::ranges::move(web, std::back_inserter(routes));
-  Server server(server_options, std::move(routes), auth, store);
+  Server server(server_options, std::move(routes), app);
   const auto port = server.Listen();
   if (!port) {
     return Complain(kCannotListen, port.error().message);

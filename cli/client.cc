@@ -131,6 +131,8 @@ Client::Attempt Client::Try(Method method,
         return http.Post(path, headers, body.text, body.type);
       case Method::kPut:
         return http.Put(path, headers, body.text, body.type);
+      case Method::kPatch:
+        return http.Patch(path, headers, body.text, body.type);
       case Method::kDelete:
         break;
     }
@@ -177,6 +179,10 @@ Answer<std::string> Client::Post(const std::string& path, const PostBody& body) 
 
 Answer<std::string> Client::Put(const std::string& path, const PostBody& body) const {
   return Call(Method::kPut, path, body);
+}
+
+Answer<std::string> Client::Patch(const std::string& path, const PostBody& body) const {
+  return Call(Method::kPatch, path, body);
 }
 
 Answer<std::string> Client::Delete(const std::string& path) const {

@@ -25,7 +25,7 @@ namespace tide::cli {
 struct PostBody {
   std::string text;
   std::string type = "application/json";
-  std::string idempotency_key;  // "" = none
+  std::string idempotency_key = {};  // "" = none
 };
 
 class Client {
@@ -41,8 +41,9 @@ class Client {
   // tried again; so is an answer that broke off, unless it is to a POST without a key.
   [[nodiscard]] Answer<std::string> Get(const std::string& path) const;
   [[nodiscard]] Answer<std::string> Post(const std::string& path, const PostBody& body) const;
-  // Both as often as Get: once more does what once did.
+  // As often as Get: once more does what once did.
   [[nodiscard]] Answer<std::string> Put(const std::string& path, const PostBody& body) const;
+  [[nodiscard]] Answer<std::string> Patch(const std::string& path, const PostBody& body) const;
   [[nodiscard]] Answer<std::string> Delete(const std::string& path) const;
 
   enum class StreamEnd {
@@ -82,6 +83,7 @@ class Client {
     kGet,
     kPost,
     kPut,
+    kPatch,
     kDelete
   };
   // What came of a request whose answer goes to a sink.

@@ -54,13 +54,22 @@ Answer<const Client*> Context::Connect() {
     }
     patience = {*timeout, *timeout};
   }
-  const auto server = ResolveServer(SourcesOfThisProcess(options.server));
+  auto server = Address();
+  if (!server) {
+    return std::unexpected(server.error());
+  }
+  server->token = token_.value_or(server->token);
+  client_.emplace(*server, patience);
+  return &*client_;
+}
+
+Answer<Server> Context::Address() {
+  auto server = ResolveServer(SourcesOfThisProcess(options.server));
   if (!server) {
     const bool refused = server.error().code == ErrorCode::kPermissionDenied;
     return Refuse(refused ? kExitNotAllowed : kExitUsage, server.error().message);
   }
-  client_.emplace(*server, patience);
-  return &*client_;
+  return *std::move(server);
 }
 
 Answer<json> Context::Get(const std::string& path) {
@@ -85,6 +94,14 @@ Answer<json> Context::Put(const std::string& path, const std::string& bytes) {
     return std::unexpected(client.error());
   }
   return Parse((*client)->Put(path, {bytes, "application/octet-stream", ""}));
+}
+
+Answer<json> Context::Patch(const std::string& path, const std::string& bytes) {
+  const auto client = Connect();
+  if (!client) {
+    return std::unexpected(client.error());
+  }
+  return Parse((*client)->Patch(path, {bytes}));
 }
 
 Answer<json> Context::Delete(const std::string& path) {
@@ -114,7 +131,7 @@ Answer<json> Context::GetList(const std::string& path, const std::string& query,
     for (const json& item : Items(*part, "items")) {
       all["items"].push_back(item);
     }
-    for (const char* key : {"next_cursor", "rev", "total_estimate"}) {
+    for (const char* key : {"next_cursor", "rev", "total_estimate", "user"}) {
       all[key] = Member(*part, key);
     }
     if (Text(all, "next_cursor").empty() || all["items"].size() >= limit ||

@@ -46,11 +46,16 @@ class Context {
 
   // The client for --server, --timeout and the profiles; made at the first call.
   [[nodiscard]] Answer<const Client*> Connect();
+  // The server that it talks to, and where its address comes from.
+  [[nodiscard]] Answer<Server> Address();
+  // Before the first call: this token, and none of a profile.
+  void UseToken(const std::string& token) { token_ = token; }
   // Body of the answer as JSON. An answer that is no JSON is a failure.
   [[nodiscard]] Answer<json> Get(const std::string& path);
   [[nodiscard]] Answer<json> Post(const std::string& path, const PostBody& body);
   // Bytes as they are.
   [[nodiscard]] Answer<json> Put(const std::string& path, const std::string& bytes);
+  [[nodiscard]] Answer<json> Patch(const std::string& path, const std::string& bytes);
   [[nodiscard]] Answer<json> Delete(const std::string& path);
   // All pages of a list, at most `limit` items: an object like one page. `query` is "a=b" or "".
   [[nodiscard]] Answer<json> GetList(const std::string& path,
@@ -73,6 +78,7 @@ class Context {
   int ReportOutput() const;
 
   std::optional<Client> client_;
+  std::optional<std::string> token_;
 };
 
 }  // namespace tide::cli

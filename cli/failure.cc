@@ -22,14 +22,6 @@ std::vector<SpecFinding> ReadFindings(const json& problem) {
   return findings;
 }
 
-// The server often says itself what to do about a token.
-std::string WhatToDo(int exit_code, const std::string& said) {
-  if (exit_code == kExitNotAllowed && said.find("token") == std::string::npos) {
-    return "; set TIDE_TOKEN, or `token` in the profile, to a token that may do this";
-  }
-  return "";
-}
-
 }  // namespace
 
 int ExitCodeFor(int http_status, std::string_view code) {
@@ -77,9 +69,6 @@ Failure FailureFromReply(int http_status, const std::string& body) {
   failure.message = (detail.empty() ? Text(problem, "title") : detail);
   if (failure.message.empty()) {
     failure.message = "the server answered with status " + std::to_string(http_status);
-  }
-  if (Text(problem, "code") != "exec_forbidden") {  // whatever the token
-    failure.message += WhatToDo(failure.exit_code, failure.message);
   }
   const std::string request = Text(problem, "request_id");
   if (http_status >= 500 && !request.empty()) {

@@ -14,9 +14,9 @@ namespace tide::cli {
 
 struct Failure {
   int exit_code = kExitFailed;
-  std::string message;                // what, where, what to do
-  std::vector<SpecFinding> findings;  // mistakes in a job spec, instead of `message`
-  bool retryable = false;             // the server asks to try again
+  std::string message;                     // what, where, what to do
+  std::vector<SpecFinding> findings = {};  // mistakes in a job spec, instead of `message`
+  bool retryable = false;                  // the server asks to try again
 };
 
 template <typename T>

@@ -38,6 +38,10 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddExecVerbs(app, context);
   AddJobControlVerbs(app, context);
   AddMoveVerb(app, context);
+  AddSignInVerbs(app, context);
+  AddTokenVerb(app, context);
+  AddUserVerb(app, context);
+  AddProjectVerb(app, context);
   AddSecretVerb(app, context);
   AddImagesVerb(app, context);
   AddNodesVerb(app, context);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <optional>
 
 #include "cli/environment.h"
@@ -116,14 +117,36 @@ std::string DevProfilePath() {
   return DevProfilePath(Env("TIDE_DEV_PROFILE"), Env("XDG_RUNTIME_DIR"));
 }
 
-ServerSources SourcesOfThisProcess(const std::string& flag) {
-  ServerSources sources{flag, Env("TIDE_SERVER"), Env("TIDE_TOKEN"), {}};
+std::string UserProfilePath() {
   std::string config = Env("XDG_CONFIG_HOME");
   if (config.empty() && !Env("HOME").empty()) {
     config = Env("HOME") + "/.config";
   }
-  if (!config.empty()) {
-    sources.profiles.push_back(config + "/tide/config.yaml");
+  return config.empty() ? "" : config + "/tide/config.yaml";
+}
+
+Status WriteProfile(const std::string& path, const std::string& server, const std::string& token) {
+  if (path.empty()) {
+    return Fail(ErrorCode::kNotFound,
+                "there is no place for the token: neither HOME nor XDG_CONFIG_HOME is set");
+  }
+  TIDE_TRY(MakeDirs(std::filesystem::path(path).parent_path().string(), 0700));
+  std::string text = "server: " + server + "\n";
+  if (!token.empty()) {
+    text += "token: " + token + "\n";
+  }
+  return WriteFileDurably(path, text);
+}
+
+Status ForgetToken(const std::string& path, const std::string& server) {
+  TIDE_ASSIGN(const auto profile, ReadProfile(path));
+  return profile && profile->server == server ? WriteProfile(path, server, "") : Status();
+}
+
+ServerSources SourcesOfThisProcess(const std::string& flag) {
+  ServerSources sources{flag, Env("TIDE_SERVER"), Env("TIDE_TOKEN"), {}};
+  if (const std::string path = UserProfilePath(); !path.empty()) {
+    sources.profiles.push_back(path);
   }
   sources.profiles.push_back(DevProfilePath());
   return sources;

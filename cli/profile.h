@@ -28,6 +28,15 @@ inline constexpr std::string_view kUsualServer = "http://127.0.0.1:7070";
 // The user's configuration, then the file that `tide dev` writes.
 [[nodiscard]] ServerSources SourcesOfThisProcess(const std::string& flag);
 
+// The user's own, "" where neither XDG_CONFIG_HOME nor HOME is set.
+[[nodiscard]] std::string UserProfilePath();
+// Keeps server and token, for their owner alone. Errors: those of files.
+[[nodiscard]] Status WriteProfile(const std::string& path,
+                                  const std::string& server,
+                                  const std::string& token);
+// Forgets the token where the profile is of this server; nothing to forget is fine.
+[[nodiscard]] Status ForgetToken(const std::string& path, const std::string& server);
+
 // Where `tide dev` leaves address and token of its server.
 [[nodiscard]] std::string DevProfilePath();
 //   named: TIDE_DEV_PROFILE; runtime_dir: XDG_RUNTIME_DIR, which counts only where it is a folder

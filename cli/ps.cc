@@ -17,6 +17,7 @@ constexpr size_t kRecent = 10;
 
 struct PsOptions {
   bool all = false;
+  bool me = false;
   std::string state;
   size_t limit = 1000;
   bool expand = false;
@@ -25,7 +26,10 @@ struct PsOptions {
 // Without --all and --state: active jobs, then the ten that finished last.
 //   fold: elements of an array are one item.
 Answer<json> Fetch(Context& context, const PsOptions& options, bool fold) {
-  const std::string also = fold ? "arrays=folded" : "";
+  std::string also = fold ? "arrays=folded" : "";
+  if (options.me) {
+    also += (also.empty() ? "" : "&") + std::string("user=me");
+  }
   const auto with = [&](const std::string& query) {
     return query + (query.empty() || also.empty() ? "" : "&") + also;
   };
@@ -48,11 +52,24 @@ Answer<json> Fetch(Context& context, const PsOptions& options, bool fold) {
   return active;
 }
 
+// Puts the caller's own first, each as it stood among its like.
+void MineFirst(json& list) {
+  const std::string me = Text(list, "user");
+  json mine = json::array();
+  json others = json::array();
+  for (const json& job : Items(list, "items")) {
+    (Text(job, "user") == me ? mine : others).push_back(job);
+  }
+  mine.insert(mine.end(), others.begin(), others.end());
+  list["items"] = std::move(mine);
+}
+
 // One line for all elements; what differs between them is left out.
 std::vector<Cell> ArrayRow(const json& job, const json& elements, const Style& style) {
   const json& spec = Member(job, "spec");
   return {{Text(elements, "array") + "[" + std::to_string(Number(elements, "count", 0)) + "]"},
           {Text(spec, "name")},
+          {Text(job, "user")},
           StateCell(ElementWord(elements), style),
           {std::to_string(Number(Member(spec, "resources"), "nodes", 0))},
           {Text(Member(spec, "placement"), "zone")},
@@ -67,6 +84,7 @@ std::vector<Cell> ArrayRow(const json& job, const json& elements, const Style& s
 Table JobTable(const json& list, const Style& style) {
   Table table({{.title = "ID"},
                {.title = "NAME", .min_width = 12},
+               {.title = "USER", .drop_rank = 5},
                {.title = "STATE"},
                {.title = "NODES", .right = true},
                {.title = "ZONE", .drop_rank = 4},
@@ -89,6 +107,7 @@ Table JobTable(const json& list, const Style& style) {
     }
     table.Add({{Text(job, "id")},
                {Text(spec, "name")},
+               {Text(job, "user")},
                StateCell(JobWord(job), style),
                {std::to_string(Number(Member(spec, "resources"), "nodes", 0))},
                {Text(Member(spec, "placement"), "zone")},
@@ -123,10 +142,11 @@ void SayMore(const Context& context, const json& list) {
 
 int Ps(Context& context, const PsOptions& options) {
   const bool fold = context.format() == Format::kTable && !options.expand;
-  const auto list = Fetch(context, options, fold);
+  auto list = Fetch(context, options, fold);
   if (!list) {
     return context.Report(list.error());
   }
+  MineFirst(*list);
   context.PrintList(*list, "id", [&] { return JobTable(*list, context.OutStyle()); });
   if (context.format() == Format::kTable) {
     SayMore(context, *list);
@@ -140,6 +160,7 @@ void AddPsVerb(CLI::App& app, Context& context) {
   const auto options = std::make_shared<PsOptions>();
   CLI::App* verb = app.add_subcommand("ps", "List jobs");
   verb->add_flag("-a,--all", options->all, "All jobs, also long finished ones");
+  verb->add_flag("--me", options->me, "Only your own");
   verb->add_option("--state", options->state, "Only these states or outcomes: queued,failed");
   verb->add_flag("--expand", options->expand, "A line for each element of an array");
   verb->add_option("--limit", options->limit, "At most this many")->check(CLI::Range(1, 1'000'000));

@@ -18,6 +18,7 @@ struct RunOptions {
   uint32_t ranks_per_node = 0;  // 0 = the usual
   uint32_t gpus = 0;
   uint32_t count = 1;
+  std::string project;
   std::string group;
   std::string zone;
   std::string priority;
@@ -53,6 +54,7 @@ Answer<JobSpec> SpecFrom(const RunOptions& options, const std::vector<std::strin
   spec.count = options.count;
   spec.ranks_per_node =
       options.ranks_per_node > 0 ? options.ranks_per_node : std::max(1U, options.gpus);
+  SetIfGiven(options.project, spec.project);
   SetIfGiven(options.group, spec.group);
   SetIfGiven(options.zone, spec.zone);
   SetIfGiven(options.image, spec.image);
@@ -125,6 +127,7 @@ void AddRunVerb(CLI::App& app, Context& context) {
   verb->add_option("-n,--nodes", options->nodes, "Nodes, all of them or none");
   verb->add_option("--ranks-per-node", options->ranks_per_node, "Processes on each node");
   verb->add_option("--gpus", options->gpus, "GPUs on each node");
+  verb->add_option("--project", options->project, "Project that is charged; yours by default");
   verb->add_option("--group", options->group, "Pool of nodes");
   verb->add_option("--zone", options->zone, "single, cross-ok or the name of a zone");
   verb->add_option("--priority", options->priority, "Priority class, such as high");

@@ -82,8 +82,8 @@ TEST_CASE("ps shows active jobs and those that finished last") {
   });
   const auto plain = RunTide({"ps"}, Using(server));
   CHECK(plain.exit_code == 0);
-  CHECK(plain.out.find("j-2  训练-llm  ◷ queued     64  single  high") != std::string::npos);
-  CHECK(plain.out.find("j-1  训练-llm  ✕ failed") != std::string::npos);
+  CHECK(plain.out.find("j-2  训练-llm  alice  ◷ queued     64  single  high") != std::string::npos);
+  CHECK(plain.out.find("j-1  训练-llm  alice  ✕ failed") != std::string::npos);
   CHECK(plain.out.find("not enough free nodes in one zone") != std::string::npos);
   CHECK(plain.out.find("\x1b[") == std::string::npos);
   CHECK(plain.err == "tide why j-2 explains the wait.\n");
@@ -612,7 +612,7 @@ TEST_CASE("an array is one line, one id and one object") {
     return FakeReply{.body = List({whole, Job("j-2", "queued"), whole}).dump()};
   });
   const auto folded = RunTide({"ps", "--all"}, Using(server));
-  CHECK(folded.out.find("j-4[100]  训练-llm  ▶ running") != std::string::npos);
+  CHECK(folded.out.find("j-4[100]  训练-llm  alice  ▶ running") != std::string::npos);
   CHECK(folded.out.find("3 running, 60 queued, 37 succeeded") != std::string::npos);
   CHECK(folded.out.find("j-4[", folded.out.find("j-4[") + 1) == std::string::npos);
   CHECK(folded.out.find("j-6 ") == std::string::npos);

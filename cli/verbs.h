@@ -22,8 +22,12 @@ void AddWaitVerb(CLI::App& app, Context& context);
 void AddExecVerbs(CLI::App& app, Context& context);        // exec, shell
 void AddJobControlVerbs(CLI::App& app, Context& context);  // suspend, resume, cancel
 void AddMoveVerb(CLI::App& app, Context& context);
-void AddSecretVerb(CLI::App& app, Context& context);  // secret set, list, remove
-void AddImagesVerb(CLI::App& app, Context& context);  // images, images pull
+void AddSignInVerbs(CLI::App& app, Context& context);  // login, logout, whoami, ui
+void AddTokenVerb(CLI::App& app, Context& context);    // token create, list, revoke
+void AddUserVerb(CLI::App& app, Context& context);     // user list, add, set, remove
+void AddProjectVerb(CLI::App& app, Context& context);  // project list, set, remove, add, drop
+void AddSecretVerb(CLI::App& app, Context& context);   // secret set, list, remove
+void AddImagesVerb(CLI::App& app, Context& context);   // images, images pull
 void AddNodesVerb(CLI::App& app, Context& context);
 void AddDrainVerbs(CLI::App& app, Context& context);  // drain, undrain
 void AddValidateVerb(CLI::App& app, Context& context);

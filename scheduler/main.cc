@@ -23,8 +23,10 @@
 #include "scheduler/core/policy/policy_text.h"
 #include "scheduler/server/admission.h"
 #include "scheduler/server/loop.h"
+#include "scheduler/server/people/first_admin.h"
 #include "scheduler/server/scheduler_service.h"
 #include "scheduler/store/open_database.h"
+#include "scheduler/store/people.h"
 #include "scheduler/store/secrets.h"
 #include "scheduler/store/store.h"
 #include "scheduler/store/store_exit_code.h"
@@ -41,10 +43,12 @@ struct Options {
   int64_t isolation_timeout_ms = 600'000;
   std::optional<int64_t> witness_timeout_ms;  // not set: a minute, where that makes sense
   int64_t heartbeat_ms = 1000;
-  std::string cluster;          // file; "" = none
-  std::string policy;           // file; "" = none
-  std::string admit;            // "" = listed with a cluster file, any without
-  std::string secret_key_file;  // "" = secrets are refused
+  std::string cluster;           // file; "" = none
+  std::string policy;            // file; "" = none
+  std::string admit;             // "" = listed with a cluster file, any without
+  std::string admin = "admin";   // the first user
+  std::string admin_token_file;  // "" = no user is made
+  std::string secret_key_file;   // "" = secrets are refused
   bool standby = false;
 };
 
@@ -263,6 +267,7 @@ Result<std::optional<SealingKey>> ReadSealingKey(const Options& options) {
 struct Loaded {
   ClusterState state;
   SecretVault secrets;
+  StoredPeople people;
 };
 
 Result<Loaded> LoadAll(Store& store, std::optional<SealingKey> key) {
@@ -270,10 +275,12 @@ Result<Loaded> LoadAll(Store& store, std::optional<SealingKey> key) {
   Loaded loaded;
   TIDE_ASSIGN(loaded.state, store.Load());
   TIDE_ASSIGN(std::vector<SecretRow> secrets, LoadSecrets(store.database()));
+  TIDE_ASSIGN(loaded.people, LoadPeople(store.database()));
   log::Info("State loaded",
             {{"Jobs", loaded.state.jobs.size()},
              {"Nodes", loaded.state.nodes.size()},
              {"Secrets", secrets.size()},
+             {"Users", loaded.people.directory.users().size()},
              {"Ms", (MonotonicNanos() - began) / 1'000'000}});
   loaded.secrets = SecretVault(std::move(key), std::move(secrets));
   return loaded;
@@ -292,10 +299,16 @@ int Listen(const Options& options,
   SessionRegistry sessions;
   Loop loop(std::move(store),
             std::move(loaded.state),
-            {.policy = settings.policy, .liveness = liveness, .secrets = std::move(loaded.secrets)},
+            {.policy = settings.policy,
+             .liveness = liveness,
+             .secrets = std::move(loaded.secrets),
+             .people = std::move(loaded.people)},
             view,
             sessions);
   loop.Start();
+  if (const Status begun = BeginWithAdmin(loop, options.admin, options.admin_token_file); !begun) {
+    return Complain(begun.error().message, kExitUsage);
+  }
   const auto scheduler_service =
       MakeSchedulerService(loop, view, token, [&options]() -> Result<std::unique_ptr<Database>> {
         TIDE_ASSIGN(const std::string address, StoreAddress(options.store, options.store_file));
@@ -384,6 +397,11 @@ int main(int argc, char** argv) {
   where->require_option(1);
   app.add_option(
       "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
+  app.add_option("--admin", options.admin, "name of the first user")->capture_default_str();
+  app.add_option("--admin-token-file",
+                 options.admin_token_file,
+                 "where there is no user yet: file of mode 600 with the token of the first, who is "
+                 "an admin; written where it is not there");
   app.add_option("--secret-key-file",
                  options.secret_key_file,
                  "file of mode 600, at least 32 random bytes, that seals users' secrets");

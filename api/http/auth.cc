@@ -1,118 +1,23 @@
 #include "api/http/auth.h"
 
-#include <openssl/crypto.h>
-#include <openssl/rand.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <optional>
-#include <sstream>
+#include <chrono>
+#include <utility>
 
-#include "common/base/check.h"
-#include "common/base/file.h"
 #include "common/base/time.h"
-#include "common/digest/sha256.h"
+#include "common/log/log.h"
 
 namespace tide::api {
 namespace {
 
-constexpr int64_t kMinuteNanos = 60'000'000'000;
-constexpr size_t kMaxWrongCodesPerMinute = 20;
-constexpr size_t kMaxSessions = 1000;
+constexpr auto kFlushEvery = std::chrono::seconds(30);
+// A token that is used all the time is noted as used about so often.
+constexpr int64_t kUseGrain = 60'000'000'000;
 constexpr std::string_view kHowToSignIn =
-    "send `Authorization: Bearer TOKEN`, or open the sign-in link that `tide dev` prints; "
-    "an admin adds tokens to the file given by --token-file";
-
-std::optional<Role> ParseRole(std::string_view word) {
-  for (const Role role : {Role::kViewer, Role::kUser, Role::kOperator, Role::kAdmin}) {
-    if (RoleName(role) == word) {
-      return role;
-    }
-  }
-  return std::nullopt;
-}
-
-struct LoginCode {
-  std::string code;
-  int64_t expires_unix = 0;
-  std::string user;
-};
-
-std::optional<LoginCode> ParseLoginCode(const std::string& text) {
-  std::istringstream in(text);
-  LoginCode parsed;
-  if (!(in >> parsed.code >> parsed.expires_unix >> parsed.user)) {
-    return std::nullopt;
-  }
-  return parsed;
-}
+    "send `Authorization: Bearer TOKEN`: `tide login` does so from then on, `tide ui` opens a "
+    "browser that is signed in; `tide token create` makes a token";
 
 }  // namespace
-
-std::string_view RoleName(Role role) {
-  switch (role) {
-    case Role::kViewer:
-      return "viewer";
-    case Role::kUser:
-      return "user";
-    case Role::kOperator:
-      return "operator";
-    case Role::kAdmin:
-      return "admin";
-  }
-  return "viewer";
-}
-
-Result<std::vector<TokenEntry>> LoadTokens(const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) {
-    return FailErrno("cannot open " + path, errno);
-  }
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return Fail(ErrorCode::kPermissionDenied,
-                path + " can be read by others; run `chmod 600 " + path + "`");
-  }
-  TIDE_ASSIGN(const std::string text, ReadFile(path, 4U << 20U));
-  std::vector<TokenEntry> tokens;
-  std::istringstream lines(text);
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    std::istringstream words(line);
-    std::string hash;
-    std::string user;
-    std::string role_word;
-    words >> hash >> user >> role_word;
-    if (hash.empty() || hash.front() == '#') {
-      continue;
-    }
-    const auto role = ParseRole(role_word);
-    const bool is_hash =
-        hash.size() == 64 && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
-    if (!role || !is_hash) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  path + ":" + std::to_string(number) +
-                      ": want `<sha256 in 64 lower-case hex digits> <user> "
-                      "<viewer|user|operator|admin>`");
-    }
-    tokens.push_back({hash, {user, *role}});
-  }
-  return tokens;
-}
-
-bool EqualInConstantTime(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-std::string RandomHex(size_t bytes) {
-  std::vector<unsigned char> data(bytes);
-  TIDE_CHECK(RAND_bytes(data.data(), static_cast<int>(bytes)) == 1,
-             "the system's random generator answers");
-  return Hex(data.data(), data.size());
-}
 
 std::string CookieValue(std::string_view header, std::string_view name) {
   while (!header.empty()) {
@@ -137,68 +42,118 @@ std::string HostName(std::string_view authority) {
   return std::string(authority.substr(0, authority.find(':')));
 }
 
-Authenticator::Authenticator(std::vector<TokenEntry> tokens, std::string login_code_file)
-    : tokens_(std::move(tokens)), login_code_file_(std::move(login_code_file)) {}
+Authenticator::Authenticator(const ViewStore& store, Scheduler& scheduler)
+    : store_(store), scheduler_(scheduler), flusher_([this] { FlushUses(); }) {}
 
-Result<Identity> Authenticator::FromToken(std::string_view token) const {
-  const std::string hash = Sha256Hex(token);
-  const Identity* found = nullptr;
-  // All entries are compared, so that the time says nothing about which one matched.
-  for (const TokenEntry& entry : tokens_) {
-    if (EqualInConstantTime(entry.sha256_hex, hash)) {
-      found = &entry.who;
-    }
+Authenticator::~Authenticator() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
   }
-  if (found == nullptr) {
-    return Fail(ErrorCode::kUnauthenticated, "unknown token; " + std::string(kHowToSignIn));
-  }
-  return *found;
+  wake_.notify_all();
+  flusher_.join();
 }
 
-Result<Identity> Authenticator::FromSession(std::string_view cookie) const {
-  if (cookie.empty()) {
-    return Fail(ErrorCode::kUnauthenticated, std::string(kHowToSignIn));
+Result<Identity> Authenticator::FromToken(std::string_view text, const std::string& address) {
+  if (text.empty()) {
+    return Fail(ErrorCode::kUnauthenticated, "you are not signed in: " + std::string(kHowToSignIn));
   }
-  const std::string hash = Sha256Hex(cookie);
-  const std::scoped_lock lock(mutex_);
-  const auto it = sessions_.find(hash);
-  if (it == sessions_.end() || it->second.expires_at < MonotonicNanos()) {
-    return Fail(ErrorCode::kUnauthenticated,
-                "the session has ended; sign in again: " + std::string(kHowToSignIn));
+  const ViewPtr view = store_.Get();
+  if (view == nullptr) {
+    return Fail(ErrorCode::kUnavailable,
+                "the scheduler has not answered yet; running jobs continue; try again soon");
   }
-  return it->second.who;
-}
-
-Result<Authenticator::Session> Authenticator::Login(std::string_view code) {
-  const std::scoped_lock lock(mutex_);
+  const auto parsed = ParseTokenText(text);
   const int64_t now = MonotonicNanos();
-  std::erase_if(wrong_codes_, [now](int64_t at) { return now - at > kMinuteNanos; });
-  if (wrong_codes_.size() >= kMaxWrongCodesPerMinute) {
-    return Fail(ErrorCode::kExhausted, "too many wrong sign-in codes; wait a minute");
+  const std::string token_key = parsed ? "token " + std::to_string(parsed->number) : "";
+  TIDE_TRY(guesses_.Check(address, now));
+  if (parsed) {
+    TIDE_TRY(guesses_.Check(token_key, now));
   }
-  const auto text = login_code_file_.empty() ? Result<std::string>(std::string())
-                                             : ReadFile(login_code_file_, 4096);
-  const auto parsed = text ? ParseLoginCode(*text) : std::nullopt;
-  const bool right = parsed && EqualInConstantTime(parsed->code, code) &&
-                     parsed->expires_unix > SystemNow().unix_nanos() / 1'000'000'000;
-  if (!right || ::unlink(login_code_file_.c_str()) != 0) {
-    wrong_codes_.push_back(now);
-    return Fail(ErrorCode::kUnauthenticated,
-                "this sign-in code is wrong, used or too old; each works once for a short time");
+  auto actor = parsed ? view->people->Authenticate(*parsed, SystemNow())
+                      : Result<Actor>(Fail(
+                            ErrorCode::kUnauthenticated,
+                            "that is no token of Tide, such as tide_7_…, of 64 digits and more"));
+  if (!actor) {
+    guesses_.Note(address, now);
+    if (parsed) {
+      guesses_.Note(token_key, now);
+    }
+    return std::unexpected(std::move(actor.error()));
   }
-  std::erase_if(sessions_, [now](const auto& entry) { return entry.second.expires_at < now; });
-  if (sessions_.size() >= kMaxSessions) {
-    return Fail(ErrorCode::kExhausted, "too many open sessions; restart tide-api to end them");
-  }
-  Session session{RandomHex(32), {parsed->user, RoleOf(parsed->user)}};
-  sessions_[Sha256Hex(session.cookie)] = {session.who, now + kSessionSeconds * 1'000'000'000};
-  return session;
+  NoteUse(actor->token);
+  return Identity{*std::move(actor), view->people};
 }
 
-Role Authenticator::RoleOf(const std::string& user) const {
-  const auto it = std::ranges::find_if(
-      tokens_, [&user](const TokenEntry& entry) { return entry.who.user == user; });
-  return it == tokens_.end() ? Role::kViewer : it->who.role;
+Result<Authenticator::Session> Authenticator::SpendCode(std::string_view code,
+                                                        const v1::Caller& caller) {
+  const int64_t now = MonotonicNanos();
+  TIDE_TRY(guesses_.Check(caller.address(), now));
+  const auto parsed = ParseTokenText(code);
+  const std::string secret = RandomHex(kTokenSecretBytes);
+  v1::ChangePeopleRequest request;
+  *request.mutable_caller() = caller;
+  v1::SpendCode& spend = *request.mutable_spend_code();
+  spend.set_code(parsed ? parsed->number : 0);
+  spend.set_code_sha256(parsed ? parsed->sha256 : "");
+  spend.set_session_sha256(ParseTokenText(MakeTokenText(1, secret))->sha256);
+  spend.set_expires_at((SystemNow() + Duration::Seconds(kSessionSeconds)).unix_nanos());
+  const auto changed = scheduler_.ChangePeople(request);
+  if (!changed) {
+    if (changed.error().code == ErrorCode::kUnauthenticated) {
+      guesses_.Note(caller.address(), now);
+    }
+    return std::unexpected(changed.error());
+  }
+  static_cast<void>(store_.WaitForRev(changed->rev(), std::chrono::seconds(10)));
+  return Session{MakeTokenText(changed->token().number(), secret), changed->token()};
+}
+
+Result<Authenticator::Session> Authenticator::Begin(const Actor& actor, const v1::Caller& caller) {
+  const std::string secret = RandomHex(kTokenSecretBytes);
+  v1::ChangePeopleRequest request;
+  *request.mutable_caller() = caller;
+  v1::IssueToken& issue = *request.mutable_issue_token();
+  issue.set_user(actor.user);
+  issue.set_kind(v1::TOKEN_KIND_SESSION);
+  issue.set_sha256(ParseTokenText(MakeTokenText(1, secret))->sha256);
+  issue.set_scopes(actor.scopes);
+  issue.set_expires_at((SystemNow() + Duration::Seconds(kSessionSeconds)).unix_nanos());
+  TIDE_ASSIGN(const v1::ChangePeopleResponse changed, scheduler_.ChangePeople(request));
+  static_cast<void>(store_.WaitForRev(changed.rev(), std::chrono::seconds(10)));
+  return Session{MakeTokenText(changed.token().number(), secret), changed.token()};
+}
+
+void Authenticator::NoteUse(uint64_t token) {
+  const int64_t now = SystemNow().unix_nanos();
+  const std::scoped_lock lock(mutex_);
+  int64_t& used = uses_[token];
+  used = std::max(used, now);
+}
+
+// What was used reaches the scheduler some seconds later, as one change: nobody waits for it.
+void Authenticator::FlushUses() {
+  std::map<uint64_t, int64_t> told;
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, kFlushEvery, [this] { return stopping_; })) {
+    v1::ChangePeopleRequest request;
+    for (const auto& [token, used] : std::exchange(uses_, {})) {
+      if (used - told[token] > kUseGrain) {
+        told[token] = used;
+        v1::TokenUse& use = *request.mutable_note_uses()->add_uses();
+        use.set_token(token);
+        use.set_used_at(used);
+      }
+    }
+    if (!request.has_note_uses()) {
+      continue;
+    }
+    lock.unlock();
+    if (const auto changed = scheduler_.ChangePeople(request); !changed) {
+      log::Warning("uses of tokens not noted", {{"error", changed.error().message}});
+    }
+    lock.lock();
+  }
 }
 
 }  // namespace tide::api

@@ -1,81 +1,72 @@
 #pragma once
-// Who calls. Tokens are kept hashed; the browser gets a session for a one-time code.
+// Who calls: by a token, or by the session of a browser, which is a token in a cookie. Both are
+// looked up in what the scheduler has shown; the API keeps nothing of its own, so that sessions
+// survive its restarts and end with a revocation.
 // Thread rule: all functions may be called from any thread.
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <thread>
 
-#include "common/base/result.h"
+#include "api/http/guesses.h"
+#include "api/upstream/upstream.h"
+#include "api/view/view.h"
+#include "common/people/directory.h"
 
 namespace tide::api {
 
-// Each role may do what the ones before it may.
-enum class Role {
-  kViewer,    // read
-  kUser,      // submit; control own jobs
-  kOperator,  // control every job and node
-  kAdmin
-};
-
-[[nodiscard]] std::string_view RoleName(Role role);
-
-struct Identity {
-  std::string user;
-  Role role = Role::kViewer;
-};
-
-struct TokenEntry {
-  std::string sha256_hex;
-  Identity who;
-};
-
-// Reads lines "<sha256 hex> <user> <role>"; `#` starts a comment. The file must belong to its
-// owner alone. Errors: kNotFound, kSystem, kPermissionDenied, kInvalidArgument with the line.
-[[nodiscard]] Result<std::vector<TokenEntry>> LoadTokens(const std::string& path);
-
-// Takes the same time wherever the texts differ.
-[[nodiscard]] bool EqualInConstantTime(std::string_view a, std::string_view b);
-// 2 * bytes hex digits from the system's generator.
-[[nodiscard]] std::string RandomHex(size_t bytes);
 // Value of cookie `name` in a Cookie header, or "".
 [[nodiscard]] std::string CookieValue(std::string_view header, std::string_view name);
 // "localhost" of "localhost:7070", "::1" of "[::1]:7070".
 [[nodiscard]] std::string HostName(std::string_view authority);
 
+// Who calls, and all that there are, by the same view.
+struct Identity {
+  Actor actor;
+  std::shared_ptr<const Directory> people;
+};
+
 class Authenticator {
  public:
-  Authenticator(std::vector<TokenEntry> tokens, std::string login_code_file);
+  Authenticator(const ViewStore& store, Scheduler& scheduler);
+  ~Authenticator();
+  Authenticator(const Authenticator&) = delete;
+  Authenticator& operator=(const Authenticator&) = delete;
 
-  // Errors: kUnauthenticated, with how to sign in.
-  [[nodiscard]] Result<Identity> FromToken(std::string_view token) const;
-  [[nodiscard]] Result<Identity> FromSession(std::string_view cookie) const;
+  // Who shows this text: of a header or a cookie, "" = neither.
+  //   address: where the request came from; who guesses from there is slowed.
+  //   Errors: kUnauthenticated, with how to sign in; kExhausted after many wrong ones;
+  //   kUnavailable until the scheduler has said who there is.
+  [[nodiscard]] Result<Identity> FromToken(std::string_view text, const std::string& address);
 
   struct Session {
     std::string cookie;
-    Identity who;
+    v1::Token token;
   };
-  // Spends the code: the file is gone before a session exists.
-  // Errors: kUnauthenticated, kExhausted after many wrong codes.
-  [[nodiscard]] Result<Session> Login(std::string_view code);
+  // Spends a code that `tide ui` or `tide dev` made. Errors: as FromToken.
+  [[nodiscard]] Result<Session> SpendCode(std::string_view code, const v1::Caller& caller);
+  // Makes a session of one who is signed in by a token.
+  [[nodiscard]] Result<Session> Begin(const Actor& actor, const v1::Caller& caller);
 
   static constexpr int64_t kSessionSeconds = 12 * 3600;
 
  private:
-  struct Kept {
-    Identity who;
-    int64_t expires_at = 0;  // monotonic ns
-  };
-  [[nodiscard]] Role RoleOf(const std::string& user) const;
+  void NoteUse(uint64_t token);
+  void FlushUses();
 
-  const std::vector<TokenEntry> tokens_;
-  const std::string login_code_file_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Kept> sessions_;  // by sha256 of the cookie
-  std::vector<int64_t> wrong_codes_;      // when, monotonic ns
+  const ViewStore& store_;
+  Scheduler& scheduler_;
+  Guesses guesses_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::map<uint64_t, int64_t> uses_;  // by token, unix ns; not told to the scheduler yet
+  std::thread flusher_;               // last: it uses the members above
 };
 
 }  // namespace tide::api

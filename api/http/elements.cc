@@ -10,10 +10,8 @@
 
 namespace tide::api {
 
-std::expected<Elements, Problem> FindElements(const App& app,
-                                              const View& view,
-                                              const std::string& text) {
-  const auto ref = ParseArrayRef(text);
+std::expected<Elements, Problem> FindElements(const App& app, const View& view, const Call& call) {
+  const auto ref = ParseArrayRef(call.Path("ref"));
   if (!ref) {
     return std::unexpected(ToProblem(ref.error()));
   }
@@ -22,6 +20,9 @@ std::expected<Elements, Problem> FindElements(const App& app,
     return std::unexpected(NotFound(app,
                                     "no array begins with " + FormatJobName(ref->job) +
                                         "; `tide ps --all` lists what there is"));
+  }
+  if (const auto allowed = CheckJob(app, call, found->second->message); !allowed) {
+    return std::unexpected(allowed.error());
   }
   const uint32_t count = found->second->message.spec().count();
   if (ref->first >= count || (!ref->all() && ref->last >= count)) {

@@ -12,6 +12,7 @@
 namespace tide::api {
 
 struct App;
+struct Call;
 
 struct Elements {
   ArrayRef ref;
@@ -22,11 +23,12 @@ struct Elements {
   [[nodiscard]] uint64_t first_job() const { return ref.job + ref.first; }
 };
 
-// Errors: kInvalidArgument for what is no such text; kNotFound for no such array or element,
-// or kUnavailable (NotFound of routes.h).
+// The elements that the path of `call` names. Errors: kInvalidArgument for what is no such text;
+// kNotFound for no such array or element, or kUnavailable (NotFound of routes.h); those of
+// CheckJob.
 [[nodiscard]] std::expected<Elements, Problem> FindElements(const App& app,
                                                             const View& view,
-                                                            const std::string& text);
+                                                            const Call& call);
 
 // The first of them that is queued or held; else the first.
 [[nodiscard]] std::shared_ptr<const JobRow> FirstWaiting(const View& view,

@@ -42,7 +42,7 @@ struct Cluster {
     nodes[2].set_state(v1::NODE_STATE_LOST);
     nodes[2].set_reason("no heartbeat for 60 s");
     api.Show({}, nodes);
-    api.token = "operator-token";
+    api.token = testing::TokenOf("olga");
   }
   json List(const std::string& query) {
     const auto answer = api.Get("/v1/images" + query);
@@ -87,7 +87,7 @@ TEST_CASE("images are listed once, with the nodes that have them", "[api][images
   *images.add_images() = ImageOf(kTwo, "eval:2", 2'000'000'000);
   cluster.two.Answer({.images = images, .progress = {}, .digest = "", .error = {}});
 
-  cluster.api.token = "viewer-token";
+  cluster.api.token = testing::TokenOf("vera");
   const json list = cluster.List("");
   REQUIRE(list["items"].size() == 2);
   CHECK(list["items"][0]["digest"] == kTwo);  // the latest used is the first
@@ -173,7 +173,7 @@ TEST_CASE("a pull is an operator's, of an image, on nodes", "[api][images]") {
   CHECK(status(R"({"image":"a:1","nodes":["n1",7]})") == 422);
   CHECK(status(R"({"image":"a:1","nodes":["n9"]})") == 404);
   CHECK(status(json({{"image", std::string(5000, 'a')}}).dump()) == 422);
-  for (const std::string token : {"viewer-token", "user-token"}) {
+  for (const std::string& token : {testing::TokenOf("vera"), testing::TokenOf("alice")}) {
     cluster.api.token = token;
     CHECK(status(R"({"image":"a:1"})") == 403);
   }

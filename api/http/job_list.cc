@@ -32,10 +32,16 @@ class JobFilter {
       }
       filter.words_ |= added;
     }
+    const std::string user = call.Query("user");
+    filter.user_ = user == "me" ? call.who.user : user;
     return filter;
   }
 
-  [[nodiscard]] bool Matches(const v1::Job& job) const { return Has(JobWordOf(job)); }
+  [[nodiscard]] bool Matches(const v1::Job& job) const {
+    return Has(JobWordOf(job)) && (user_.empty() || user_ == job.user());
+  }
+  // Tallies say nothing of users: each row is looked at.
+  [[nodiscard]] bool needs_rows() const { return !user_.empty(); }
   // Returns how many of those counted match.
   [[nodiscard]] size_t Matches(const JobTally::Counts& counts) const {
     size_t matching = 0;
@@ -70,6 +76,7 @@ class JobFilter {
   [[nodiscard]] bool Has(size_t word) const { return ((words_ >> word) & 1U) != 0; }
 
   uint32_t words_ = 0;  // bit i: the word i
+  std::string user_;    // "" = all
 };
 
 // Reads whether elements of an array are one item of a list.
@@ -85,8 +92,8 @@ std::expected<bool, Problem> ParseFolded(const Call& call) {
 class JobLister {
  public:
   //   below: the page's jobs have smaller numbers.
-  JobLister(const View& view, JobFilter filter, bool folded, uint64_t below)
-      : view_(view), filter_(filter), folded_(folded), below_(below) {}
+  JobLister(const View& view, const Call& call, JobFilter filter, bool folded, uint64_t below)
+      : view_(view), call_(call), filter_(filter), folded_(folded), below_(below) {}
 
   void Fill(ListWriter& list) {
     const auto& chunks = view_.jobs.chunks();
@@ -94,7 +101,7 @@ class JobLister {
       const JobRows::Chunk& chunk = *it->second;
       const size_t items = CountItems(chunk.tally);
       const bool before_page = chunk.rows.begin()->first >= below_;
-      if (items == 0 || before_page || list.full()) {
+      if (items == 0 || (!filter_.needs_rows() && (before_page || list.full()))) {
         list.Skip(items, before_page);
         Remember(chunk.tally);
         continue;
@@ -135,7 +142,7 @@ class JobLister {
     if (folded) {
       list.Put(FoldedJson(row), FormatJobName(job.array()));  // no page begins within an array
     } else {
-      list.Put(row->json(), FormatJobName(job.id()));
+      list.Put(row->json(DetailInLists(call_, job)), FormatJobName(job.id()));
     }
   }
 
@@ -146,12 +153,13 @@ class JobLister {
     all.ref.job = row->message.array();
     all.array = row;
     all.last = std::max(1U, row->message.spec().count()) - 1;
-    std::string folded = row->json();
+    std::string folded = row->json(DetailInLists(call_, row->message));
     folded.back() = ',';
     return folded + "\"elements\":" + ElementsJson(view_, all) + "}";
   }
 
   const View& view_;
+  const Call& call_;
   const JobFilter filter_;
   const bool folded_;
   const uint64_t below_;
@@ -180,7 +188,7 @@ Outcome ListJobs(const App& app, const Call& call) {
     below = *id;
   }
   ListWriter list(*page);
-  JobLister(**view, *filter, *folded, below).Fill(list);
+  JobLister(**view, call, *filter, *folded, below).Fill(list);
   return list.Finish(app, **view, call);
 }
 

@@ -105,7 +105,7 @@ TEST_CASE("a plan is answered as the scheduler sees it, and nothing is submitted
   CHECK(body["borrows"] == false);
   CHECK(body["cross_zone_pairs"].is_null());
   REQUIRE(api.upstream.scheduler.plans().size() == 1);
-  CHECK(api.upstream.scheduler.plans()[0].user() == "alice");
+  CHECK(api.upstream.scheduler.plans()[0].caller().user() == "alice");
   CHECK(api.upstream.scheduler.plans()[0].spec().name() == "train");
   CHECK(api.upstream.scheduler.submits().empty());
 }
@@ -163,7 +163,7 @@ TEST_CASE("lists are newest first, in pages, filtered, and unchanged ones cost n
 
 TEST_CASE("a job is found by id or by name, where the newest wins", "[api][jobs]") {
   Harness api;
-  api.Show({RunningJob(1, "train", "a"), RunningJob(2, "train", "a")});
+  api.Show({RunningJob(1, "train", "alice"), RunningJob(2, "train", "alice")});
   CHECK(json::parse(api.Get("/v1/jobs/train").body)["id"] == "j-2");
   CHECK(json::parse(api.Get("/v1/jobs/j-1").body)["id"] == "j-1");
   CHECK(json::parse(api.Get("/v1/jobs/j-77").body)["code"] == "not_found");
@@ -175,12 +175,12 @@ TEST_CASE("a job is found by id or by name, where the newest wins", "[api][jobs]
 TEST_CASE("a job that the view shows no more is read from the archive, by its number",
           "[api][jobs]") {
   Harness api;
-  v1::Job job = RunningJob(7, "old", "a");
+  v1::Job job = RunningJob(7, "old", "alice");
   job.set_state(v1::JOB_STATE_FINISHED);
   api.Show({job});
   CHECK_FALSE(json::parse(api.Get("/v1/jobs/j-7").body).contains("archived"));
   api.upstream.scheduler.Archive(7);
-  api.Show({RunningJob(8, "new", "a")});
+  api.Show({RunningJob(8, "new", "alice")});
   const Answer shown = api.Get("/v1/jobs/j-7");
   CHECK(shown.status == 200);
   CHECK(json::parse(shown.body)["id"] == "j-7");
@@ -192,7 +192,7 @@ TEST_CASE("a job that the view shows no more is read from the archive, by its nu
 
 TEST_CASE("why gives reasons and what would help", "[api][jobs]") {
   Harness api;
-  v1::Job job = RunningJob(1, "big", "a");
+  v1::Job job = RunningJob(1, "big", "alice");
   job.set_state(v1::JOB_STATE_QUEUED);
   v1::Reason& reason = *job.add_reasons();
   reason.set_code("not_enough_nodes");
@@ -462,6 +462,8 @@ std::set<std::string> DocumentedRoutes() {
       out.insert("POST " + path);
     } else if (in_paths && line == "    put:") {
       out.insert("PUT " + path);
+    } else if (in_paths && line == "    patch:") {
+      out.insert("PATCH " + path);
     } else if (in_paths && line == "    delete:") {
       out.insert("DELETE " + path);
     }

@@ -11,17 +11,35 @@
 
 #include "api/http/auth.h"
 #include "api/http/problem.h"
+#include "common/people/permissions.h"
 
 namespace tide::api {
 
+inline constexpr std::string_view kSessionCookie = "tide_session";
+
 struct Call {
   std::string request_id;
-  Identity who;  // empty user on open routes
+  Operation operation = Operation::kSeeSelf;  // of the route
+  Actor who;                                  // nobody on open routes
+  std::shared_ptr<const Directory> people;    // by which it was found out; null on open routes
+  std::string address;                        // where the request came from
   std::string body;
   std::map<std::string, std::string> path;     // "ref" → "j-12"
   std::map<std::string, std::string> query;    // first value of each key
   std::map<std::string, std::string> headers;  // lower-case names, first value of each
 
+  // As the scheduler wants to know it.
+  [[nodiscard]] v1::Caller Caller() const {
+    v1::Caller caller;
+    caller.set_user(who.user);
+    caller.set_token(who.token);
+    caller.set_address(address);
+    caller.set_request_id(request_id);
+    return caller;
+  }
+  [[nodiscard]] Relation RelationTo(const v1::Job& job) const {
+    return people->RelationTo(who.user, job.user(), job.spec().project());
+  }
   [[nodiscard]] std::string Query(const std::string& key) const { return Find(query, key); }
   [[nodiscard]] std::string Header(const std::string& key) const { return Find(headers, key); }
   [[nodiscard]] std::string Path(const std::string& key) const { return Find(path, key); }

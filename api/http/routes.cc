@@ -28,7 +28,7 @@ std::expected<nlohmann::json, Problem> ParseBody(const Call& call) {
 void FenceReads(Routes& routes, App& app) {
   for (Route& route : routes) {
     const bool submits = route.method == "POST" && route.pattern == "/v1/jobs";
-    if (!submits && route.access != Access::kOpen) {
+    if (!submits && route.access) {
       route.handler = [answer = std::move(route.handler), &app](const Call& call) {
         if (!app.fences->Await(app.store, call.who.user, kReadAfterWrite, MonotonicNanos())) {
           return Outcome(Refuse(ErrorCode::kUnavailable,
@@ -61,6 +61,8 @@ Routes AllRoutes(App& app) {
                       SecretRoutes(app),
                       StreamRoutes(app),
                       SessionRoutes(app),
+                      PeopleRoutes(app),
+                      TokenRoutes(app),
                       SystemRoutes(app)}) {
     std::ranges::move(part, std::back_inserter(all));
   }
@@ -87,7 +89,48 @@ std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app, co
     return std::unexpected(NotFound(
         app, "there is no job " + call.Path("ref") + "; `tide ps --all` lists what there is"));
   }
+  if (const auto allowed = CheckJob(app, call, job->message); !allowed) {
+    return std::unexpected(allowed.error());
+  }
   return job;
+}
+
+std::expected<void, Problem> CheckJob(const App& app, const Call& call, const v1::Job& job) {
+  const Relation relation = call.RelationTo(job);
+  const Status allowed = CheckAllowed(call.who, call.operation, relation, job.user());
+  const bool recorded_here =
+      call.operation == Operation::kRunCommand ||
+      (relation != Relation::kOwn && PermissionOf(call.operation).looks_inside);
+  if (!allowed || recorded_here) {
+    const Status recorded =
+        RecordAudit(app, call, {FormatJobName(job.id()), job.user(), allowed ? Status() : allowed});
+    if (!recorded) {
+      return std::unexpected(ToProblem(recorded.error()));
+    }
+  }
+  if (!allowed) {
+    return std::unexpected(ToProblem(allowed.error()));
+  }
+  return {};
+}
+
+Detail DetailInLists(const Call& call, const v1::Job& job) {
+  if (job.user() == call.who.user) {
+    return Detail::kAll;
+  }
+  return call.who.role >= Role::kOperator ? Detail::kNoSpec : Detail::kOutline;
+}
+
+Status RecordAudit(const App& app, const Call& call, const AuditNote& note) {
+  v1::RecordAuditRequest request;
+  *request.mutable_caller() = call.Caller();
+  request.set_operation(std::string(PermissionOf(call.operation).name));
+  request.set_object(note.object);
+  request.set_owner(note.owner);
+  request.set_outcome(note.outcome ? "done"
+                                   : std::string(ErrorCodeName(note.outcome.error().code)));
+  request.set_detail(note.outcome ? "" : note.outcome.error().message);
+  return app.scheduler.RecordAudit(request);
 }
 
 Problem NotFound(const App& app, const std::string& detail) {
@@ -106,9 +149,15 @@ std::expected<std::shared_ptr<const JobRow>, Problem> NeedJobOrArchived(const Ap
   if (job || !id || app.store.Get() == nullptr) {
     return job;
   }
-  const Result<v1::Job> archived = app.scheduler.Archived(*id);
+  v1::GetArchivedJobRequest asked;
+  asked.set_job_id(*id);
+  *asked.mutable_caller() = call.Caller();
+  const Result<v1::Job> archived = app.scheduler.Archived(asked);
   if (archived) {
-    return std::make_shared<const JobRow>(*archived, ArchivedJobJson(*archived));
+    if (const auto allowed = CheckJob(app, call, *archived); !allowed) {
+      return std::unexpected(allowed.error());
+    }
+    return std::make_shared<const JobRow>(*archived, /*archived=*/true);
   }
   if (archived.error().code == ErrorCode::kUnavailable) {
     return Refuse(ErrorCode::kUnavailable,
@@ -175,7 +224,9 @@ void ListWriter::Put(const std::string& json, const std::string& cursor) {
 }
 
 Outcome ListWriter::Finish(const App& app, const View& view, const Call& call) const {
-  const std::string etag = "\"" + app.store.boot() + "-" + std::to_string(view.seq) + "\"";
+  // Two who share a browser, one after the other, do not see each other's page.
+  const std::string etag =
+      "\"" + app.store.boot() + "-" + std::to_string(view.seq) + "-" + call.who.user + "\"";
   Reply reply;
   reply.headers.emplace_back("ETag", etag);
   if (call.Header("if-none-match") == etag) {
@@ -185,7 +236,8 @@ Outcome ListWriter::Finish(const App& app, const View& view, const Call& call) c
   reply.body = "{\"items\":[" + items_ +
                "],\"next_cursor\":" + (more_ ? Quoted(last_) : std::string("null")) +
                ",\"rev\":" + std::to_string(view.rev) +
-               ",\"total_estimate\":" + std::to_string(total_) + "}";
+               ",\"total_estimate\":" + std::to_string(total_) +
+               ",\"user\":" + Quoted(call.who.user) + "}";
   return reply;
 }
 

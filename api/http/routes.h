@@ -14,17 +14,15 @@
 
 namespace tide::api {
 
-enum class Access {
-  kOpen,  // no sign-in
-  kViewer,
-  kUser,
-  kOperator
-};
+// What a route does, as the table of permissions calls it; nothing: anybody may, without a sign-in.
+// Of a route about a job the relation to that is looked at by NeedJob and FindElements.
+using Access = std::optional<Operation>;
+inline constexpr Access kOpen = std::nullopt;
 
 struct Route {
-  std::string method;   // GET, POST, PUT, DELETE
+  std::string method;   // GET, POST, PUT, PATCH, DELETE
   std::string pattern;  // "/v1/jobs/{ref}"
-  Access access = Access::kViewer;
+  Access access;        // no default: a route without one does not compile
   Handler handler;
 };
 using Routes = std::vector<Route>;
@@ -67,6 +65,8 @@ struct App {
 [[nodiscard]] Routes SecretRoutes(App& app);
 [[nodiscard]] Routes StreamRoutes(App& app);
 [[nodiscard]] Routes SessionRoutes(App& app);
+[[nodiscard]] Routes PeopleRoutes(App& app);
+[[nodiscard]] Routes TokenRoutes(App& app);
 [[nodiscard]] Routes SystemRoutes(App& app);
 [[nodiscard]] Routes AllRoutes(App& app);
 
@@ -74,13 +74,30 @@ struct App {
 
 // The view, or 503 until the scheduler has sent one.
 [[nodiscard]] std::expected<ViewPtr, Problem> NeedView(const App& app);
+// The job of the path. Refused where the caller may not do to it what the route does; a look at
+// another's is recorded before it is granted.
 [[nodiscard]] std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app,
                                                                             const Call& call);
+// The same check, of a job that is known.
+[[nodiscard]] std::expected<void, Problem> CheckJob(const App& app,
+                                                    const Call& call,
+                                                    const v1::Job& job);
+// How much of a job a list shows to the caller: all of its own, of others' to operators what is no
+// spec, else the outline. What is inside is asked for one by one, which is recorded.
+[[nodiscard]] Detail DetailInLists(const Call& call, const v1::Job& job);
 // "Not found", or 503 while there is no scheduler: it may know what was acknowledged just before.
 [[nodiscard]] Problem NotFound(const App& app, const std::string& detail);
 // The same; of a job that the view shows no more, what the scheduler's store has in its archive.
 [[nodiscard]] std::expected<std::shared_ptr<const JobRow>, Problem> NeedJobOrArchived(
     const App& app, const Call& call);
+struct AuditNote {
+  std::string object;  // "j-12"
+  std::string owner;   // of the object, "" = nobody
+  Status outcome;      // what came of it
+};
+// Has the scheduler record what was refused here, or looked at here. What it does itself it records
+// itself. Errors: it does not answer; then nothing is to be shown.
+[[nodiscard]] Status RecordAudit(const App& app, const Call& call, const AuditNote& note);
 // Waits a little for the change just made, so that the caller's next read shows it.
 void AwaitRev(const App& app, uint64_t rev);
 

@@ -103,16 +103,16 @@ std::expected<v1::ExecStart, Problem> ReadStart(const Call& call) {
   return start;
 }
 
-// Who may: the owner of the job and operators, where the project allows it.
+// What the project says, beyond the table of permissions.
 std::expected<void, Problem> CheckAllowed(const View& view, const Call& call, const v1::Job& job) {
-  if (call.who.role < Role::kUser) {
-    return Refuse(ErrorCode::kPermissionDenied,
-                  call.who.user + " is a viewer; running a command needs the role user");
-  }
-  if (job.user() != call.who.user && call.who.role < Role::kOperator) {
-    return Refuse(
-        ErrorCode::kPermissionDenied,
-        FormatJobName(job.id()) + " belongs to " + job.user() + "; ask them or an operator");
+  const Member* member = call.people->FindMember(job.spec().project(), call.who.user);
+  if (member != nullptr && !member->exec && call.who.role < Role::kOperator) {
+    return RefuseStatus(403,
+                        "exec_forbidden",
+                        call.who.user + " may not run commands in tasks of project " +
+                            job.spec().project() +
+                            "; an admin can change that: `tide project add " +
+                            job.spec().project() + " " + call.who.user + " --exec`");
   }
   if (!view.no_exec) {
     return RefuseStatus(403,
@@ -186,17 +186,17 @@ AuditRecord RecordOf(const Call& call, const v1::Job& job, const v1::ExecStart& 
 }
 
 Outcome StartExec(App& app, const Call& call) {
-  if (app.exec == nullptr) {
-    return RefuseStatus(403,
-                        "exec_forbidden",
-                        "this server runs no commands, as it keeps no record of them; start "
-                        "tide-api with --audit-log FILE");
-  }
   const auto view = NeedView(app);
   const auto job = NeedJob(app, call);
   auto start = ReadStart(call);
   if (!view || !job || !start) {
     return std::unexpected(!view ? view.error() : !job ? job.error() : start.error());
+  }
+  if (app.exec == nullptr) {
+    return RefuseStatus(403,
+                        "exec_forbidden",
+                        "this server runs no commands, as it keeps no record of them; start "
+                        "tide-api with --audit-log FILE");
   }
   AuditRecord record = RecordOf(call, (*job)->message, *start);
   const auto refuse = [&](const Problem& problem, const char* event) -> Outcome {
@@ -296,21 +296,20 @@ Outcome EndExec(App& app, const Call& call) {
 
 }  // namespace
 
-// Who may is looked at here and not by the table: a refusal is recorded.
 Routes ExecRoutes(App& app) {
   return {{"POST",
            "/v1/jobs/{ref}/exec",
-           Access::kViewer,
+           Operation::kRunCommand,
            [&app](const Call& call) { return StartExec(app, call); }},
           {"GET",
            "/v1/exec/{session}/output",
-           Access::kUser,
+           Operation::kRunCommand,
            [&app](const Call& call) { return ExecOutputOf(app, call); }},
           {"POST",
            "/v1/exec/{session}/input",
-           Access::kUser,
+           Operation::kRunCommand,
            [&app](const Call& call) { return ExecInputOf(app, call); }},
-          {"DELETE", "/v1/exec/{session}", Access::kUser, [&app](const Call& call) {
+          {"DELETE", "/v1/exec/{session}", Operation::kRunCommand, [&app](const Call& call) {
              return EndExec(app, call);
            }}};
 }

@@ -150,10 +150,13 @@ Outcome PullImage(App& app, const Call& call) {
 
 Routes ImageRoutes(App& app) {
   return {
-      {"GET", "/v1/images", Access::kViewer, [&app](const Call& c) { return ListImages(app, c); }},
+      {"GET",
+       "/v1/images",
+       Operation::kSeeImages,
+       [&app](const Call& c) { return ListImages(app, c); }},
       {"POST",
        "/v1/images/pull",
-       Access::kOperator,
+       Operation::kPullImage,
        [&app](const Call& c) { return PullImage(app, c); }},
   };
 }

@@ -27,12 +27,12 @@ bool IsSpecType(const std::string& header) {
 }
 
 // The job as the view has it, or only its id when the view is late.
-std::string JobOrId(const App& app, uint64_t id) {
+std::string JobOrId(const App& app, const Call& call, uint64_t id) {
   const ViewPtr view = app.store.Get();
   if (view != nullptr) {
     const auto it = view->jobs.find(id);
     if (it != view->jobs.end()) {
-      return it->second->json();
+      return it->second->json(DetailInLists(call, it->second->message));
     }
   }
   return "{\"id\":\"" + FormatJobName(id) + "\"}";
@@ -67,7 +67,7 @@ Outcome Submit(App& app, const Call& call) {
   }
   v1::SubmitJobRequest request;
   *request.mutable_spec() = wire::ToProto(*spec);
-  request.set_user(call.who.user);
+  *request.mutable_caller() = call.Caller();
   request.set_idempotency_key(key);
   const auto response = app.scheduler.Submit(request);
   if (!response) {
@@ -80,7 +80,7 @@ Outcome Submit(App& app, const Call& call) {
     reply.body = JobJson(response->job());
   } else {
     AwaitRev(app, response->rev());
-    reply.body = JobOrId(app, response->job_id());
+    reply.body = JobOrId(app, call, response->job_id());
   }
   reply.headers.emplace_back("Location", "/v1/jobs/" + FormatJobName(response->job_id()));
   return reply;
@@ -93,7 +93,7 @@ Outcome Plan(const App& app, const Call& call) {
   }
   v1::PlanJobRequest request;
   *request.mutable_spec() = wire::ToProto(*spec);
-  request.set_user(call.who.user);
+  *request.mutable_caller() = call.Caller();
   const auto plan = app.scheduler.Plan(request);
   if (!plan) {
     return std::unexpected(ToProblem(plan.error()));
@@ -103,12 +103,12 @@ Outcome Plan(const App& app, const Call& call) {
   return reply;
 }
 
-Outcome ShowElements(const App& app, const std::string& ref) {
+Outcome ShowElements(const App& app, const Call& call) {
   const auto view = NeedView(app);
   if (!view) {
     return std::unexpected(view.error());
   }
-  const auto elements = FindElements(app, **view, ref);
+  const auto elements = FindElements(app, **view, call);
   if (!elements) {
     return std::unexpected(elements.error());
   }
@@ -132,9 +132,26 @@ void AwaitEnd(const App& app, const Call& call, int64_t seconds) {
   }
 }
 
+// How much of one job its page shows: all of it to who may see the inside, which is recorded of
+// another's.
+std::expected<Detail, Problem> DetailShown(const App& app, const Call& call, const v1::Job& job) {
+  const Relation relation = call.RelationTo(job);
+  if (!IsAllowed(call.who.role, call.who.scopes, Operation::kSeeInside, relation)) {
+    return DetailInLists(call, job);
+  }
+  if (relation != Relation::kOwn) {
+    Call look = call;
+    look.operation = Operation::kSeeInside;
+    if (const auto recorded = CheckJob(app, look, job); !recorded) {
+      return std::unexpected(recorded.error());
+    }
+  }
+  return Detail::kAll;
+}
+
 Outcome Show(const App& app, const Call& call) {
   if (IsArrayRef(call.Path("ref"))) {
-    return ShowElements(app, call.Path("ref"));
+    return ShowElements(app, call);
   }
   const auto wait = ParseNumber(call, "wait", 0);
   if (!wait || *wait > kMostWaitSeconds) {
@@ -148,8 +165,12 @@ Outcome Show(const App& app, const Call& call) {
   if (!job) {
     return std::unexpected(job.error());
   }
+  const auto detail = DetailShown(app, call, (*job)->message);
+  if (!detail) {
+    return std::unexpected(detail.error());
+  }
   Reply reply;
-  reply.body = (*job)->json();
+  reply.body = (*job)->json(*detail);
   return reply;
 }
 
@@ -160,7 +181,7 @@ std::expected<std::shared_ptr<const JobRow>, Problem> NeedWaiting(const App& app
   if (!view || !IsArrayRef(call.Path("ref"))) {
     return NeedJob(app, call);
   }
-  const auto elements = FindElements(app, **view, call.Path("ref"));
+  const auto elements = FindElements(app, **view, call);
   if (!elements) {
     return std::unexpected(elements.error());
   }
@@ -210,7 +231,7 @@ std::expected<std::optional<Elements>, Problem> ReadElements(const App& app,
   if (verb == v1::JOB_VERB_MOVE) {
     return Refuse(ErrorCode::kInvalidArgument, "one job is moved at a time, not an array");
   }
-  return FindElements(app, **view, call.Path("ref"));
+  return FindElements(app, **view, call);
 }
 
 Outcome Control(App& app, const Call& call, v1::JobVerb verb) {
@@ -227,15 +248,10 @@ Outcome Control(App& app, const Call& call, v1::JobVerb verb) {
     return std::unexpected(!job ? job.error() : !reason ? reason.error() : notice_s.error());
   }
   const v1::Job& target = (*job)->message;
-  if (target.user() != call.who.user && call.who.role < Role::kOperator) {
-    return Refuse(
-        ErrorCode::kPermissionDenied,
-        FormatJobName(target.id()) + " belongs to " + target.user() + "; ask them or an operator");
-  }
   v1::ControlJobRequest request;
   request.set_job_id(target.id());
   request.set_verb(verb);
-  request.set_actor(call.who.user);
+  *request.mutable_caller() = call.Caller();
   request.set_reason(*reason);
   request.set_notice_ms(static_cast<uint64_t>(*notice_s) * 1000);
   if (verb == v1::JOB_VERB_MOVE) {
@@ -262,10 +278,10 @@ Outcome Control(App& app, const Call& call, v1::JobVerb verb) {
   }
   AwaitRev(app, *rev);
   if (elements) {
-    return ShowElements(app, call.Path("ref"));
+    return ShowElements(app, call);
   }
   Reply reply;
-  reply.body = JobOrId(app, target.id());
+  reply.body = JobOrId(app, call, target.id());
   return reply;
 }
 
@@ -276,24 +292,30 @@ Routes JobRoutes(App& app) {
     return [&app, verb](const Call& call) { return Control(app, call, verb); };
   };
   return {
-      {"POST", "/v1/jobs", Access::kUser, [&app](const Call& call) { return Submit(app, call); }},
-      {"POST", "/v1/plan", Access::kUser, [&app](const Call& call) { return Plan(app, call); }},
+      {"POST",
+       "/v1/jobs",
+       Operation::kSubmitJob,
+       [&app](const Call& call) { return Submit(app, call); }},
+      {"POST",
+       "/v1/plan",
+       Operation::kPlanJob,
+       [&app](const Call& call) { return Plan(app, call); }},
       {"GET",
        "/v1/jobs",
-       Access::kViewer,
+       Operation::kSeeJobs,
        [&app](const Call& call) { return ListJobs(app, call); }},
       {"GET",
        "/v1/jobs/{ref}",
-       Access::kViewer,
+       Operation::kSeeJobs,
        [&app](const Call& call) { return Show(app, call); }},
       {"GET",
        "/v1/jobs/{ref}/why",
-       Access::kViewer,
+       Operation::kSeeInside,
        [&app](const Call& call) { return Why(app, call); }},
-      {"POST", "/v1/jobs/{ref}/suspend", Access::kUser, control(v1::JOB_VERB_SUSPEND)},
-      {"POST", "/v1/jobs/{ref}/resume", Access::kUser, control(v1::JOB_VERB_RESUME)},
-      {"POST", "/v1/jobs/{ref}/cancel", Access::kUser, control(v1::JOB_VERB_CANCEL)},
-      {"POST", "/v1/jobs/{ref}/move", Access::kUser, control(v1::JOB_VERB_MOVE)},
+      {"POST", "/v1/jobs/{ref}/suspend", Operation::kControlJob, control(v1::JOB_VERB_SUSPEND)},
+      {"POST", "/v1/jobs/{ref}/resume", Operation::kControlJob, control(v1::JOB_VERB_RESUME)},
+      {"POST", "/v1/jobs/{ref}/cancel", Operation::kControlJob, control(v1::JOB_VERB_CANCEL)},
+      {"POST", "/v1/jobs/{ref}/move", Operation::kControlJob, control(v1::JOB_VERB_MOVE)},
   };
 }
 

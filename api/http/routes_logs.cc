@@ -49,7 +49,7 @@ Outcome Logs(App& app, const Call& call) {
 }  // namespace
 
 Routes LogRoutes(App& app) {
-  return {{"GET", "/v1/jobs/{ref}/logs", Access::kViewer, [&app](const Call& call) {
+  return {{"GET", "/v1/jobs/{ref}/logs", Operation::kReadLogs, [&app](const Call& call) {
              return Logs(app, call);
            }}};
 }

@@ -51,7 +51,7 @@ Outcome ControlNode(App& app, const Call& call, v1::NodeVerb verb) {
   v1::ControlNodeRequest request;
   request.set_node(name);
   request.set_verb(verb);
-  request.set_actor(call.who.user);
+  *request.mutable_caller() = call.Caller();
   request.set_reason(*reason);
   const auto rev = app.scheduler.Control(request);
   if (!rev) {
@@ -87,15 +87,24 @@ Routes NodeRoutes(App& app) {
     return [&app, verb](const Call& call) { return ControlNode(app, call, verb); };
   };
   return {
-      {"GET", "/v1/nodes", Access::kViewer, [&app](const Call& c) { return ListNodes(app, c); }},
+      {"GET",
+       "/v1/nodes",
+       Operation::kSeeNodes,
+       [&app](const Call& c) { return ListNodes(app, c); }},
       {"GET",
        "/v1/nodes/{name}",
-       Access::kViewer,
+       Operation::kSeeNodes,
        [&app](const Call& c) { return ShowNode(app, c); }},
-      {"POST", "/v1/nodes/{name}/drain", Access::kOperator, control(v1::NODE_VERB_DRAIN)},
-      {"POST", "/v1/nodes/{name}/undrain", Access::kOperator, control(v1::NODE_VERB_UNDRAIN)},
-      {"POST", "/v1/nodes/{name}/validate", Access::kOperator, control(v1::NODE_VERB_VALIDATE)},
-      {"GET", "/v1/faults", Access::kViewer, [&app](const Call& c) { return ListFaults(app, c); }},
+      {"POST", "/v1/nodes/{name}/drain", Operation::kControlNode, control(v1::NODE_VERB_DRAIN)},
+      {"POST", "/v1/nodes/{name}/undrain", Operation::kControlNode, control(v1::NODE_VERB_UNDRAIN)},
+      {"POST",
+       "/v1/nodes/{name}/validate",
+       Operation::kControlNode,
+       control(v1::NODE_VERB_VALIDATE)},
+      {"GET",
+       "/v1/faults",
+       Operation::kSeeFaults,
+       [&app](const Call& c) { return ListFaults(app, c); }},
   };
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "api/http/body.h"
 #include "api/http/routes.h"
 
 namespace tide::api {
@@ -18,16 +19,10 @@ bool IsValueType(const std::string& header) {
   return std::ranges::find(kTypes, header.substr(0, header.find(';'))) != kTypes.end();
 }
 
-nlohmann::ordered_json EntryJson(const v1::SecretEntry& entry) {
+Json EntryJson(const v1::SecretEntry& entry) {
   return {{"name", entry.name()},
           {"bytes", entry.bytes()},
           {"changed_at", FormatRfc3339(Instant::FromUnixNanos(entry.changed_at()))}};
-}
-
-Reply JsonReply(const nlohmann::ordered_json& document) {
-  Reply reply;
-  reply.body = document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return reply;
 }
 
 Outcome Set(App& app, const Call& call) {
@@ -41,7 +36,7 @@ Outcome Set(App& app, const Call& call) {
     return RefuseStatus(413, "too_large", "the value of a secret may have up to 64 KiB");
   }
   v1::SetSecretRequest request;
-  request.set_user(call.who.user);
+  *request.mutable_caller() = call.Caller();
   request.set_name(call.Path("name"));
   request.set_value(call.body);
   const auto entry = app.scheduler.SetSecret(request);
@@ -53,12 +48,12 @@ Outcome Set(App& app, const Call& call) {
 
 Outcome List(App& app, const Call& call) {
   v1::ListSecretsRequest request;
-  request.set_user(call.who.user);
+  *request.mutable_caller() = call.Caller();
   const auto found = app.scheduler.ListSecrets(request);
   if (!found) {
     return std::unexpected(ToProblem(found.error()));
   }
-  nlohmann::ordered_json items = nlohmann::ordered_json::array();
+  Json items = Json::array();
   for (const v1::SecretEntry& entry : found->secrets()) {
     items.push_back(EntryJson(entry));
   }
@@ -67,7 +62,7 @@ Outcome List(App& app, const Call& call) {
 
 Outcome Remove(App& app, const Call& call) {
   v1::RemoveSecretRequest request;
-  request.set_user(call.who.user);
+  *request.mutable_caller() = call.Caller();
   request.set_name(call.Path("name"));
   if (const auto removed = app.scheduler.RemoveSecret(request); !removed) {
     return std::unexpected(ToProblem(removed.error()));
@@ -79,14 +74,17 @@ Outcome Remove(App& app, const Call& call) {
 
 Routes SecretRoutes(App& app) {
   return {
-      {"GET", "/v1/secrets", Access::kUser, [&app](const Call& call) { return List(app, call); }},
+      {"GET",
+       "/v1/secrets",
+       Operation::kUseSecrets,
+       [&app](const Call& call) { return List(app, call); }},
       {"PUT",
        "/v1/secrets/{name}",
-       Access::kUser,
+       Operation::kUseSecrets,
        [&app](const Call& call) { return Set(app, call); }},
       {"DELETE",
        "/v1/secrets/{name}",
-       Access::kUser,
+       Operation::kUseSecrets,
        [&app](const Call& call) { return Remove(app, call); }},
   };
 }

@@ -25,13 +25,21 @@ void Append(std::string& list, const std::string& item) {
   list += item;
 }
 
-std::string SnapshotJson(const View& view) {
+const std::string& JsonFor(const Call& call, const JobRow& row) {
+  return row.json(DetailInLists(call, row.message));
+}
+template <typename T>
+const std::string& JsonFor(const Call& /*call*/, const Row<T>& row) {
+  return row.json();
+}
+
+std::string SnapshotJson(const View& view, const Call& call) {
   std::string jobs;
   int finished = 0;
   for (auto it = view.jobs.rbegin(); it != view.jobs.rend(); ++it) {
     const bool is_finished = it->second->message.state() == v1::JOB_STATE_FINISHED;
     if (!is_finished || ++finished <= kFinishedInSnapshot) {
-      Append(jobs, it->second->json());
+      Append(jobs, JsonFor(call, *it->second));
     }
   }
   std::string nodes;
@@ -48,18 +56,23 @@ std::string SnapshotJson(const View& view) {
 
 // `named` says how an object that is gone is called.
 template <typename Rows, typename Keys, typename Named>
-void Sort(const Rows& rows, const Keys& keys, Named named, std::string& now, std::string& gone) {
+void Sort(const Call& call,
+          const Rows& rows,
+          const Keys& keys,
+          Named named,
+          std::string& now,
+          std::string& gone) {
   for (const auto& key : keys) {
     const auto it = rows.find(key);
     if (it != rows.end()) {
-      Append(now, it->second->json());
+      Append(now, JsonFor(call, *it->second));
     } else {
       Append(gone, named(key));
     }
   }
 }
 
-std::string DeltaJson(const View& view, const Changes& changes) {
+std::string DeltaJson(const View& view, const Call& call, const Changes& changes) {
   std::string jobs;
   std::string nodes;
   std::string faults;
@@ -68,9 +81,9 @@ std::string DeltaJson(const View& view, const Changes& changes) {
   std::string gone_faults;
   const auto job_name = [](uint64_t id) { return Quoted(FormatJobName(id)); };
   const auto number = [](uint64_t id) { return std::to_string(id); };
-  Sort(view.jobs, changes.jobs, job_name, jobs, gone_jobs);
-  Sort(view.nodes, changes.nodes, Quoted, nodes, gone_nodes);
-  Sort(view.incidents, changes.incidents, number, faults, gone_faults);
+  Sort(call, view.jobs, changes.jobs, job_name, jobs, gone_jobs);
+  Sort(call, view.nodes, changes.nodes, Quoted, nodes, gone_nodes);
+  Sort(call, view.incidents, changes.incidents, number, faults, gone_faults);
   return "{\"rev\":" + std::to_string(view.rev) + ",\"changed\":{\"jobs\":[" + jobs +
          "],\"nodes\":[" + nodes + "],\"faults\":[" + faults + "]},\"removed\":{\"jobs\":[" +
          gone_jobs + "],\"nodes\":[" + gone_nodes + "],\"faults\":[" + gone_faults + "]}}";
@@ -78,15 +91,18 @@ std::string DeltaJson(const View& view, const Changes& changes) {
 
 class EventStream {
  public:
-  EventStream(const App& app, BodySink& sink) : app_(app), sink_(sink) {}
+  EventStream(const App& app, const Call& call, BodySink& sink)
+      : app_(app), call_(call), sink_(sink) {}
 
-  void Run(const std::string& last_event_id) {
-    if (!Begin(last_event_id)) {
+  // Ends when the token of its caller does, or its user's role changes: a stream that is opened
+  // again says so.
+  void Run() {
+    if (!Begin(call_.Header("last-event-id"))) {
       return;
     }
     while (sink_.Alive() && !app_.store.stopped()) {
       const ViewPtr view = app_.store.WaitBeyond(seq_, std::min(kLook, app_.stream_heartbeat));
-      if (app_.store.stopped() || !SendStatus()) {
+      if (app_.store.stopped() || !IsStillWhoItWas(*view) || !SendStatus()) {
         return;
       }
       const bool sent = view->seq > seq_ ? SendDelta() : SendHeartbeat();
@@ -97,6 +113,11 @@ class EventStream {
   }
 
  private:
+  [[nodiscard]] bool IsStillWhoItWas(const View& view) const {
+    const auto actor = view.people->ActorOf(call_.who.token, call_.who.user, SystemNow());
+    return actor && actor->role == call_.who.role;
+  }
+
   bool Begin(const std::string& last_event_id) {
     const std::string prefix = app_.store.boot() + "-";
     if (last_event_id.starts_with(prefix)) {
@@ -114,7 +135,7 @@ class EventStream {
 
   bool SendSnapshot(const View& view) {
     seq_ = view.seq;
-    return Write(Event("snapshot", SnapshotJson(view)));
+    return Write(Event("snapshot", SnapshotJson(view, call_)));
   }
 
   bool SendDelta() {
@@ -129,7 +150,7 @@ class EventStream {
       return SendSnapshot(*view);
     }
     seq_ = view->seq;
-    return Write(Event("delta", DeltaJson(*view, *changes)));
+    return Write(Event("delta", DeltaJson(*view, call_, *changes)));
   }
 
   // Says when the data stops being fresh, how old it is then, and when it is fresh again.
@@ -161,6 +182,7 @@ class EventStream {
   }
 
   const App& app_;
+  const Call& call_;
   BodySink& sink_;
   uint64_t seq_ = 0;
   int64_t last_delta_ = 0;
@@ -180,16 +202,15 @@ Outcome Stream(App& app, const Call& call) {
   }
   Reply reply;
   reply.content_type = "text/event-stream";
-  reply.stream = [&app, slot, last = call.Header("last-event-id")](BodySink& sink) {
-    EventStream(app, sink).Run(last);
-  };
+  reply.stream = [&app, slot, call](BodySink& sink) { EventStream(app, call, sink).Run(); };
   return reply;
 }
 
 }  // namespace
 
 Routes StreamRoutes(App& app) {
-  return {{"GET", "/v1/stream", Access::kViewer, [&app](const Call& c) { return Stream(app, c); }}};
+  return {
+      {"GET", "/v1/stream", Operation::kSeeJobs, [&app](const Call& c) { return Stream(app, c); }}};
 }
 
 }  // namespace tide::api

@@ -1,32 +1,10 @@
-// Sign-in, health and metrics.
+// Health and metrics.
 
 #include "api/http/routes.h"
 #include "api/view/json.h"
 
 namespace tide::api {
 namespace {
-
-std::string SessionJson(const Identity& who) {
-  return "{\"user\":" + Quoted(who.user) + ",\"role\":" + Quoted(RoleName(who.role)) + "}";
-}
-
-Outcome Login(App& app, const Call& call) {
-  const auto code = BodyText(call, "code");
-  if (!code) {
-    return std::unexpected(code.error());
-  }
-  const auto session = app.auth.Login(*code);
-  if (!session) {
-    return std::unexpected(ToProblem(session.error()));
-  }
-  Reply reply;
-  reply.headers.emplace_back("Set-Cookie",
-                             "tide_session=" + session->cookie +
-                                 "; Path=/; HttpOnly; SameSite=Strict; Max-Age=" +
-                                 std::to_string(Authenticator::kSessionSeconds));
-  reply.body = SessionJson(session->who);
-  return reply;
-}
 
 Outcome Ready(const App& app) {
   const auto stale = app.store.StaleSeconds();
@@ -105,27 +83,18 @@ Outcome Metrics(const App& app) {
 
 }  // namespace
 
-Routes SessionRoutes(App& app) {
-  return {{"POST", "/v1/login", Access::kOpen, [&app](const Call& c) { return Login(app, c); }},
-          {"GET", "/v1/session", Access::kViewer, [](const Call& call) -> Outcome {
-             Reply reply;
-             reply.body = SessionJson(call.who);
-             return reply;
-           }}};
-}
-
 Routes SystemRoutes(App& app) {
   return {{"GET",
            "/healthz",
-           Access::kOpen,
+           kOpen,
            [](const Call&) -> Outcome {
              Reply reply;
              reply.content_type = std::string(kTextType);
              reply.body = "ok\n";
              return reply;
            }},
-          {"GET", "/readyz", Access::kOpen, [&app](const Call&) { return Ready(app); }},
-          {"GET", "/metrics", Access::kOpen, [&app](const Call&) { return Metrics(app); }}};
+          {"GET", "/readyz", kOpen, [&app](const Call&) { return Ready(app); }},
+          {"GET", "/metrics", kOpen, [&app](const Call&) { return Metrics(app); }}};
 }
 
 }  // namespace tide::api

@@ -26,7 +26,7 @@ TEST_CASE("a secret is set for the caller, and only told about", "[api][secrets]
   CHECK_THAT(set.body, !Contains("hunter2"));
   const auto asked = api.upstream.scheduler.secrets_set();
   REQUIRE(asked.size() == 1);
-  CHECK(asked[0].user() == "alice");
+  CHECK(asked[0].caller().user() == "alice");
   CHECK(asked[0].name() == "hf-token");
   CHECK(asked[0].value() == value);
 
@@ -40,22 +40,22 @@ TEST_CASE("a secret is set for the caller, and only told about", "[api][secrets]
   CHECK(list["next_cursor"].is_null());
   CHECK(api.Get("/v1/secrets/hf-token").status == 404);  // no such route
 
-  api.token = "operator-token";  // of somebody else, whatever his role
+  api.token = testing::TokenOf("olga");  // of somebody else, whatever his role
   CHECK(json::parse(api.Get("/v1/secrets").body)["items"].empty());
   CHECK(api.Call("DELETE", "/v1/secrets/hf-token", "").status == 404);
-  api.token = "user-token";
+  api.token = testing::TokenOf("alice");
   CHECK(api.Call("DELETE", "/v1/secrets/hf-token", "").status == 200);
   CHECK(json::parse(api.Get("/v1/secrets").body)["items"].empty());
 }
 
 TEST_CASE("secrets are for users, and are no JSON", "[api][secrets]") {
   Harness api;
-  api.token = "viewer-token";
+  api.token = testing::TokenOf("vera");
   CHECK(api.Call("PUT", "/v1/secrets/a", "x", kBytes).status == 403);
   CHECK(api.Get("/v1/secrets").status == 403);
   api.token = "";
   CHECK(api.Call("PUT", "/v1/secrets/a", "x", kBytes).status == 401);
-  api.token = "user-token";
+  api.token = testing::TokenOf("alice");
   const auto typed = api.Call(
       "PUT", "/v1/secrets/a", R"({"value":"hunter2"})", {{"content-type", "application/json"}});
   CHECK(typed.status == 415);

@@ -65,6 +65,7 @@ void Tame(const httplib::Request& request) {
 
 Call MakeCall(const httplib::Request& request, const std::vector<std::string>& names) {
   Call call;
+  call.address = request.remote_addr;
   call.request_id = RandomHex(8);
   call.body = request.body;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -107,25 +108,16 @@ class HttplibSink final : public BodySink {
   const ViewStore& store_;
 };
 
-Role Needed(Access access) {
-  switch (access) {
-    case Access::kOpen:
-    case Access::kViewer:
-      return Role::kViewer;
-    case Access::kUser:
-      return Role::kUser;
-    case Access::kOperator:
-      return Role::kOperator;
-  }
-  return Role::kAdmin;
-}
-
 }  // namespace
 
 class Server::Impl {
  public:
-  Impl(ServerOptions options, Routes routes, const Authenticator& auth, const ViewStore& store)
-      : options_(std::move(options)), routes_(std::move(routes)), auth_(auth), store_(store) {
+  Impl(ServerOptions options, Routes routes, const App& app)
+      : options_(std::move(options)),
+        routes_(std::move(routes)),
+        app_(app),
+        auth_(app.auth),
+        store_(app.store) {
     const auto threads = static_cast<size_t>(options_.max_streams) + kShortRequests;
     http_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
     http_.set_keep_alive_max_count(100);
@@ -216,6 +208,8 @@ class Server::Impl {
       http_.Post(expression, handler);
     } else if (route.method == "PUT") {
       http_.Put(expression, handler);
+    } else if (route.method == "PATCH") {
+      http_.Patch(expression, handler);
     } else if (route.method == "DELETE") {
       http_.Delete(expression, handler);
     } else {
@@ -283,11 +277,11 @@ class Server::Impl {
   }
 
   // Fills in call.who, or says why not.
-  std::optional<Problem> Authorise(const Route& route, Call& call) const {
+  std::optional<Problem> Authorise(const Route& route, Call& call) {
     const std::string origin = call.Header("origin");
     const std::string authority = call.Header("host");
     const bool same_origin = origin == "http://" + authority || origin == "https://" + authority;
-    if (route.access == Access::kOpen) {
+    if (!route.access) {
       if (route.method != "GET" && !origin.empty() && !same_origin) {
         return ToProblem({ErrorCode::kPermissionDenied, "another site sent this request"});
       }
@@ -296,9 +290,9 @@ class Server::Impl {
     constexpr std::string_view kBearer = "Bearer ";
     const std::string authorization = call.Header("authorization");
     const bool has_token = authorization.starts_with(kBearer);
-    const auto who = has_token
-                         ? auth_.FromToken(authorization.substr(kBearer.size()))
-                         : auth_.FromSession(CookieValue(call.Header("cookie"), "tide_session"));
+    const auto who = auth_.FromToken(has_token ? authorization.substr(kBearer.size())
+                                               : CookieValue(call.Header("cookie"), kSessionCookie),
+                                     call.address);
     if (!who) {
       return ToProblem(who.error());
     }
@@ -307,28 +301,30 @@ class Server::Impl {
       return ToProblem({ErrorCode::kPermissionDenied,
                         "a change made with a session needs the Origin of this server"});
     }
-    if (who->role < Needed(route.access)) {
-      return ToProblem({ErrorCode::kPermissionDenied,
-                        who->user + " is a " + std::string(RoleName(who->role)) +
-                            "; this needs the role " +
-                            std::string(RoleName(Needed(route.access)))});
+    call.operation = *route.access;
+    call.who = who->actor;
+    call.people = who->people;
+    // Of one's own, which needs least: how the caller stands to a job is looked at when it is
+    // found.
+    if (const Status allowed = CheckAllowed(call.who, call.operation, Relation::kOwn); !allowed) {
+      if (const Status recorded = RecordAudit(app_, call, {"", "", allowed}); !recorded) {
+        log::Warning("a refusal is not in the audit", {{"error", recorded.error().message}});
+      }
+      return ToProblem(allowed.error());
     }
-    call.who = *who;
     return std::nullopt;
   }
 
   const ServerOptions options_;
   const Routes routes_;
-  const Authenticator& auth_;
+  const App& app_;
+  Authenticator& auth_;
   const ViewStore& store_;
   httplib::Server http_;
 };
 
-Server::Server(ServerOptions options,
-               Routes routes,
-               const Authenticator& auth,
-               const ViewStore& store)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(routes), auth, store)) {}
+Server::Server(ServerOptions options, Routes routes, const App& app)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(routes), app)) {}
 Server::~Server() = default;
 Result<int> Server::Listen() {
   return impl_->Listen();

@@ -19,7 +19,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  Server(ServerOptions options, Routes routes, const Authenticator& auth, const ViewStore& store);
+  // `app` must outlive it.
+  Server(ServerOptions options, Routes routes, const App& app);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

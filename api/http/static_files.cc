@@ -55,7 +55,7 @@ Outcome Serve(const StaticFile& file, const Call& call) {
 }
 
 Route RouteTo(std::string path, std::shared_ptr<const StaticFile> file) {
-  return {"GET", std::move(path), Access::kOpen, [file = std::move(file)](const Call& call) {
+  return {"GET", std::move(path), kOpen, [file = std::move(file)](const Call& call) {
             return Serve(*file, call);
           }};
 }
@@ -101,7 +101,7 @@ Result<Routes> StaticRoutes(const std::string& dir) {
 }
 
 Routes PlaceholderRoutes() {
-  return {{"GET", "/", Access::kOpen, [](const Call&) -> Outcome {
+  return {{"GET", "/", kOpen, [](const Call&) -> Outcome {
              Reply reply;
              reply.content_type = std::string(kTextType);
              reply.body =

@@ -6,6 +6,10 @@
 #include <optional>
 
 #include "api/testing/fake_upstream.h"
+#include "common/people/testing/some_people.h"
+#include "common/rpc/rpc.h"
+#include "proto/wire/people.h"
+#include "proto/wire/people_change.h"
 #include "tide/v1/scheduler.grpc.pb.h"
 
 namespace tide::api::testing {
@@ -13,6 +17,16 @@ namespace {
 
 // How often a waiting call looks whether its client has gone.
 constexpr auto kSchedulerLook = std::chrono::milliseconds(20);
+
+void Add(v1::ViewDelta& delta, const PeopleRecord& record) {
+  if (const auto* user = std::get_if<User>(&record)) {
+    *delta.add_users() = wire::ToProto(*user);
+  } else if (const auto* project = std::get_if<Project>(&record)) {
+    *delta.add_projects() = wire::ToProto(*project);
+  } else if (const auto* token = std::get_if<Token>(&record)) {
+    *delta.add_tokens() = wire::ToProto(*token);
+  }
+}
 
 }  // namespace
 
@@ -58,6 +72,13 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   grpc::Status ControlNode(grpc::ServerContext* context,
                            const v1::ControlNodeRequest* request,
                            v1::MutationResponse* response) override;
+  grpc::Status ChangePeople(grpc::ServerContext* context,
+                            const v1::ChangePeopleRequest* request,
+                            v1::ChangePeopleResponse* response) override;
+  grpc::Status RecordAudit(grpc::ServerContext* context,
+                           const v1::RecordAuditRequest* request,
+                           v1::RecordAuditResponse* response) override;
+  [[nodiscard]] std::vector<v1::RecordAuditRequest> audited() const;
   grpc::Status Watch(grpc::ServerContext* context,
                      const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::ViewDelta>* writer) override;
@@ -67,6 +88,8 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   std::optional<grpc::Status> TakeFailure(grpc::ServerContext* context);
 
   mutable std::mutex mutex_;
+  PeopleRegistry people_{tide::testing::SomePeople()};
+  std::vector<v1::RecordAuditRequest> audited_;
   std::condition_variable changed_;
   uint64_t rev_ = 0;
   uint64_t breaks_ = 0;
@@ -188,7 +211,7 @@ grpc::Status FakeScheduler::Service::SetSecret(grpc::ServerContext* context,
   }
   const std::scoped_lock lock(mutex_);
   secrets_set_.push_back(*request);
-  v1::SecretEntry& entry = secrets_[{request->user(), request->name()}];
+  v1::SecretEntry& entry = secrets_[{request->caller().user(), request->name()}];
   entry.set_name(request->name());
   entry.set_bytes(request->value().size());
   entry.set_changed_at(1'750'000'000'000'000'000);
@@ -201,7 +224,7 @@ grpc::Status FakeScheduler::Service::ListSecrets(grpc::ServerContext* /*context*
                                                  v1::ListSecretsResponse* response) {
   const std::scoped_lock lock(mutex_);
   for (const auto& [id, entry] : secrets_) {
-    if (id.first == request->user()) {
+    if (id.first == request->caller().user()) {
       *response->add_secrets() = entry;
     }
   }
@@ -212,7 +235,7 @@ grpc::Status FakeScheduler::Service::RemoveSecret(grpc::ServerContext* /*context
                                                   const v1::RemoveSecretRequest* request,
                                                   v1::RemoveSecretResponse* /*response*/) {
   const std::scoped_lock lock(mutex_);
-  return secrets_.erase({request->user(), request->name()}) > 0
+  return secrets_.erase({request->caller().user(), request->name()}) > 0
              ? grpc::Status::OK
              : grpc::Status(grpc::StatusCode::NOT_FOUND, "no such secret");
 }
@@ -258,7 +281,7 @@ grpc::Status FakeScheduler::Service::SubmitJob(grpc::ServerContext* context,
     keys_[request->idempotency_key()] = job.id();
   }
   *job.mutable_spec() = request->spec();
-  job.set_user(request->user());
+  job.set_user(request->caller().user());
   job.set_state(v1::JOB_STATE_QUEUED);
   job.set_step(-1);
   job.set_total_steps(-1);
@@ -293,14 +316,14 @@ grpc::Status FakeScheduler::Service::ControlJob(grpc::ServerContext* context,
   }
   if (request->verb() == v1::JOB_VERB_SUSPEND) {
     job.set_state(v1::JOB_STATE_HELD);
-    job.set_detail("suspended by " + request->actor());
+    job.set_detail("suspended by " + request->caller().user());
   } else if (request->verb() == v1::JOB_VERB_RESUME) {
     job.set_state(v1::JOB_STATE_QUEUED);
-    job.set_detail("resumed by " + request->actor());
+    job.set_detail("resumed by " + request->caller().user());
   } else if (request->verb() == v1::JOB_VERB_CANCEL) {
     job.set_state(v1::JOB_STATE_FINISHED);
     job.set_outcome(v1::OUTCOME_CANCELLED);
-    job.set_detail("cancelled by " + request->actor());
+    job.set_detail("cancelled by " + request->caller().user());
   }
   response->set_rev(Publish({job}));
   return grpc::Status::OK;
@@ -321,9 +344,48 @@ grpc::Status FakeScheduler::Service::ControlNode(grpc::ServerContext* context,
   node.set_state(request->verb() == v1::NODE_VERB_DRAIN ? v1::NODE_STATE_DRAINED
                                                         : v1::NODE_STATE_READY);
   node.set_reason(request->reason());
-  node.set_actor(request->actor());
+  node.set_actor(request->caller().user());
   response->set_rev(Publish({}, {node}));
   return grpc::Status::OK;
+}
+
+grpc::Status FakeScheduler::Service::ChangePeople(grpc::ServerContext* context,
+                                                  const v1::ChangePeopleRequest* request,
+                                                  v1::ChangePeopleResponse* response) {
+  if (const auto failure = TakeFailure(context)) {
+    return *failure;
+  }
+  const std::scoped_lock lock(mutex_);
+  const auto people = people_.Snapshot();
+  const auto actor =
+      people->ActorOf(request->caller().token(), request->caller().user(), SystemNow());
+  const Status changed =
+      ApplyChange(*request, actor.value_or(Actor()), SystemNow(), people_, *response);
+  if (!changed) {
+    return rpc::ToGrpc(changed.error(), context);
+  }
+  v1::ViewDelta delta;
+  for (const PeopleRecord& record : people_.TakeChanges()) {
+    Add(delta, record);
+  }
+  delta.set_rev(++rev_);
+  log_.push_back(std::move(delta));
+  changed_.notify_all();
+  response->set_rev(rev_);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeScheduler::Service::RecordAudit(grpc::ServerContext* /*context*/,
+                                                 const v1::RecordAuditRequest* request,
+                                                 v1::RecordAuditResponse* /*response*/) {
+  const std::scoped_lock lock(mutex_);
+  audited_.push_back(*request);
+  return grpc::Status::OK;
+}
+
+std::vector<v1::RecordAuditRequest> FakeScheduler::Service::audited() const {
+  const std::scoped_lock lock(mutex_);
+  return audited_;
 }
 
 v1::ViewDelta FakeScheduler::Service::SnapshotLocked() const {
@@ -331,6 +393,9 @@ v1::ViewDelta FakeScheduler::Service::SnapshotLocked() const {
   snapshot.set_reset(true);
   snapshot.set_rev(rev_);
   snapshot.mutable_access()->add_no_exec_projects(std::string(kNoExecProject));
+  for (const PeopleRecord& record : people_.All()) {
+    Add(snapshot, record);
+  }
   for (const auto& [id, job] : jobs_) {
     *snapshot.add_jobs() = job;
   }
@@ -410,6 +475,9 @@ std::vector<v1::ControlNodeRequest> FakeScheduler::node_controls() const {
 }
 std::vector<v1::SetSecretRequest> FakeScheduler::secrets_set() const {
   return service_->secrets_set();
+}
+std::vector<v1::RecordAuditRequest> FakeScheduler::audited() const {
+  return service_->audited();
 }
 std::string FakeScheduler::last_cluster_token() const {
   return service_->last_cluster_token();

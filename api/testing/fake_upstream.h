@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/people/testing/some_people.h"
 #include "tide/v1/agent.pb.h"
 #include "tide/v1/images.pb.h"
 #include "tide/v1/scheduler.pb.h"
@@ -21,6 +22,9 @@ namespace tide::api::testing {
 
 // Of this project the policy of the played scheduler says `exec: false`.
 inline constexpr std::string_view kNoExecProject = "sealed";
+
+// Has the users of some_people.h.
+using tide::testing::TokenOf;
 
 // Keeps what it was told, hands it to every watcher, and answers calls from it.
 class FakeScheduler {
@@ -49,6 +53,7 @@ class FakeScheduler {
   [[nodiscard]] std::vector<v1::ControlJobRequest> job_controls() const;
   [[nodiscard]] std::vector<v1::ControlNodeRequest> node_controls() const;
   [[nodiscard]] std::vector<v1::SetSecretRequest> secrets_set() const;
+  [[nodiscard]] std::vector<v1::RecordAuditRequest> audited() const;
   [[nodiscard]] std::string last_cluster_token() const;
 
   [[nodiscard]] grpc::Service& service();

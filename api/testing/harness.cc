@@ -40,12 +40,6 @@ Answer ToAnswer(const httplib::Result& result) {
   return answer;
 }
 
-std::vector<TokenEntry> TestTokens() {
-  return {{Sha256Hex("viewer-token"), {"vera", Role::kViewer}},
-          {Sha256Hex("user-token"), {"alice", Role::kUser}},
-          {Sha256Hex("operator-token"), {"olga", Role::kOperator}}};
-}
-
 }  // namespace
 
 TempFolder::TempFolder() {
@@ -106,14 +100,14 @@ std::string OpenStream::WaitForEnd() {
 }
 
 struct Harness::Parts {
-  Parts(const Options& options, const TempFolder& folder, const std::string& scheduler_address)
+  Parts(const Options& options, const std::string& scheduler_address)
       : schedulers(AddressesOf(options, scheduler_address)),
         store(options.stale_after),
-        auth(TestTokens(), folder / "code"),
         streams(options.max_streams),
         scheduler(MakeGrpcScheduler(schedulers, rpc::ClusterToken("cluster-secret"))),
         agents(MakeGrpcAgents(rpc::ClusterToken("cluster-secret"))),
         images(MakeGrpcImages(rpc::ClusterToken("cluster-secret"))),
+        auth(store, *scheduler),
         app{store, *scheduler, *agents, *images, auth, streams},
         watcher(schedulers, rpc::ClusterToken("cluster-secret"), store) {
     app.stream_merge = std::chrono::milliseconds(1);
@@ -121,7 +115,7 @@ struct Harness::Parts {
     ServerOptions server_options;
     server_options.port = 0;
     server_options.max_streams = options.max_streams;
-    server = std::make_unique<Server>(server_options, AllRoutes(app), auth, store);
+    server = std::make_unique<Server>(server_options, AllRoutes(app), app);
     const auto listening = server->Listen();
     TIDE_CHECK(listening.has_value(), "a free port exists");
     port = *listening;
@@ -145,11 +139,11 @@ struct Harness::Parts {
 
   Schedulers schedulers;
   ViewStore store;
-  Authenticator auth;
   StreamSlots streams;
   std::unique_ptr<Scheduler> scheduler;
   std::unique_ptr<Agents> agents;
   std::unique_ptr<NodeImages> images;
+  Authenticator auth;
   App app;
   Watcher watcher;
   std::unique_ptr<Server> server;
@@ -161,7 +155,7 @@ Harness::Harness(const Options& options) : upstream(folder.path()) {
   if (!options.start_scheduler) {
     upstream.KillScheduler();
   }
-  parts_ = std::make_unique<Parts>(options, folder, upstream.scheduler_address());
+  parts_ = std::make_unique<Parts>(options, upstream.scheduler_address());
   if (options.start_scheduler) {
     Show({});
   }
@@ -221,9 +215,6 @@ ViewStore& Harness::store() {
 }
 Routes Harness::routes() {
   return AllRoutes(parts_->app);
-}
-void Harness::WriteLoginCode(const std::string& text) {
-  TIDE_CHECK(WriteFileDurably(folder / "code", text).has_value(), "a temporary file is written");
 }
 
 v1::Job RunningJob(uint64_t id, const std::string& name, const std::string& user) {

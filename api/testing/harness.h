@@ -90,9 +90,8 @@ class Harness {
             const std::vector<v1::Incident>& incidents = {});
   ViewStore& store();
   [[nodiscard]] Routes routes();
-  void WriteLoginCode(const std::string& text);
 
-  std::string token = "user-token";  // of user alice; also: viewer-, operator-token
+  std::string token = TokenOf("alice");
   TempFolder folder;
   FakeUpstream upstream;
 

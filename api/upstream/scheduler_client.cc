@@ -38,9 +38,7 @@ class GrpcScheduler final : public Scheduler {
     TIDE_TRY(Call(&v1::Scheduler::Stub::PlanJob, request, response));
     return response;
   }
-  Result<v1::Job> Archived(uint64_t job_id) override {
-    v1::GetArchivedJobRequest request;
-    request.set_job_id(job_id);
+  Result<v1::Job> Archived(const v1::GetArchivedJobRequest& request) override {
     v1::GetArchivedJobResponse response;
     TIDE_TRY(Call(&v1::Scheduler::Stub::GetArchivedJob, request, response));
     return response.job();
@@ -69,6 +67,20 @@ class GrpcScheduler final : public Scheduler {
   Status RemoveSecret(const v1::RemoveSecretRequest& request) override {
     v1::RemoveSecretResponse response;
     return Call(&v1::Scheduler::Stub::RemoveSecret, request, response);
+  }
+  Result<v1::ChangePeopleResponse> ChangePeople(const v1::ChangePeopleRequest& request) override {
+    v1::ChangePeopleResponse response;
+    TIDE_TRY(Call(&v1::Scheduler::Stub::ChangePeople, request, response));
+    return response;
+  }
+  Status RecordAudit(const v1::RecordAuditRequest& request) override {
+    v1::RecordAuditResponse response;
+    return Call(&v1::Scheduler::Stub::RecordAudit, request, response);
+  }
+  Result<v1::ReadAuditResponse> ReadAudit(const v1::ReadAuditRequest& request) override {
+    v1::ReadAuditResponse response;
+    TIDE_TRY(Call(&v1::Scheduler::Stub::ReadAudit, request, response));
+    return response;
   }
 
  private:

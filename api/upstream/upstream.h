@@ -24,7 +24,7 @@ class Scheduler {
   // What Submit would do now; changes nothing.
   virtual Result<tide::v1::PlanJobResponse> Plan(const tide::v1::PlanJobRequest& request) = 0;
   // A job that the view shows no more. Errors: also kNotFound.
-  virtual Result<tide::v1::Job> Archived(uint64_t job_id) = 0;
+  virtual Result<tide::v1::Job> Archived(const tide::v1::GetArchivedJobRequest& request) = 0;
   // Both return the revision that shows the change.
   virtual Result<uint64_t> Control(const tide::v1::ControlJobRequest& request) = 0;
   virtual Result<uint64_t> Control(const tide::v1::ControlNodeRequest& request) = 0;
@@ -33,6 +33,12 @@ class Scheduler {
   virtual Result<tide::v1::ListSecretsResponse> ListSecrets(
       const tide::v1::ListSecretsRequest& request) = 0;
   virtual Status RemoveSecret(const tide::v1::RemoveSecretRequest& request) = 0;
+  // Users, projects, tokens.
+  virtual Result<tide::v1::ChangePeopleResponse> ChangePeople(
+      const tide::v1::ChangePeopleRequest& request) = 0;
+  virtual Status RecordAudit(const tide::v1::RecordAuditRequest& request) = 0;
+  virtual Result<tide::v1::ReadAuditResponse> ReadAudit(
+      const tide::v1::ReadAuditRequest& request) = 0;
 };
 
 struct LogPlace {

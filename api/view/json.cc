@@ -329,6 +329,51 @@ json JobObject(const v1::Job& job) {
           {"run_s", job.run_ms() / 1000}};
 }
 
+// The size of a job, and by what it is called and charged.
+v1::JobSpec SizeOf(const v1::JobSpec& spec) {
+  v1::JobSpec size;
+  size.set_name(spec.name());
+  size.set_project(spec.project());
+  size.set_group(spec.group());
+  size.set_nodes(spec.nodes());
+  size.set_gpus_per_node(spec.gpus_per_node());
+  size.set_ranks_per_node(spec.ranks_per_node());
+  size.set_cpus_per_node(spec.cpus_per_node());
+  size.set_memory_bytes_per_node(spec.memory_bytes_per_node());
+  size.set_zone(spec.zone());
+  size.set_priority(spec.priority());
+  size.set_count(spec.count());
+  size.set_max_runtime_ms(spec.max_runtime_ms());
+  return size;
+}
+
+v1::Job Shown(const v1::Job& job, Detail detail) {
+  if (detail == Detail::kAll) {
+    return job;
+  }
+  v1::Job shown;
+  if (detail == Detail::kNoSpec) {
+    shown = job;
+  } else {
+    shown.set_id(job.id());
+    shown.set_user(job.user());
+    shown.set_state(job.state());
+    shown.set_array(job.array());
+    shown.set_array_index(job.array_index());
+    shown.set_submitted_at(job.submitted_at());
+    shown.set_state_since(job.state_since());
+    shown.set_finished_at(job.finished_at());
+    shown.set_outcome(job.outcome());
+    shown.set_starts(job.starts());
+    shown.set_suspensions(job.suspensions());
+    shown.set_step(-1);
+    shown.set_loss(std::nan(""));
+    shown.set_run_ms(job.run_ms());
+  }
+  *shown.mutable_spec() = SizeOf(job.spec());
+  return shown;
+}
+
 std::string WithSpec(const json& object, const v1::JobSpec& spec) {
   std::string text = Dump(object);
   text.insert(1, "\"spec\":" + SpecText(spec) + ",");
@@ -337,14 +382,19 @@ std::string WithSpec(const json& object, const v1::JobSpec& spec) {
 
 }  // namespace
 
-std::string JobJson(const v1::Job& job) {
-  return WithSpec(JobObject(job), job.spec());
-}
-
-std::string ArchivedJobJson(const v1::Job& job) {
-  json object = JobObject(job);
-  object["archived"] = true;
-  return WithSpec(object, job.spec());
+std::string JobJson(const v1::Job& job, Detail detail, bool archived) {
+  const v1::Job shown = Shown(job, detail);
+  json object = JobObject(shown);
+  if (archived) {
+    object["archived"] = true;
+  }
+  if (detail != Detail::kAll) {
+    object["shown"] = detail == Detail::kNoSpec ? "no_spec" : "outline";
+  }
+  if (detail == Detail::kOutline) {
+    object["exit_code"] = nullptr;
+  }
+  return WithSpec(object, shown.spec());
 }
 
 std::string NodeJson(const v1::Node& node) {

@@ -10,15 +10,21 @@
 
 namespace tide::api {
 
-[[nodiscard]] std::string JobJson(const tide::v1::Job& job);
-// The same with "archived": true.
-[[nodiscard]] std::string ArchivedJobJson(const tide::v1::Job& job);
+// How much of a job is shown.
+enum class Detail : uint8_t {
+  kAll,
+  kNoSpec,   // without what its owner wrote into the spec: command, environment, paths, labels
+  kOutline,  // name, owner, project, state, size, times
+};
+inline constexpr size_t kDetails = 3;
+
+//   archived: adds "archived": true. Where not all is shown, "detail" says how much.
+[[nodiscard]] std::string JobJson(const tide::v1::Job& job,
+                                  Detail detail = Detail::kAll,
+                                  bool archived = false);
 [[nodiscard]] std::string NodeJson(const tide::v1::Node& node);
 [[nodiscard]] std::string IncidentJson(const tide::v1::Incident& incident);
 // Encodes an object of any kind, for what is written once for all kinds.
-[[nodiscard]] inline std::string ToJson(const tide::v1::Job& job) {
-  return JobJson(job);
-}
 [[nodiscard]] inline std::string ToJson(const tide::v1::Node& node) {
   return NodeJson(node);
 }

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kFenceSecond = 1'000'000'000;
 
 void Show(ViewStore& store, uint64_t rev, uint64_t term = 1) {
   v1::ViewDelta delta;
@@ -51,7 +51,7 @@ TEST_CASE("a read is not answered from before the user's change, however often i
   world.fences.Note(world.store, "ada", 7);
   CHECK_FALSE(world.Read("ada", milliseconds(1)));
   CHECK_FALSE(world.Read("ada", milliseconds(1)));
-  CHECK(world.Read("ada", milliseconds(1), 61 * kSecond));  // but not for ever
+  CHECK(world.Read("ada", milliseconds(1), 61 * kFenceSecond));  // but not for ever
   CHECK(world.Read("ada", milliseconds(1)));
 }
 

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 
-#include "api/http/auth.h"
 #include "common/base/time.h"
+#include "common/people/token_text.h"
 #include "common/spec/job_spec.h"
+#include "proto/wire/people.h"
 
 namespace tide::api {
 namespace {
@@ -88,6 +89,25 @@ void DropMissing(View& view, const v1::ViewDelta& snapshot, Changes& changes) {
   KeepOnly(view.incidents, kept.incidents, changes.incidents);
 }
 
+// Null where nothing is new.
+std::shared_ptr<const Directory> PeopleAfter(const Directory& before, const v1::ViewDelta& delta) {
+  if (!delta.reset() && delta.users().empty() && delta.projects().empty() &&
+      delta.tokens().empty()) {
+    return nullptr;
+  }
+  auto people = std::make_shared<Directory>(delta.reset() ? Directory() : before);
+  for (const v1::User& user : delta.users()) {
+    people->Put(wire::FromProto(user));
+  }
+  for (const v1::Project& project : delta.projects()) {
+    people->Put(wire::FromProto(project));
+  }
+  for (const v1::Token& token : delta.tokens()) {
+    people->Put(wire::FromProto(token));
+  }
+  return people;
+}
+
 }  // namespace
 
 std::shared_ptr<const JobRow> FindJob(const View& view, const std::string& ref) {
@@ -139,6 +159,9 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
   for (const uint64_t id : delta.removed_jobs()) {
     next->jobs.Erase(id);
     changes.jobs.insert(id);
+  }
+  if (auto people = PeopleAfter(*next->people, delta)) {
+    next->people = std::move(people);
   }
   next->rev = delta.rev();
   next->term = delta.term();

@@ -3,6 +3,7 @@
 // where it is replaced.
 // Thread rule: one thread applies deltas; any thread reads and waits. A View never changes.
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -19,6 +20,7 @@
 #include "api/view/job_tally.h"
 #include "api/view/json.h"
 #include "api/view/shared_map.h"
+#include "common/people/directory.h"
 #include "tide/v1/scheduler.pb.h"
 
 namespace tide::api {
@@ -29,9 +31,6 @@ template <typename T>
 class Row {
  public:
   explicit Row(T object) : message(std::move(object)) {}
-  Row(T object, std::string json) : message(std::move(object)), json_(std::move(json)) {
-    std::call_once(encoded_, [] {});
-  }
 
   [[nodiscard]] const std::string& json() const {
     std::call_once(encoded_, [this] { json_ = ToJson(message); });
@@ -43,6 +42,29 @@ class Row {
  private:
   mutable std::once_flag encoded_;
   mutable std::string json_;
+};
+// The same, as much of it as is to be shown.
+template <>
+class Row<tide::v1::Job> {
+ public:
+  explicit Row(tide::v1::Job object, bool archived = false)
+      : message(std::move(object)), archived_(archived) {}
+
+  [[nodiscard]] const std::string& json(Detail detail) const {
+    Text& text = texts_.at(static_cast<size_t>(detail));
+    std::call_once(text.encoded, [&] { text.json = JobJson(message, detail, archived_); });
+    return text.json;
+  }
+
+  const tide::v1::Job message;
+
+ private:
+  struct Text {
+    std::once_flag encoded;
+    std::string json;
+  };
+  const bool archived_;
+  mutable std::array<Text, kDetails> texts_;
 };
 using JobRow = Row<tide::v1::Job>;
 using NodeRow = Row<tide::v1::Node>;
@@ -59,6 +81,7 @@ struct View {
   std::map<uint64_t, std::shared_ptr<const IncidentRow>> incidents;
   // Projects in whose tasks nobody runs commands; nothing = the scheduler has not said.
   std::optional<std::set<std::string>> no_exec;
+  std::shared_ptr<const Directory> people = std::make_shared<const Directory>();
 };
 using ViewPtr = std::shared_ptr<const View>;
 

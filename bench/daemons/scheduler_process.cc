@@ -98,6 +98,13 @@ rpc::ClusterToken BenchToken() {
   return rpc::ClusterToken(kSecret);
 }
 
+v1::Caller BenchCaller() {
+  v1::Caller caller;
+  caller.set_user("ada");
+  caller.set_token(1);
+  return caller;
+}
+
 SchedulerProcess::SchedulerProcess(const BenchStore& store, SchedulerOptions options)
     : address_(std::move(options.address)),
       log_file_(store.folder().File("scheduler-" + address_ + ".log")) {
@@ -109,7 +116,11 @@ SchedulerProcess::SchedulerProcess(const BenchStore& store, SchedulerOptions opt
                                         "--store",
                                         store.address(),
                                         "--cluster-token-file",
-                                        token_file};
+                                        token_file,
+                                        "--admin",
+                                        BenchCaller().user(),
+                                        "--admin-token-file",
+                                        store.folder().File("admin-token")};
   if (options.standby) {
     arguments.emplace_back("--standby");
   }
@@ -180,7 +191,7 @@ Result<uint64_t> SchedulerClient::Submit(const JobSpec& spec, const std::string&
   impl_->Prepare(context);
   tide::v1::SubmitJobRequest request;
   *request.mutable_spec() = wire::ToProto(spec);
-  request.set_user("ada");
+  *request.mutable_caller() = BenchCaller();
   request.set_idempotency_key(key);
   tide::v1::SubmitJobResponse response;
   if (const auto status = impl_->stub->SubmitJob(&context, request, &response); !status.ok()) {
@@ -195,7 +206,7 @@ Status SchedulerClient::Cancel(uint64_t job) {
   tide::v1::ControlJobRequest request;
   request.set_job_id(job);
   request.set_verb(tide::v1::JOB_VERB_CANCEL);
-  request.set_actor("ada");
+  *request.mutable_caller() = BenchCaller();
   tide::v1::MutationResponse response;
   if (const auto status = impl_->stub->ControlJob(&context, request, &response); !status.ok()) {
     return std::unexpected(FromStatus(status, context));

@@ -22,6 +22,8 @@ namespace tide::bench {
 [[nodiscard]] bool Accepts(const std::string& address);
 // Of all schedulers here.
 [[nodiscard]] rpc::ClusterToken BenchToken();
+// The first admin of its store, who submits and cancels.
+[[nodiscard]] v1::Caller BenchCaller();
 
 struct SchedulerOptions {
   std::string address = FreeAddress();

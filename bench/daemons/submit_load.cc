@@ -73,7 +73,7 @@ Samples SubmitFromMany(const SchedulerProcess& scheduler,
                        size_t each) {
   tide::v1::SubmitJobRequest request;
   *request.mutable_spec() = wire::ToProto(spec);
-  request.set_user("ada");
+  *request.mutable_caller() = BenchCaller();
   const auto busy = std::make_shared<std::atomic<size_t>>(clients);
   std::vector<std::unique_ptr<Submitter>> all;
   for (size_t i = 0; i < clients; ++i) {

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdio>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "cli/context.h"
@@ -40,10 +42,9 @@ class Teller {
 void Introduce(const Workspace& workspace) {
   std::printf(
       "tide dev: scheduler, API, web and %zu agents on this machine\n"
-      "  web   %s/#code=%s   (the code works once)\n",
+      "  web   %s   (`tide ui` signs you in)\n",
       workspace.nodes().size(),
-      workspace.server().c_str(),
-      workspace.login_code().c_str());
+      workspace.server().c_str());
   if (::geteuid() == 0) {
     std::printf(
         "  jobs  run as user %u%s\n",
@@ -67,6 +68,16 @@ void Introduce(const Workspace& workspace) {
       "  Ctrl-C stops everything and cleans up.\n",
       workspace.root().c_str());
   std::fflush(stdout);
+}
+
+// A link that signs a browser in, once the API answers; nothing where it does not in time.
+std::optional<std::string> SignInLink(const Workspace& workspace) {
+  constexpr Duration kPatience = Duration::Seconds(20);
+  const Client client({workspace.server(), workspace.token(), "tide dev"}, {kPatience, kPatience});
+  const auto answer = client.Post("/v1/codes", {R"({"ttl_s":600})", "application/json", "dev"});
+  const json code = answer ? json::parse(*answer, nullptr, false) : json();
+  return code.is_object() ? std::optional(workspace.server() + "/#code=" + Text(code, "token"))
+                          : std::nullopt;
 }
 
 bool PrintClaims(const std::vector<Claim>& claims) {
@@ -146,6 +157,11 @@ int RunDev(const DevOptions& options) {
   std::atomic<bool> stop = false;
   std::atomic<bool> finished = false;
   Demo demo(*workspace, [&](const std::string& line) { teller.Say(line); }, stop);
+  std::thread greeting([&] {
+    if (const auto link = SignInLink(*workspace)) {
+      teller.Say("sign in, once within 10 minutes: " + *link);
+    }
+  });
   Status played;
   std::thread story;
   if (!options.no_demo) {
@@ -164,6 +180,7 @@ int RunDev(const DevOptions& options) {
   bool interrupted = false;
   const Status tended = TendUntilEnd(children, teller, finished, options.once, interrupted);
   stop = true;
+  greeting.join();
   if (story.joinable()) {
     story.join();
   }

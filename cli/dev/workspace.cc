@@ -3,17 +3,14 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <openssl/evp.h>
 #include <pwd.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
@@ -22,48 +19,24 @@
 #include "cli/environment.h"
 #include "cli/profile.h"
 #include "common/base/time.h"
+#include "common/digest/sha256.h"
+#include "common/people/directory.h"
 
 namespace tide::cli {
 namespace {
 
 constexpr const char* kVersion = "tide dev 1";
-constexpr int64_t kLoginCodeSeconds = 600;
 // The longest socket in the folder: that of the last agent of 64.
 constexpr std::string_view kLongestSocket = "/agent-a-n32.sock";
 
-std::string Hex(const unsigned char* bytes, size_t count) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (size_t i = 0; i < count; ++i) {
-    out += kDigits[bytes[i] >> 4U];
-    out += kDigits[bytes[i] & 15U];
-  }
-  return out;
-}
-
-Result<std::string> RandomHex(size_t count) {
-  std::array<unsigned char, 64> bytes{};
-  if (::getrandom(bytes.data(), count, 0) != static_cast<ssize_t>(count)) {
-    return FailErrno("cannot get random bytes", errno);
-  }
-  return Hex(bytes.data(), count);
-}
-
-std::string Sha256Hex(const std::string& text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
-  return Hex(digest.data(), size);
-}
-
-// A user's name as one word of the tokens file, whatever the environment says.
+// A user's name as Tide has them, whatever the environment says.
 std::string UserWord(std::string name) {
   for (char& c : name) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
                        std::string_view("._@-").find(c) != std::string_view::npos;
     c = plain ? c : '_';
   }
-  return name.empty() ? "dev" : name;
+  return CheckUserName(name) ? name : "dev";
 }
 
 // A free port is found out by trying; the API server still has the last word.
@@ -325,23 +298,12 @@ Status Workspace::Prepare(const DevOptions& options) {
     const Fd touched(::open(node.kmsg.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     nodes_.push_back(node);
   }
-  if (const auto kept = ReadFile(root_ + "/token", 256)) {
-    token_ = *kept;
-  } else {
-    TIDE_ASSIGN(token_, RandomHex(24));
-    token_ = "tide_" + token_;
-    TIDE_TRY(WriteFileDurably(root_ + "/token", token_));
-  }
+  const auto kept = ReadFile(TokenFile(), 256);
+  token_ = kept && ParseTokenText(*kept) ? *kept : MakeTokenText(1, RandomHex(kTokenSecretBytes));
+  TIDE_TRY(WriteFileDurably(TokenFile(), token_));
   if (::access(SecretKeyFile().c_str(), F_OK) != 0) {
-    TIDE_ASSIGN(const std::string key, RandomHex(32));
-    TIDE_TRY(WriteFileDurably(SecretKeyFile(), key));
+    TIDE_TRY(WriteFileDurably(SecretKeyFile(), RandomHex(32)));
   }
-  const std::string user = UserWord(Env("USER"));
-  TIDE_TRY(WriteFileDurably(root_ + "/tokens", Sha256Hex(token_) + " " + user + " admin\n"));
-  TIDE_ASSIGN(login_code_, RandomHex(8));
-  const int64_t expires = SystemNow().unix_nanos() / 1'000'000'000 + kLoginCodeSeconds;
-  TIDE_TRY(WriteFileDurably(root_ + "/login-code",
-                            login_code_ + " " + std::to_string(expires) + " " + user + "\n"));
   return LetTideFindIt();
 }
 
@@ -353,6 +315,10 @@ Status Workspace::LetTideFindIt() {
     return {};
   }
   return WriteFileDurably(profile_path(), "server: " + server() + "\ntoken: " + token_ + "\n");
+}
+
+std::string Workspace::TokenFile() const {
+  return root_ + "/token";
 }
 
 std::string Workspace::SecretKeyFile() const {
@@ -428,6 +394,10 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                       SchedulerSocket(number),
                       "--store",
                       "sqlite:" + root_ + "/scheduler/tide.db",
+                      "--admin",
+                      UserWord(Env("USER")),
+                      "--admin-token-file",
+                      TokenFile(),
                       "--secret-key-file",
                       SecretKeyFile(),
                       "--isolation-timeout-ms",
@@ -448,10 +418,6 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                  scheduler,
                  "--listen",
                  "127.0.0.1:" + std::to_string(port_),
-                 "--token-file",
-                 root_ + "/tokens",
-                 "--login-code-file",
-                 root_ + "/login-code",
                  "--audit-log",
                  root_ + "/audit.log"},
                 root_ + "/logs/api.log"};

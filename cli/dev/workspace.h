@@ -50,7 +50,6 @@ class Workspace {
   [[nodiscard]] const std::string& bin() const { return bin_; }
   [[nodiscard]] const std::string& sdk() const { return sdk_; }
   [[nodiscard]] const std::string& token() const { return token_; }
-  [[nodiscard]] const std::string& login_code() const { return login_code_; }
   [[nodiscard]] const std::vector<DevNode>& nodes() const { return nodes_; }
   [[nodiscard]] std::string server() const { return "http://127.0.0.1:" + std::to_string(port_); }
   // Whether every `tide` finds this cluster by itself; else it does so with profile_path().
@@ -76,6 +75,7 @@ class Workspace {
   [[nodiscard]] std::string RunRoot() const;
   [[nodiscard]] ChildSpec AgentOf(size_t index, const std::string& schedulers) const;
   [[nodiscard]] std::string SchedulerSocket(int number) const;
+  [[nodiscard]] std::string TokenFile() const;
   [[nodiscard]] std::string SecretKeyFile() const;
 
   std::string root_;
@@ -83,7 +83,6 @@ class Workspace {
   std::string sdk_;
   std::string web_;
   std::string token_;
-  std::string login_code_;
   std::string runtime_;
   std::vector<std::string> agent_flags_;
   std::vector<std::string> mount_roots_;

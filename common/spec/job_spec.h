@@ -38,9 +38,12 @@ struct Dependency {
 inline constexpr size_t kDependenciesMax = 64;
 inline constexpr uint32_t kArrayCountMax = 10'000;
 
+// Everybody's project, of jobs that name none.
+inline constexpr std::string_view kDefaultProject = "default";
+
 struct JobSpec {
   std::string name;
-  std::string project = "default";
+  std::string project = std::string(kDefaultProject);
   std::string image = "host";        // "host" = the node's own root file system, read-only
   std::string workdir;               // absolute; empty = a scratch folder of the task
   std::vector<std::string> command;  // argv, never a shell string

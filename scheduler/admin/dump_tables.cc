@@ -24,6 +24,11 @@ constexpr DumpTable kTables[] = {
     {"archived_use", {"project", "user_name"}, 3, true},
     {"archived_runs", {"job"}, 3, true},
     {"secrets", {"owner", "name"}, 4, false},
+    {"users", {"number"}, 5, false},
+    {"projects", {"number"}, 5, false},
+    {"members", {"project", "user_name"}, 5, false},
+    {"tokens", {"number"}, 5, false},
+    {"audit", {"seq"}, 5, false},
 };
 
 }  // namespace

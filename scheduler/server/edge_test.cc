@@ -39,6 +39,7 @@ TEST_CASE("an archived job is read back from the store") {
     Token().Attach(context);
     tide::v1::GetArchivedJobRequest request;
     request.set_job_id(id);
+    *request.mutable_caller() = testing::CallerOf("ann");
     return StubOf(edge)->GetArchivedJob(&context, request, &response).error_code();
   };
   const uint64_t id = edge.Submit(AJob()).job_id();
@@ -76,7 +77,7 @@ TEST_CASE("a plan says what a submission does, and changes nothing") {
     Token().Attach(context);
     tide::v1::PlanJobRequest request;
     *request.mutable_spec() = wire::ToProto(job.Spec());
-    request.set_user("ann");
+    *request.mutable_caller() = testing::CallerOf("ann");
     const grpc::Status status = StubOf(edge)->PlanJob(&context, request, &response);
     return status.ok() ? ErrorCode{} : rpc::FromGrpc(status, context).code;
   };
@@ -324,7 +325,7 @@ TEST_CASE("an order to leave says how much time is left, for an agent with anoth
   tide::v1::ControlJobRequest request;
   request.set_job_id(submitted.job_id());
   request.set_verb(tide::v1::JOB_VERB_SUSPEND);
-  request.set_actor("ann");
+  *request.mutable_caller() = testing::CallerOf("ann");
   request.set_notice_ms(300'000);
   tide::v1::MutationResponse response;
   REQUIRE(StubOf(edge)->ControlJob(&context, request, &response).ok());

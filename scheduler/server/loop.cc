@@ -74,6 +74,7 @@ Loop::Loop(std::unique_ptr<Store> store,
     : store_(std::move(store)),
       state_(std::move(state)),
       secrets_(std::move(config.secrets)),
+      people_(std::move(config.people)),
       config_(std::move(config)),
       liveness_(config_.liveness, MonotonicNanos()),
       view_(view),
@@ -88,6 +89,7 @@ void Loop::Start() {
   state_.led_since = Now();
   estimate_at_ =
       state_.led_since + kFirstEstimatePerJob * static_cast<int64_t>(state_.waiting.size());
+  view_.PutPeople(people_.All());
   view_.PublishAll(state_, term_);
   lease_until_ns_ = config_.boot_clock() + kLeaseRenewal.nanos();  // until the first turn proves it
   thread_ = std::thread([this] { Run(); });
@@ -241,6 +243,13 @@ Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant n
   for (SecretRow& row : secrets_.TakeChanges()) {
     store_->Stage(std::move(row));
   }
+  changed_people_ = people_.TakeChanges();
+  for (const PeopleRecord& record : changed_people_) {
+    store_->Stage(record);
+  }
+  for (AuditEntry& entry : std::exchange(audit_, {})) {
+    store_->Stage(std::move(entry));
+  }
   TIDE_TRY(store_->Commit(state, step, now));
   if (store_->renewals() != renewals) {
     lease_until_ns_ = asked_ns + kLeaseDuration.nanos();
@@ -252,6 +261,7 @@ Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant n
 }
 
 uint64_t Loop::Publish(const ClusterState& state, const StepResult& step) {
+  view_.PutPeople(std::exchange(changed_people_, {}));
   return view_.Publish(state, step, term_);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/people/people_registry.h"
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
 #include "scheduler/core/turn.h"
@@ -28,6 +29,7 @@ struct LoopConfig {
   LivenessPolicy liveness;
   std::function<int64_t()> boot_clock = BootNanos;  // any thread
   SecretVault secrets = {};
+  StoredPeople people = {};
 };
 
 class Loop : private TurnHost {
@@ -50,6 +52,11 @@ class Loop : private TurnHost {
   // Loop thread: inside Request::make, or where commands are sent. Changes are committed with the
   // turn.
   [[nodiscard]] SecretVault& secrets() { return secrets_; }
+  // Changes are the loop thread's alone, as above; its Snapshot is for any thread.
+  [[nodiscard]] PeopleRegistry& people() { return people_; }
+  // Loop thread: inside Request::make. It is committed with the turn, whatever becomes of the
+  // request.
+  void Audit(AuditEntry entry) { audit_.push_back(std::move(entry)); }
   // The images that a node keeps now. Loop thread: inside Request::make.
   void SetImages(NodeId node, std::vector<std::string> images) {
     state_.warm.Set(node, std::move(images));
@@ -88,6 +95,9 @@ class Loop : private TurnHost {
   std::unique_ptr<Store> store_;
   ClusterState state_;
   SecretVault secrets_;
+  PeopleRegistry people_;
+  std::vector<AuditEntry> audit_;             // of the turn that is made
+  std::vector<PeopleRecord> changed_people_;  // committed, not shown yet
   const LoopConfig config_;
   Liveness liveness_;
   ViewHub& view_;

@@ -9,14 +9,17 @@
 
 #include "common/log/log.h"
 #include "proto/wire/convert.h"
+#include "proto/wire/people_change.h"
 #include "proto/wire/plan.h"
 #include "scheduler/core/requests.h"
+#include "scheduler/server/people/project_rules.h"
 #include "scheduler/server/plan_worker.h"
 #include "tide/v1/scheduler.grpc.pb.h"
 
 namespace tide {
 namespace {
 
+constexpr uint32_t kAuditMost = 1000;          // entries in an answer
 constexpr uint64_t kNoticeMsMax = 86'400'000;  // policy caps it further; this keeps it a number
 
 // One reader of the view. Deltas merge by themselves while a write is under way or the minimum
@@ -129,28 +132,29 @@ using Service =
 
 class SchedulerService final : public Service {
  public:
-  SchedulerService(Loop& loop,
-                   ViewHub& view,
-                   rpc::ClusterToken token,
-                   ArchiveReader::Open open_archive)
+  SchedulerService(Loop& loop, ViewHub& view, rpc::ClusterToken token, StoreReader::Open open_store)
       : loop_(loop),
         view_(view),
         token_(std::move(token)),
         planner_(loop),
-        archive_(std::move(open_archive)) {}
+        reader_(std::move(open_store)) {}
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const tide::v1::SubmitJobRequest* request,
                                       tide::v1::SubmitJobResponse* response) override {
     return Handle(
         context,
-        [request, this](BatchContext& batch, Reply& reply) -> Result<std::vector<EventBody>> {
-          const JobSpec spec = wire::FromProto(request->spec());
+        {request->caller(), Operation::kSubmitJob, "job " + request->spec().name()},
+        [request, this](BatchContext& batch,
+                        Reply& reply,
+                        const Actor& actor) -> Result<std::vector<EventBody>> {
+          JobSpec spec = wire::FromProto(request->spec());
           const std::string& key = request->idempotency_key();
-          if (!IsKnownSubmission(batch, request->user(), key)) {
-            TIDE_TRY(loop_.secrets().Check(request->user(), spec.secrets));
+          TIDE_TRY(SettleProject(*loop_.people().Snapshot(), loop_.policy(), actor, spec));
+          if (!IsKnownSubmission(batch, actor.user, key)) {
+            TIDE_TRY(loop_.secrets().Check(actor.user, spec.secrets));
           }
-          return MakeSubmit(batch, reply, spec, request->user(), key);
+          return MakeSubmit(batch, reply, spec, actor.user, key);
         },
         [response, this](const Reply& reply) {
           response->set_job_id(reply.job.value());
@@ -170,9 +174,17 @@ class SchedulerService final : public Service {
       reactor->Finish(rpc::Unauthenticated());
       return reactor;
     }
+    const auto people = loop_.people().Snapshot();
+    const auto actor = CheckCaller(*people, request->caller(), Operation::kPlanJob);
     PlanWorker::Question question;
     question.spec = wire::FromProto(request->spec());
-    question.user = request->user();
+    question.user = request->caller().user();
+    const Status settled = actor ? SettleProject(*people, loop_.policy(), *actor, question.spec)
+                                 : std::unexpected(actor.error());
+    if (!settled) {
+      reactor->Finish(rpc::ToGrpc(settled.error(), context));
+      return reactor;
+    }
     question.answer = [context, reactor, response](const Result<JobPlan>& plan) {
       if (plan) {
         *response = wire::ToProto(*plan);
@@ -194,7 +206,7 @@ class SchedulerService final : public Service {
     JobOrder order;
     order.job = JobId(request->job_id());
     order.count = std::clamp(request->count(), 1U, kArrayCountMax);
-    order.actor = request->actor();
+    order.actor = request->caller().user();
     order.reason = request->reason();
     order.notice =
         Duration::Millis(static_cast<int64_t>(std::min(request->notice_ms(), kNoticeMsMax)));
@@ -214,7 +226,8 @@ class SchedulerService final : public Service {
     }
     return Handle(
         context,
-        [order, this](BatchContext& batch, Reply& /*reply*/) {
+        {request->caller(), Operation::kControlJob, FormatJobName(order.job.value()), order.reason},
+        [order, this](BatchContext& batch, Reply& /*reply*/, const Actor& /*actor*/) {
           return MakeJobOrder(batch, order, loop_.policy());
         },
         [response](const Reply& reply) { response->set_rev(reply.rev); });
@@ -225,7 +238,7 @@ class SchedulerService final : public Service {
                                         tide::v1::MutationResponse* response) override {
     NodeOrder order;
     order.node = request->node();
-    order.actor = request->actor();
+    order.actor = request->caller().user();
     order.reason = request->reason();
     order.request_id = "v" + std::to_string(loop_.term().value()) + "-" +
                        std::to_string(next_validation_.fetch_add(1));
@@ -238,7 +251,10 @@ class SchedulerService final : public Service {
     }
     return Handle(
         context,
-        [order](BatchContext& batch, Reply& /*reply*/) { return MakeNodeOrder(batch, order); },
+        {request->caller(), Operation::kControlNode, "node " + order.node, order.reason},
+        [order](BatchContext& batch, Reply& /*reply*/, const Actor& /*actor*/) {
+          return MakeNodeOrder(batch, order);
+        },
         [response](const Reply& reply) { response->set_rev(reply.rev); });
   }
 
@@ -250,20 +266,16 @@ class SchedulerService final : public Service {
       reactor->Finish(rpc::Unauthenticated());
       return reactor;
     }
-    const auto answer = [context, reactor, response](const Result<tide::v1::Job>& job) {
-      if (job) {
-        *response->mutable_job() = *job;
-        reactor->Finish(grpc::Status::OK);
-      } else {
-        reactor->Finish(rpc::ToGrpc(job.error(), context));
-      }
-    };
-    if (!archive_.Ask({JobId(request->job_id()), answer})) {
-      reactor->Finish(rpc::ToGrpc(
-          {ErrorCode::kExhausted, "too many archived jobs are asked for; try again in a second"},
-          context));
+    const auto actor =
+        CheckCaller(*loop_.people().Snapshot(), request->caller(), Operation::kSeeJobs);
+    if (!actor) {
+      reactor->Finish(rpc::ToGrpc(actor.error(), context));
+      return reactor;
     }
-    return reactor;
+    return Read(context, reactor, [request, response](Database& database) -> Status {
+      TIDE_ASSIGN(*response->mutable_job(), ReadArchivedJob(database, JobId(request->job_id())));
+      return {};
+    });
   }
 
   grpc::ServerUnaryReactor* SetSecret(grpc::CallbackServerContext* context,
@@ -271,15 +283,17 @@ class SchedulerService final : public Service {
                                       tide::v1::SetSecretResponse* response) override {
     return Handle(
         context,
-        [request, response, this](BatchContext& batch, Reply&) -> Result<std::vector<EventBody>> {
-          TIDE_TRY(loop_.secrets().Set(
-              {request->user(), request->name()}, request->value(), batch.now()));
+        {request->caller(), Operation::kUseSecrets, "secret " + request->name()},
+        [request, response, this](
+            BatchContext& batch, Reply&, const Actor& actor) -> Result<std::vector<EventBody>> {
+          TIDE_TRY(
+              loop_.secrets().Set({actor.user, request->name()}, request->value(), batch.now()));
           *response->mutable_secret() =
               ToProto({request->name(), request->value().size(), batch.now()});
           return std::vector<EventBody>{};
         },
         [request](const Reply&) {
-          log::Info("Secret set", {{"User", request->user()}, {"Name", request->name()}});
+          log::Info("Secret set", {{"User", request->caller().user()}, {"Name", request->name()}});
         });
   }
 
@@ -288,8 +302,10 @@ class SchedulerService final : public Service {
                                         tide::v1::ListSecretsResponse* response) override {
     return Handle(
         context,
-        [request, response, this](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
-          for (const SecretVault::Entry& entry : loop_.secrets().List(request->user())) {
+        {request->caller(), Operation::kUseSecrets},
+        [response, this](
+            BatchContext&, Reply&, const Actor& actor) -> Result<std::vector<EventBody>> {
+          for (const SecretVault::Entry& entry : loop_.secrets().List(actor.user)) {
             *response->add_secrets() = ToProto(entry);
           }
           return std::vector<EventBody>{};
@@ -302,13 +318,84 @@ class SchedulerService final : public Service {
                                          tide::v1::RemoveSecretResponse* /*response*/) override {
     return Handle(
         context,
-        [request, this](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
-          TIDE_TRY(loop_.secrets().Remove({request->user(), request->name()}));
+        {request->caller(), Operation::kUseSecrets, "secret " + request->name()},
+        [request, this](
+            BatchContext&, Reply&, const Actor& actor) -> Result<std::vector<EventBody>> {
+          TIDE_TRY(loop_.secrets().Remove({actor.user, request->name()}));
           return std::vector<EventBody>{};
         },
         [request](const Reply&) {
-          log::Info("Secret removed", {{"User", request->user()}, {"Name", request->name()}});
+          log::Info("Secret removed",
+                    {{"User", request->caller().user()}, {"Name", request->name()}});
         });
+  }
+
+  grpc::ServerUnaryReactor* ChangePeople(grpc::CallbackServerContext* context,
+                                         const tide::v1::ChangePeopleRequest* request,
+                                         tide::v1::ChangePeopleResponse* response) override {
+    const auto asked = DescribeChange(*request, *loop_.people().Snapshot());
+    if (!asked) {
+      return Refuse(context, asked.error());
+    }
+    Asked about{request->caller(), asked->operation, asked->object};
+    about.owner = asked->owner;
+    about.by_api = asked->by_api;
+    return Handle(
+        context,
+        std::move(about),
+        [request, response, this](
+            BatchContext& batch, Reply&, const Actor& actor) -> Result<std::vector<EventBody>> {
+          TIDE_TRY(ApplyChange(*request, actor, batch.now(), loop_.people(), *response));
+          return std::vector<EventBody>{};
+        },
+        [response](const Reply& reply) { response->set_rev(reply.rev); });
+  }
+
+  grpc::ServerUnaryReactor* RecordAudit(grpc::CallbackServerContext* context,
+                                        const tide::v1::RecordAuditRequest* request,
+                                        tide::v1::RecordAuditResponse* /*response*/) override {
+    Asked api{request->caller(), Operation::kSeeSelf};
+    api.by_api = true;
+    return Handle(
+        context,
+        std::move(api),
+        [request, this](
+            BatchContext& batch, Reply&, const Actor&) -> Result<std::vector<EventBody>> {
+          AuditEntry entry = EntryOf(request->caller(), batch.now());
+          entry.operation = request->operation();
+          entry.object = request->object();
+          entry.owner = request->owner();
+          entry.outcome = request->outcome();
+          entry.detail = request->detail();
+          loop_.Audit(std::move(entry));
+          return std::vector<EventBody>{};
+        },
+        [](const Reply&) {});
+  }
+
+  grpc::ServerUnaryReactor* ReadAudit(grpc::CallbackServerContext* context,
+                                      const tide::v1::ReadAuditRequest* request,
+                                      tide::v1::ReadAuditResponse* response) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (!token_.Matches(*context)) {
+      reactor->Finish(rpc::Unauthenticated());
+      return reactor;
+    }
+    const auto actor =
+        CheckCaller(*loop_.people().Snapshot(), request->caller(), Operation::kReadAudit);
+    if (!actor) {
+      reactor->Finish(rpc::ToGrpc(actor.error(), context));
+      return reactor;
+    }
+    return Read(context, reactor, [request, response](Database& database) -> Status {
+      TIDE_ASSIGN(
+          const std::vector<AuditEntry> entries,
+          tide::ReadAudit(database, request->from(), std::clamp(request->most(), 1U, kAuditMost)));
+      for (const AuditEntry& entry : entries) {
+        *response->add_entries() = ToProto(entry);
+      }
+      return {};
+    });
   }
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(grpc::CallbackServerContext* context,
@@ -348,16 +435,125 @@ class SchedulerService final : public Service {
     return reactor;
   }
 
+  // Answers with what `read` fills in, from the store.
+  grpc::ServerUnaryReactor* Read(grpc::CallbackServerContext* context,
+                                 grpc::ServerUnaryReactor* reactor,
+                                 std::function<Status(Database&)> read) {
+    StoreReader::Question question;
+    question.read = std::move(read);
+    question.answer = [context, reactor](const Status& done) {
+      reactor->Finish(done ? grpc::Status::OK : rpc::ToGrpc(done.error(), context));
+    };
+    if (!reader_.Ask(std::move(question))) {
+      reactor->Finish(rpc::ToGrpc(
+          {ErrorCode::kExhausted, "too much is read from the store; try again in a second"},
+          context));
+    }
+    return reactor;
+  }
+
+  // What is asked, for the permission and the audit.
+  struct Asked {
+    const tide::v1::Caller& caller;  // of the request's message
+    Operation operation;
+    std::string object = {};  // "" = a look that is not recorded
+    std::string detail = {};
+    std::string owner = {};  // where the object is no job
+    bool by_api = false;     // for one who is not signed in: the caller is nobody
+  };
+
+  // Who calls, by the records of this moment. Errors: kUnauthenticated, kPermissionDenied.
+  //   owner, project: of the object; "" = the caller's own.
+  static Result<Actor> CheckCaller(const Directory& people,
+                                   const tide::v1::Caller& caller,
+                                   Operation operation,
+                                   const std::string& owner = {},
+                                   const std::string& project = {}) {
+    TIDE_ASSIGN(const Actor actor, people.ActorOf(caller.token(), caller.user(), SystemNow()));
+    const std::string& of = owner.empty() ? actor.user : owner;
+    TIDE_TRY(CheckAllowed(actor, operation, people.RelationTo(actor.user, of, project), owner));
+    return actor;
+  }
+
+  // Loop thread.
+  Result<Actor> CheckAsked(const Asked& asked, const ClusterState& state) {
+    if (asked.by_api) {
+      return Actor();
+    }
+    const auto people = loop_.people().Snapshot();
+    if (const auto id = ParseJobName(asked.object);
+        id && asked.operation == Operation::kControlJob) {
+      if (const Job* job = state.FindJob(JobId(*id))) {
+        return CheckCaller(*people, asked.caller, asked.operation, job->user, job->spec.project);
+      }
+    }
+    return CheckCaller(*people, asked.caller, asked.operation, asked.owner);
+  }
+
+  static AuditEntry EntryOf(const tide::v1::Caller& caller, Instant now) {
+    AuditEntry entry;
+    entry.at = now;
+    entry.user = caller.user();
+    entry.token = caller.token();
+    entry.address = caller.address();
+    entry.request_id = caller.request_id();
+    return entry;
+  }
+
+  static tide::v1::AuditEntry ToProto(const AuditEntry& entry) {
+    tide::v1::AuditEntry message;
+    message.set_seq(entry.seq);
+    message.set_at(entry.at.unix_nanos());
+    message.set_user(entry.user);
+    message.set_token(entry.token);
+    message.set_address(entry.address);
+    message.set_operation(entry.operation);
+    message.set_object(entry.object);
+    message.set_owner(entry.owner);
+    message.set_outcome(entry.outcome);
+    message.set_detail(entry.detail);
+    message.set_request_id(entry.request_id);
+    return message;
+  }
+
+  // Loop thread. Records what was asked and what came of it.
+  void Audit(const Asked& asked, const Status& outcome, const ClusterState& state, Instant now) {
+    if (asked.object.empty() || asked.by_api) {
+      return;
+    }
+    AuditEntry entry = EntryOf(asked.caller, now);
+    entry.operation = PermissionOf(asked.operation).name;
+    entry.object = asked.object;
+    entry.owner = asked.owner;
+    const auto id = ParseJobName(asked.object);
+    if (const Job* job = id ? state.FindJob(JobId(*id)) : nullptr) {
+      entry.owner = job->user;
+    }
+    entry.outcome = outcome ? "done" : ErrorCodeName(outcome.error().code);
+    entry.detail = outcome ? asked.detail : outcome.error().message;
+    loop_.Audit(std::move(entry));
+  }
+
   // The request's messages live until Finish, so the closures may point into them.
   template <typename Make, typename Fill>
-  grpc::ServerUnaryReactor* Handle(grpc::CallbackServerContext* context, Make make, Fill fill) {
+  grpc::ServerUnaryReactor* Handle(grpc::CallbackServerContext* context,
+                                   Asked asked,
+                                   Make make,
+                                   Fill fill) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     if (!token_.Matches(*context)) {
       reactor->Finish(rpc::Unauthenticated());
       return reactor;
     }
     Request request;
-    request.make = std::move(make);
+    request.make = [asked = std::move(asked), make = std::move(make), this](
+                       BatchContext& batch, Reply& reply) -> Result<std::vector<EventBody>> {
+      const auto actor = CheckAsked(asked, batch.state());
+      auto made = actor ? make(batch, reply, *actor)
+                        : Result<std::vector<EventBody>>(std::unexpected(actor.error()));
+      Audit(asked, made ? Status() : std::unexpected(made.error()), batch.state(), batch.now());
+      return made;
+    };
     request.done = [context, reactor, fill](const Reply& reply) {
       if (reply.status) {
         fill(reply);
@@ -379,7 +575,7 @@ class SchedulerService final : public Service {
   const rpc::ClusterToken token_;
   std::atomic<uint64_t> next_validation_ = 1;
   PlanWorker planner_;
-  ArchiveReader archive_;
+  StoreReader reader_;
 };
 
 }  // namespace
@@ -387,8 +583,8 @@ class SchedulerService final : public Service {
 std::unique_ptr<grpc::Service> MakeSchedulerService(Loop& loop,
                                                     ViewHub& view,
                                                     const rpc::ClusterToken& token,
-                                                    ArchiveReader::Open open_archive) {
-  return std::make_unique<SchedulerService>(loop, view, token, std::move(open_archive));
+                                                    StoreReader::Open open_store) {
+  return std::make_unique<SchedulerService>(loop, view, token, std::move(open_store));
 }
 
 }  // namespace tide

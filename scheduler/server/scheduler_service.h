@@ -5,9 +5,9 @@
 
 #include "common/rpc/rpc.h"
 #include "scheduler/server/admission.h"
-#include "scheduler/server/archive_reader.h"
 #include "scheduler/server/beat_port.h"
 #include "scheduler/server/loop.h"
+#include "scheduler/server/store_reader.h"
 
 namespace grpc {
 class Service;
@@ -16,11 +16,11 @@ class Service;
 namespace tide {
 
 // `loop` and `view` must outlive the service.
-//   open_archive: a connection for reading archived jobs, opened when the first one is asked for.
+//   open_store: a connection for reading, opened when it is first needed.
 [[nodiscard]] std::unique_ptr<grpc::Service> MakeSchedulerService(Loop& loop,
                                                                   ViewHub& view,
                                                                   const rpc::ClusterToken& token,
-                                                                  ArchiveReader::Open open_archive);
+                                                                  StoreReader::Open open_store);
 
 struct AgentLinkOptions {
   rpc::ClusterToken token;

@@ -24,7 +24,7 @@ class Client {
 
   Error Set(const std::string& user, const std::string& name, const std::string& value) {
     tide::v1::SetSecretRequest request;
-    request.set_user(user);
+    *request.mutable_caller() = testing::CallerOf(user);
     request.set_name(name);
     request.set_value(value);
     tide::v1::SetSecretResponse response;
@@ -32,14 +32,14 @@ class Client {
   }
   Error Remove(const std::string& user, const std::string& name) {
     tide::v1::RemoveSecretRequest request;
-    request.set_user(user);
+    *request.mutable_caller() = testing::CallerOf(user);
     request.set_name(name);
     tide::v1::RemoveSecretResponse response;
     return Call(&tide::v1::Scheduler::Stub::RemoveSecret, request, response);
   }
   tide::v1::ListSecretsResponse List(const std::string& user) {
     tide::v1::ListSecretsRequest request;
-    request.set_user(user);
+    *request.mutable_caller() = testing::CallerOf(user);
     tide::v1::ListSecretsResponse response;
     CHECK(Call(&tide::v1::Scheduler::Stub::ListSecrets, request, response).message.empty());
     return response;
@@ -65,7 +65,7 @@ tide::v1::JobSpec WithSecret(const std::string& name) {
 Error SubmitAs(Client& client, const std::string& user, const std::string& key = "") {
   tide::v1::SubmitJobRequest request;
   *request.mutable_spec() = WithSecret("hf-token");
-  request.set_user(user);
+  *request.mutable_caller() = testing::CallerOf(user);
   request.set_idempotency_key(key);
   tide::v1::SubmitJobResponse response;
   return client.Call(&tide::v1::Scheduler::Stub::SubmitJob, request, response);
@@ -124,7 +124,7 @@ TEST_CASE("a job names secrets that its owner has", "[secrets]") {
   CHECK(refused.message == "ann has no secret hf-token; set it with `tide secret set hf-token`");
   tide::v1::PlanJobRequest plan;
   *plan.mutable_spec() = WithSecret("hf-token");
-  plan.set_user("ann");
+  *plan.mutable_caller() = testing::CallerOf("ann");
   tide::v1::PlanJobResponse planned;
   CHECK(client.Call(&tide::v1::Scheduler::Stub::PlanJob, plan, planned).message == refused.message);
   CHECK(edge.world.View().jobs_size() == 0);

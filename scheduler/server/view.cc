@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "proto/wire/people.h"
 #include "proto/wire/state.h"
 #include "tide/v1/scheduler.pb.h"
 
@@ -212,6 +213,29 @@ void ViewHub::PutReasonsOf(const Job& job, const ReasonList& reasons) {
   }
 }
 
+void ViewHub::PutPeople(const std::vector<PeopleRecord>& records) {
+  constexpr std::array kKinds = {Kind::kUser, Kind::kProject, Kind::kToken};
+  const MutexLock lock(mutex_);
+  for (const PeopleRecord& record : records) {
+    std::visit(
+        [&](const auto& each) {
+          const Key key{kKinds.at(record.index()), each.number};
+          Put(key, {.whole = wire::ToProto(each).SerializeAsString()});
+          if (each.removed) {
+            gone_people_.push_back(key);
+          }
+        },
+        record);
+  }
+  // Readers that may not have been told of those get everything anew.
+  for (; gone_people_.size() > kRemovedMax; gone_people_.pop_front()) {
+    const auto oldest = entries_.find(gone_people_.front());
+    removed_known_since_ = std::max(removed_known_since_, oldest->second.rev);
+    by_rev_.erase(oldest->second.rev);
+    entries_.erase(oldest);
+  }
+}
+
 uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Term term) {
   const std::map<JobId, const ReasonList*> reasons = ReasonsOfChanged(step);
   uint64_t rev = 0;
@@ -377,7 +401,10 @@ std::string ViewHub::BytesOf(JobId job) {
 ViewHub::Part ViewHub::Next(Reader& reader, size_t most, size_t most_bytes) {
   constexpr std::array kFields = {tide::v1::ViewDelta::kJobsFieldNumber,
                                   tide::v1::ViewDelta::kNodesFieldNumber,
-                                  tide::v1::ViewDelta::kIncidentsFieldNumber};
+                                  tide::v1::ViewDelta::kIncidentsFieldNumber,
+                                  tide::v1::ViewDelta::kUsersFieldNumber,
+                                  tide::v1::ViewDelta::kProjectsFieldNumber,
+                                  tide::v1::ViewDelta::kTokensFieldNumber};
   Part part;
   tide::v1::ViewDelta head;
   const MutexLock lock(mutex_);

@@ -3,6 +3,7 @@
 // changed since their revision, as bytes (view_bytes.h).
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -12,6 +13,7 @@
 #include "scheduler/core/model/start_estimate.h"
 #include "scheduler/core/step.h"
 #include "scheduler/server/view_bytes.h"
+#include "scheduler/store/people.h"
 
 namespace tide {
 
@@ -28,6 +30,9 @@ class ViewHub {
   uint64_t Publish(const ClusterState& state, const StepResult& step, Term term);
   // Everything at once, after a load.
   uint64_t PublishAll(const ClusterState& state, Term term);
+
+  // Shows users, projects and tokens with the next Publish. Loop thread only.
+  void PutPeople(const std::vector<PeopleRecord>& records);
 
   // stream: rises with each stream of an agent; the end of an older one changes nothing.
   void SetConnected(NodeId node, uint64_t stream, bool connected);
@@ -73,7 +78,10 @@ class ViewHub {
   enum class Kind : uint8_t {
     kJob,
     kNode,
-    kIncident
+    kIncident,
+    kUser,
+    kProject,
+    kToken
   };
   struct Key {
     Kind kind;
@@ -109,6 +117,7 @@ class ViewHub {
   std::map<uint64_t, Key> by_rev_ TIDE_GUARDED_BY(mutex_);
   std::map<uint64_t, JobId> removed_ TIDE_GUARDED_BY(mutex_);  // by revision: the newest of them
   uint64_t removed_known_since_ TIDE_GUARDED_BY(mutex_) = 0;   // after this revision, all
+  std::deque<Key> gone_people_ TIDE_GUARDED_BY(mutex_);        // shown as removed, the oldest first
   struct Connection {
     uint64_t stream = 0;
     bool up = false;

@@ -32,14 +32,14 @@ TEST_CASE("secrets are written with a step and loaded by the next leader", "[sto
   const auto files = MakeDatabase(GENERATE(Driver::kSqlite, Driver::kPostgres));
   {
     const auto store = MustOpen(*files, kNow);
-    store->Stage({{"ann", "b"}, "sealed \xff\x01", kNow});
-    store->Stage({{"ann", "a"}, "one", kNow});
-    store->Stage({{"bob", "a"}, "two", kNow});
+    store->Stage(SecretRow{{"ann", "b"}, "sealed \xff\x01", kNow});
+    store->Stage(SecretRow{{"ann", "a"}, "one", kNow});
+    store->Stage(SecretRow{{"bob", "a"}, "two", kNow});
     CHECK(MustLoad(*files->OpenShared()).empty());
     REQUIRE(store->Commit({}, {}, kNow));  // a step in which nothing else happens
     CHECK(MustLoad(store->database()).size() == 3);
-    store->Stage({{"ann", "a"}, "changed", kNow + Duration::Seconds(1)});
-    store->Stage({{"bob", "a"}, "", kNow});
+    store->Stage(SecretRow{{"ann", "a"}, "changed", kNow + Duration::Seconds(1)});
+    store->Stage(SecretRow{{"bob", "a"}, "", kNow});
     REQUIRE(store->Commit({}, {}, kNow));
     REQUIRE(store->Release(kNow));
   }
@@ -57,7 +57,7 @@ TEST_CASE("a scheduler that was deposed writes no secret", "[store][secrets]") {
   const auto files = MakeDatabase(Driver::kPostgres);
   const auto deposed = MustOpen(*files, kNow);
   const auto leader = MustOpen(*files, kNow + Duration::Minutes(5));
-  deposed->Stage({{"ann", "a"}, "late", kNow});
+  deposed->Stage(SecretRow{{"ann", "a"}, "late", kNow});
   CHECK_FALSE(deposed->Commit({}, {}, kNow));
   CHECK(MustLoad(leader->database()).empty());
 }

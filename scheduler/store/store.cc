@@ -21,6 +21,16 @@ constexpr Duration kTryPatience = Duration::Seconds(4);
 constexpr Duration kLeaseMargin = Duration::Seconds(1);
 constexpr Duration kPause = Duration::Millis(50);
 
+Status WriteStaged(Database& database, const SecretRow& row) {
+  return WriteSecret(database, row);
+}
+Status WriteStaged(Database& database, const PeopleRecord& record) {
+  return WritePeopleRecord(database, record);
+}
+Status WriteStaged(Database& database, const AuditEntry& entry) {
+  return WriteAuditEntry(database, entry);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
@@ -237,8 +247,8 @@ Status Store::WriteStep(const ClusterState& state, const StepResult& step) {
   for (const JobId id : step.changed.archived_runs) {
     TIDE_TRY(WriteArchivedRun(*database_, state, id));
   }
-  for (const SecretRow& row : staged_) {
-    TIDE_TRY(WriteSecret(*database_, row));
+  for (const StagedRow& row : staged_) {
+    TIDE_TRY(std::visit([this](const auto& each) { return WriteStaged(*database_, each); }, row));
   }
   int64_t seq = last_seq_;
   for (const Event& event : step.log) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -21,9 +22,13 @@
 #include "common/base/time.h"
 #include "scheduler/core/step.h"
 #include "scheduler/store/database.h"
+#include "scheduler/store/people.h"
 #include "scheduler/store/secrets.h"
 
 namespace tide {
+
+// What is written beside the step of the model.
+using StagedRow = std::variant<SecretRow, PeopleRecord, AuditEntry>;
 
 class Store {
  public:
@@ -51,7 +56,7 @@ class Store {
   [[nodiscard]] Status Commit(const ClusterState& state, const StepResult& step, Instant now);
 
   // To be written with the next step, under the same proof of the lease.
-  void Stage(SecretRow row) { staged_.push_back(std::move(row)); }
+  void Stage(StagedRow row) { staged_.push_back(std::move(row)); }
 
   // Gives leadership up, for a planned end.
   [[nodiscard]] Status Release(Instant now);
@@ -113,7 +118,7 @@ class Store {
   int64_t looked_ns_ = 0;  // when a renewal's answer was last waited for; of boot_clock_
   int64_t last_seq_ = 0;
   Instant renew_at_;
-  std::vector<SecretRow> staged_;
+  std::vector<StagedRow> staged_;
   std::map<JobId, WrittenAttempts> written_;
   uint64_t written_next_job_id_ = 0;
   uint64_t written_next_incident_id_ = 0;

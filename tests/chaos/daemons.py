@@ -4,7 +4,6 @@ tests/integration/harness.py does with `tide dev`, for the cases that need anoth
 import collections
 import contextlib
 import ctypes
-import hashlib
 import os
 import shutil
 import signal
@@ -18,7 +17,7 @@ from harness import Cluster, Down, Refused, SERVING, pause, program, until
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
-TOKEN = "chaos-token"
+TOKEN = "tide_1_" + "c0" * 32
 RESTART_S = 1.0  # RestartSec=1 of docs/guide/operators.md
 
 
@@ -140,7 +139,6 @@ class Site(Cluster):
         os.chmod(self.base + "/rank.py", 0o644)
         self.store = store(self)
         self._write(self.state + "/token", TOKEN)
-        self._write(self.state + "/tokens", hashlib.sha256(TOKEN.encode()).hexdigest() + " chaos admin\n")
         self._write(self.state + "/secret", "a-secret-of-this-test-cluster\n")
         self.env.update(TIDE_SERVER="http://127.0.0.1:%d" % self.port, TIDE_TOKEN=TOKEN)
         self.schedulers = [self._scheduler(n) for n in range(1, 2 + self.store.standbys)]
@@ -169,7 +167,8 @@ class Site(Cluster):
     def _scheduler(self, number):
         return self._daemon("scheduler-%d" % number, [
             program("tide-scheduler"), "--listen", self._addresses()[number - 1], "--store", self.store.address(),
-            "--isolation-timeout-ms", str(self.isolation_ms), "--standby", *self.more, *self._secret()])
+            "--isolation-timeout-ms", str(self.isolation_ms), "--standby", "--admin", "chaos",
+            "--admin-token-file", self.state + "/token", *self.more, *self._secret()])
 
     def _agent(self, index, name):
         prefix, address = self.hosts.get(name, ((), None))
@@ -185,7 +184,7 @@ class Site(Cluster):
     def _api(self):
         return self._daemon("api", [
             program("tide-api"), "--scheduler", ",".join(self._addresses()), "--listen", "127.0.0.1:%d" % self.port,
-            "--token-file", self.state + "/tokens", *self._secret()])
+            *self._secret()])
 
     # Life
 

@@ -2,7 +2,6 @@
 half-submitted. Exit codes: common/base/exit_codes.h."""
 
 import contextlib
-import hashlib
 import os
 import shutil
 import socket
@@ -129,9 +128,6 @@ class Daemons(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tide-it-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        with open(self.folder + "/tokens", "w", encoding="ascii") as file:
-            file.write(hashlib.sha256(b"tide_t").hexdigest() + " me admin\n")
-        os.chmod(self.folder + "/tokens", 0o600)
 
     def run_it(self, *argv, **more):
         return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, **more)
@@ -153,8 +149,7 @@ class Daemons(unittest.TestCase):
                            "unix:%s/a.sock" % self.folder, "--kmsg", "", *options)
 
     def api(self, *options):
-        return self.run_it(program("tide-api"), "--scheduler", "unix:%s/s.sock" % self.folder,
-                           "--token-file", self.folder + "/tokens", *options)
+        return self.run_it(program("tide-api"), "--scheduler", "unix:%s/s.sock" % self.folder, *options)
 
     def test_port_in_use(self):
         with socket.socket() as taken:
@@ -265,8 +260,16 @@ class Daemons(unittest.TestCase):
         self.refuses(done, USAGE, "--cluster-token-file")
 
     def test_token_file_others_can_read(self):
-        os.chmod(self.folder + "/tokens", 0o644)
-        self.refuses(self.api("--listen", "127.0.0.1:0"), NOT_FOUND, self.folder + "/tokens", "600")
+        token = self.folder + "/admin-token"
+        with open(token, "w", encoding="ascii") as file:
+            file.write("tide_1_" + "0" * 64)
+        os.chmod(token, 0o644)
+        store = "sqlite:%s/tide.db" % self.folder
+        self.refuses(self.scheduler(store, "--admin-token-file", token), USAGE, token, "chmod 600")
+        with open(token, "w", encoding="ascii") as file:
+            file.write("hunter2")
+        os.chmod(token, 0o600)
+        self.refuses(self.scheduler(store, "--admin-token-file", token), USAGE, "token", "tide_1_")
 
 
 @unittest.skipUnless(os.geteuid() == 0, "mounting a small disk needs root")

@@ -5,6 +5,7 @@ import glob
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +17,6 @@ from postgres import Postgres
 from test_exec import Person
 
 NAME = "wandb-api-key"
-OTHER = "token-of-bob"
 # Ranks say digests: what they wrote themselves would be found in their logs.
 TELL = ('printf %s "$WANDB_API_KEY" | sha256sum; sha256sum <"$TIDE_SECRETS_DIR/wandb-api-key"; '
         'ls "$TIDE_SECRETS_DIR"; echo told; ')
@@ -55,10 +55,8 @@ class Fixture:
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.start()
         cls.run_root = "/dev/shm/tide-%d-%s" % (os.geteuid(), digest(cls.cluster.state)[:8])
-        with open(cls.cluster.state + "/tokens", "a", encoding="ascii") as file:
-            file.write(digest(OTHER) + " bob user\n")
-        cls.cluster.kill_daemon("api")
-        until(20, "the API", lambda: cls.cluster.patiently("GET", "/v1/nodes"))
+        cls.cluster.patiently("POST", "/v1/users", {"name": "bob"})
+        cls.other = cls.cluster.patiently("POST", "/v1/tokens", {"user": "bob"})["token"]
 
     def setUp(self):
         self.value = new_value()
@@ -148,13 +146,13 @@ class SecretsTest(Fixture):
     def test_it_is_nobody_elses(self):
         spec = self.cluster.spec("thief", ["true"], secrets=[NAME])
         with self.assertRaises(Refused) as refused:
-            self.cluster.request("POST", "/v1/jobs", spec, [("Authorization", "Bearer " + OTHER)])
+            self.cluster.request("POST", "/v1/jobs", spec, [("Authorization", "Bearer " + self.other)])
         self.assertEqual(refused.exception.status, 422)
         self.assertIn("bob has no secret wandb-api-key", refused.exception.problem["detail"])
-        listed = self.cluster.request("GET", "/v1/secrets", headers=[("Authorization", "Bearer " + OTHER)])
+        listed = self.cluster.request("GET", "/v1/secrets", headers=[("Authorization", "Bearer " + self.other)])
         self.assertEqual(listed["items"], [])
         with self.assertRaises(Refused) as refused:
-            self.cluster.request("DELETE", "/v1/secrets/" + NAME, headers=[("Authorization", "Bearer " + OTHER)])
+            self.cluster.request("DELETE", "/v1/secrets/" + NAME, headers=[("Authorization", "Bearer " + self.other)])
         self.assertEqual(refused.exception.status, 404)
 
     def test_what_is_not_there_is_said_at_once(self):
@@ -233,7 +231,8 @@ class SecretsInPostgres(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.children = []
         self.addCleanup(self.stop)
-        self.write("tokens", digest("token-of-ann") + " ann user\n")
+        self.token = "tide_1_" + secrets.token_hex(32)
+        self.write("token", self.token)
         self.write("key", uuid.uuid4().hex)
 
     def write(self, name, text):
@@ -243,13 +242,13 @@ class SecretsInPostgres(unittest.TestCase):
     def start(self, *flags):
         port = free_port()
         socket = "unix:%s/s.sock" % self.folder
-        for name, argv in (("scheduler", ["--listen", socket, "--store", self.postgres.address("tide"), *flags]),
-                           ("api", ["--scheduler", socket, "--listen", "127.0.0.1:%d" % port, "--token-file",
-                                    self.folder + "/tokens"])):
+        for name, argv in (("scheduler", ["--listen", socket, "--store", self.postgres.address("tide"), "--admin", "ann",
+                                          "--admin-token-file", self.folder + "/token", *flags]),
+                           ("api", ["--scheduler", socket, "--listen", "127.0.0.1:%d" % port])):
             with open("%s/%s.log" % (self.folder, name), "ab") as log:
                 self.children.append(subprocess.Popen([program("tide-" + name), *argv], stdout=log, stderr=log,
                                                       stdin=subprocess.DEVNULL))
-        self.env = {"TIDE_SERVER": "http://127.0.0.1:%d" % port, "TIDE_TOKEN": "token-of-ann", "HOME": self.folder,
+        self.env = {"TIDE_SERVER": "http://127.0.0.1:%d" % port, "TIDE_TOKEN": self.token, "HOME": self.folder,
                     "PATH": "/usr/bin:/bin"}
         until(30, "the cluster to answer", lambda: self.tide("secret", "list").returncode == 0)
 

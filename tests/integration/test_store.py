@@ -185,14 +185,10 @@ class Store(unittest.TestCase):
 
     def api(self, schedulers):
         """An API server; the path of its log."""
-        with open(self.folder + "/tokens", "w", encoding="ascii",
-                  opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write("0" * 64 + " nobody viewer\n")
         addresses = ",".join(each.args[each.args.index("--listen") + 1] for each in schedulers)
         path = self.folder + "/api.log"
         with open(path, "wb") as log:
-            api = subprocess.Popen([program("tide-api"), "--scheduler", addresses, "--listen", "127.0.0.1:0",
-                                    "--token-file", self.folder + "/tokens"],
+            api = subprocess.Popen([program("tide-api"), "--scheduler", addresses, "--listen", "127.0.0.1:0"],
                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.addCleanup(self.end, api)
         return path

@@ -2,13 +2,21 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
 const here = import.meta.dirname ?? new URL('.', import.meta.url).pathname;
 const build = resolve(process.env.TIDE_BUILD ?? join(here, '../../build/dev'));
+
+// The users of api_demo_upstream, in the order of their tokens' numbers.
+const users = ['vera', 'alice', 'ann', 'bob', 'olga', 'adam'];
+
+/** Returns the text of the one token that the user has from the start. */
+export function tokenOf(user) {
+  return `tide_${users.indexOf(user) + 1}_${createHash('sha256').update(user).digest('hex')}`;
+}
 
 async function lineOf(stream, pattern) {
   for await (const line of createInterface({ input: stream })) {
@@ -25,14 +33,10 @@ export class Cluster {
   async start() {
     this.dir = await mkdtemp(join(tmpdir(), 'tide-e2e-'));
     await this.startUpstream();
-    const hash = createHash('sha256').update('unused').digest('hex');
-    await writeFile(join(this.dir, 'tokens'), `${hash} alice user\n`, { mode: 0o600 });
     this.api = spawn(join(build, 'bin/tide-api'), [
       '--scheduler', `unix:${this.dir}/scheduler.sock`,
       '--listen', '127.0.0.1:0',
       '--web-dir', join(here, '../dist'),
-      '--token-file', join(this.dir, 'tokens'),
-      '--login-code-file', join(this.dir, 'code'),
     ], { stdio: ['ignore', 'ignore', 'pipe'] });
     const [, port] = await lineOf(this.api.stderr, /port: (\d+)/);
     this.url = `http://127.0.0.1:${port}`;
@@ -46,11 +50,21 @@ export class Cluster {
     await lineOf(this.upstream.stdout, /ready/);
   }
 
-  /** An address that signs in once. */
-  async signInUrl(code) {
-    const expires = Math.floor(Date.now() / 1000) + 60;
-    await writeFile(join(this.dir, 'code'), `${code} ${expires} alice\n`, { mode: 0o600 });
-    return `${this.url}/#code=${code}`;
+  /** Returns an address that signs in once, as alice. */
+  async signInUrl() {
+    const response = await this.call('alice', 'POST', '/v1/codes');
+    return `${this.url}/#code=${(await response.json()).token}`;
+  }
+
+  /** Calls the API with the token of a user; an answer that is no success throws. */
+  async call(user, method, path, body = {}) {
+    const response = await fetch(this.url + path, {
+      method,
+      headers: { Authorization: `Bearer ${tokenOf(user)}`, 'Content-Type': 'application/json' },
+      body: method === 'GET' ? undefined : JSON.stringify(body),
+    });
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+    return response;
   }
 
   /** The training of j-3 goes on by ten steps. */

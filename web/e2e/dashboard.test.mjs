@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { Cluster } from './cluster.mjs';
+import { Cluster, tokenOf } from './cluster.mjs';
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const cluster = new Cluster();
@@ -21,12 +21,37 @@ async function findings(target) {
   );
 }
 
-async function picture(name) {
+async function picture(name, target = page) {
   const folder = process.env.TIDE_E2E_PICTURES;
-  if (folder) await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
+  if (folder) await target.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
 }
 
-const row = (id) => page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: id, exact: true }) });
+const row = (id, target = page) =>
+  target.getByRole('row').filter({ has: target.getByRole('rowheader', { name: id, exact: true }) });
+
+function watch(target) {
+  target.on('pageerror', (error) => pageErrors.push(String(error)));
+  target.on('console', (message) => {
+    if (/Content Security Policy/.test(message.text())) pageErrors.push(message.text());
+  });
+}
+
+/** Opens a browser of its own, with the sign-in form. */
+async function otherBrowser() {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const other = await context.newPage();
+  watch(other);
+  await other.goto(cluster.url);
+  return other;
+}
+
+async function pasteToken(target, token) {
+  await target.getByLabel('Token').fill(token);
+  await target.getByLabel('Token').press('Enter');
+}
+
+const live = (target) => target.getByText(/^\W*live$/).waitFor();
+const form = (target) => target.getByRole('heading', { name: 'Sign in' }).waitFor({ timeout: 15_000 });
 
 before(async () => {
   await cluster.start();
@@ -36,10 +61,7 @@ before(async () => {
       '--disable-sync', '--no-first-run', '--disable-quic'],
   });
   page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-  page.on('pageerror', (error) => pageErrors.push(String(error)));
-  page.on('console', (message) => {
-    if (/Content Security Policy/.test(message.text())) pageErrors.push(message.text());
-  });
+  watch(page);
 });
 
 after(async () => {
@@ -54,19 +76,104 @@ test('without a session the page says how to sign in', async () => {
 });
 
 test('the code in the fragment signs in once and leaves the address', async () => {
-  const url = await cluster.signInUrl('c0ffee');
+  const url = await cluster.signInUrl();
   await page.goto('about:blank');
   await page.goto(url);
-  await page.getByText(/^\W*live$/).waitFor();
+  await live(page);
   assert.equal(new URL(page.url()).hash, '');
   const cookies = await page.context().cookies();
   assert.equal(cookies[0].httpOnly, true);
   assert.equal(cookies[0].sameSite, 'Strict');
-  const other = await browser.newContext();
-  const second = await other.newPage();
-  await second.goto(url);
-  await second.getByText('this sign-in code is wrong').waitFor();
-  await other.close();
+  const second = await otherBrowser();
+  await second.goto(url); // only the fragment is another: the page stays and takes the code
+  await second.getByRole('alert').filter({ hasText: 'this sign-in code is wrong' }).waitFor();
+  await second.context().close();
+});
+
+test('a wrong token is refused next to the form, a right one signs in', async () => {
+  const other = await otherBrowser();
+  await form(other);
+  await picture('sign-in-light', other);
+  await pasteToken(other, 'tide_4_no');
+  await other.getByRole('alert').filter({ hasText: 'no token of Tide' }).waitFor();
+  assert.deepEqual(await findings(other), []);
+  await other.emulateMedia({ colorScheme: 'dark' });
+  assert.deepEqual(await findings(other), []);
+  await picture('sign-in-dark', other);
+  await pasteToken(other, tokenOf('bob'));
+  await live(other);
+  await other.getByTitle('role: user').filter({ hasText: 'bob' }).waitFor();
+  await other.context().close();
+});
+
+test('signing out ends the session', async () => {
+  const other = await otherBrowser();
+  await pasteToken(other, tokenOf('bob'));
+  await live(other);
+  const [cookie] = await other.context().cookies();
+  await other.getByRole('button', { name: 'Sign out' }).click();
+  await form(other);
+  assert.equal(await other.getByRole('alert').filter({ hasText: /./ }).count(), 0);
+  await other.reload();
+  await form(other);
+  const answer = await fetch(`${cluster.url}/v1/session`, { headers: { Cookie: `${cookie.name}=${cookie.value}` } });
+  assert.equal(answer.status, 401);
+  await other.context().close();
+});
+
+test('a session can be ended from the list', async () => {
+  const other = await otherBrowser();
+  const ended = await otherBrowser();
+  for (const target of [ended, other]) {
+    await pasteToken(target, tokenOf('ann'));
+    await live(target);
+  }
+  const { token } = await ended.evaluate(() => fetch('/v1/session').then((answer) => answer.json()));
+  await other.getByRole('button', { name: 'Sessions' }).press('Enter');
+  const list = other.getByRole('dialog', { name: 'Sessions and tokens' });
+  await list.getByText('this one').waitFor();
+  assert.deepEqual(await findings(other), []);
+  await picture('sessions-light', other);
+  await other.emulateMedia({ colorScheme: 'dark' });
+  assert.deepEqual(await findings(other), []);
+  await picture('sessions-dark', other);
+  const button = list.getByRole('button', { name: `End browser session ${token}`, exact: true });
+  await button.click();
+  await button.waitFor({ state: 'detached' });
+  await ended.getByRole('alert').filter({ hasText: 'Your session has ended' }).waitFor({ timeout: 15_000 });
+  await other.keyboard.press('Escape');
+  await list.waitFor({ state: 'detached' });
+  await other.getByRole('button', { name: 'Sessions' }).click();
+  await list.getByRole('row').filter({ hasText: 'this one' }).getByRole('button', { name: /^End/ }).click();
+  await form(other);
+  await other.context().close();
+  await ended.context().close();
+});
+
+test("another's job shows as an outline, without its log", async () => {
+  const other = await otherBrowser();
+  const refused = [];
+  other.on('response', (answer) => answer.status() === 403 && refused.push(answer.url()));
+  await pasteToken(other, tokenOf('bob'));
+  await row('j-3', other).getByRole('cell', { name: 'alice' }).waitFor();
+  await row('j-3', other).getByRole('link', { name: 'llm-7b-pretrain' }).click();
+  await other.getByText('Only its owner, members of a visible project and operators see more').waitFor();
+  assert.equal(await other.getByRole('region', { name: 'Log' }).count(), 0);
+  assert.equal(await other.getByRole('button', { name: 'suspend' }).count(), 0);
+  assert.deepEqual(await findings(other), []);
+  await picture('outline-light', other);
+  assert.deepEqual(refused, []);
+  await other.context().close();
+});
+
+test("an operator sees the whole of another's job", async () => {
+  const other = await otherBrowser();
+  await pasteToken(other, tokenOf('olga'));
+  await row('j-3', other).getByRole('link', { name: 'llm-7b-pretrain' }).click();
+  await other.getByRole('region', { name: 'Log' }).filter({ hasText: 'step 2610' }).waitFor();
+  await other.getByRole('button', { name: 'suspend' }).waitFor();
+  assert.equal(await other.getByText('Only its owner').count(), 0);
+  await other.context().close();
 });
 
 test('jobs, nodes and faults are shown with sign and word', async () => {
@@ -131,6 +238,10 @@ test('a phone shows it without sideways scrolling of the page', async () => {
 });
 
 test('when the scheduler dies the page says how old its data is, and recovers', async () => {
+  // A real scheduler keeps sessions over a restart. The played one forgets them, but knows alice's token.
+  await page.context().addCookies([{ name: 'tide_session', value: tokenOf('alice'), url: cluster.url }]);
+  await page.reload();
+  await live(page);
   await cluster.killUpstream();
   await page.getByText(/^\W*data \d+ s old$/).waitFor({ timeout: 15_000 });
   await page.getByText('Running jobs continue').waitFor();

@@ -1,8 +1,10 @@
+import { Account } from './account';
 import { ClusterStrip, NodeGroups } from './cluster';
 import { FaultList } from './faults';
 import { JobPanel } from './job_panel';
 import { JobTable } from './jobs';
-import { clock, link, loaded, openJob, session, signInProblem } from './store';
+import { SignIn } from './sign_in';
+import { clock, link, loaded, openJob, signedOut } from './store';
 import { span } from './words';
 
 function LiveIndicator() {
@@ -40,19 +42,6 @@ function LinkNotice() {
   );
 }
 
-function SignIn({ problem }: { problem: string }) {
-  return (
-    <section class="card sign-in" aria-labelledby="sign-in">
-      <h2 id="sign-in">Sign in</h2>
-      <p>
-        Open the link that <code>tide dev</code> printed. It carries a code that works once, for a short
-        time. For a new one, start <code>tide dev</code> again or ask an admin of this cluster.
-      </p>
-      <p class="detail">What the server said: {problem}</p>
-    </section>
-  );
-}
-
 export function App() {
   return (
     <>
@@ -60,17 +49,13 @@ export function App() {
         <h1>
           <a href="/">Tide</a>
         </h1>
-        <LiveIndicator />
-        {session.value && (
-          <span class="who">
-            {session.value.user} <span class="detail">({session.value.role})</span>
-          </span>
-        )}
+        {!signedOut.value && <LiveIndicator />}
+        <Account />
       </header>
       <main>
         <LinkNotice />
-        {signInProblem.value ? (
-          <SignIn problem={signInProblem.value} />
+        {signedOut.value ? (
+          <SignIn />
         ) : !loaded.value ? (
           <p class="detail">Waiting for the cluster’s state.</p>
         ) : (

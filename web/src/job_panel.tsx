@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, getJson, post } from './api';
 import { LogPane } from './log_pane';
-import { clock, jobs, session, show } from './store';
+import { clock, jobs, may, session, show } from './store';
 import { StateWord } from './state_word';
 import type { Attempt, Job } from './types';
 import { age, count, failedSaves, jobLook, span, startNote } from './words';
@@ -16,7 +16,7 @@ function verbsOf(job: Job): Verb[] {
 
 function mayControl(job: Job): boolean {
   const who = session.value;
-  if (!who || who.role === 'viewer') return false;
+  if (!who || who.role === 'viewer' || !may('jobs')) return false;
   return who.role !== 'user' || who.user === job.user;
 }
 
@@ -104,8 +104,12 @@ function AttemptItem({ attempt, now }: { attempt: Attempt; now: number }) {
 function Facts({ job }: { job: Job }) {
   const facts: [string, string][] = [
     ['User', job.user],
+    ['Project', job.spec?.project || 'default'],
+    ['Nodes', count(job.spec?.resources?.nodes ?? 1)],
     ['In this state', age(job.state_since, clock.value)],
     ['Submitted', job.submitted_at ? new Date(job.submitted_at).toLocaleString() : '–'],
+  ];
+  const inside: [string, string][] = [
     ['Progress', job.step === null ? '–' : `step ${count(job.step)}${job.total_steps ? ` of ${count(job.total_steps)}` : ''}`],
     ['Last checkpoint', job.checkpoint ? `step ${count(job.checkpoint.step)}, ${age(job.checkpoint.at, clock.value)} ago` : 'none yet'],
     ...(job.use
@@ -113,6 +117,7 @@ function Facts({ job }: { job: Job }) {
       : []),
     ['Restarts', `${job.hardware_restarts} for hardware, ${job.failure_restarts} after a failure`],
   ];
+  if (job.shown !== 'outline') facts.push(...inside);
   if (job.estimate) {
     const starts = startNote(job, clock.value);
     facts.push(['Estimate', starts ? `${starts}, ${job.estimate.basis}` : `none: ${job.estimate.none}`]);
@@ -129,18 +134,39 @@ function Facts({ job }: { job: Job }) {
   );
 }
 
+/** Adds to what the stream has of a job what was fetched of it. */
+function joined(streamed: Job | undefined, fetched: Job | null): Job | null {
+  if (!streamed?.shown || !fetched || fetched.shown) return streamed ?? fetched;
+  if (streamed.shown === 'no_spec') return { ...streamed, spec: fetched.spec, shown: undefined };
+  const { state, state_since, finished_at, outcome, suspensions } = streamed;
+  return { ...fetched, state, state_since, finished_at, outcome, suspensions };
+}
+
 export function JobPanel({ id }: { id: string }) {
   const heading = useRef<HTMLHeadingElement>(null);
   const [fetched, setFetched] = useState<Job | null>(null);
   const [error, setError] = useState<string | null>(null);
-  const job = jobs.value.get(id) ?? fetched;
+  const streamed = jobs.value.get(id);
+  const job = joined(streamed, fetched);
+  useEffect(() => heading.current?.focus(), [id]);
+  // Old finished jobs are not in the stream; of another's it has a part only. The server records who
+  // looks at another's, so it is asked again only when the state is another.
+  const wanted = streamed && !streamed.shown ? null : (streamed?.state_since ?? '');
   useEffect(() => {
-    heading.current?.focus();
-    // Old finished jobs are not in the stream.
-    if (!jobs.peek().has(id)) {
-      getJson<Job>(`/v1/jobs/${encodeURIComponent(id)}`).then(setFetched, (failure: Error) => setError(failure.message));
-    }
-  }, [id]);
+    if (wanted === null) return undefined;
+    let current = true;
+    getJson<Job>(`/v1/jobs/${encodeURIComponent(id)}`).then(
+      (answer) => {
+        if (!current) return;
+        setFetched(answer);
+        setError(null);
+      },
+      (failure: Error) => current && setError(failure.message),
+    );
+    return () => {
+      current = false;
+    };
+  }, [id, wanted]);
   return (
     <section class="card panel" aria-labelledby="job-heading">
       <div class="panel-head">
@@ -152,9 +178,12 @@ export function JobPanel({ id }: { id: string }) {
           ✕
         </button>
       </div>
-      {error && <p class="error">Cannot show {id}: {error}.</p>}
+      {error && <p class="error">Cannot show {job ? `all of ${id}` : id}: {error}.</p>}
       {job && (
         <>
+          {fetched?.shown === 'outline' && job.shown === 'outline' && (
+            <p class="detail">Only its owner, members of a visible project and operators see more of this job.</p>
+          )}
           {job.detail && <p>{job.detail}</p>}
           {job.failed_saves && <p class="error">{failedSaves(job)}; the log of task {job.failed_saves.task} says more.</p>}
           <Actions job={job} />

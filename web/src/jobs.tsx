@@ -44,6 +44,7 @@ function Row({ job }: { job: Job }) {
       <td class="name">
         <JobLink id={job.id}>{job.spec?.name ?? job.id}</JobLink>
       </td>
+      <td>{job.user}</td>
       <td>
         <StateWord look={jobLook(job)} />
       </td>
@@ -52,9 +53,9 @@ function Row({ job }: { job: Job }) {
       <td>
         <Progress job={job} />
       </td>
-      <td class="number">{job.loss === null ? '–' : job.loss.toFixed(3)}</td>
+      <td class="number">{job.loss === null || job.shown === 'outline' ? '–' : job.loss.toFixed(3)}</td>
       <td class="number">
-        {job.attempts.length} / {job.suspensions}
+        {job.shown === 'outline' ? job.starts : job.attempts.length} / {job.suspensions}
       </td>
       <td class="note">
         {[failedSaves(job), job.detail ?? job.reasons[0]?.message, startNote(job, Date.now())].filter(Boolean).join(', ')}
@@ -93,6 +94,7 @@ export function JobTable() {
               <tr>
                 <th scope="col">Job</th>
                 <th scope="col">Name</th>
+                <th scope="col">User</th>
                 <th scope="col">State</th>
                 <th scope="col" class="number">
                   Nodes
@@ -118,7 +120,7 @@ export function JobTable() {
       )}
       {all.length > rows && (
         <button type="button" onClick={() => setRows(rows + kRows)}>
-          Show {Math.min(kRows, all.length - rows)} older jobs
+          Show {Math.min(kRows, all.length - rows)} more jobs
         </button>
       )}
     </section>

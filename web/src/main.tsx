@@ -1,6 +1,6 @@
 import { render } from 'preact';
 import { App } from './app';
-import { begin } from './store';
+import { begin } from './session';
 
 const root = document.getElementById('app');
 if (root) render(<App />, root);

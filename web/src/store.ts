@@ -1,6 +1,5 @@
-// What the page knows: signals fed by the event stream.
+// What the page knows: signals fed by the event stream and the session.
 import { computed, signal } from '@preact/signals';
-import { ApiError, getJson, post } from './api';
 import type { Delta, Fault, Job, Node, Session, Snapshot } from './types';
 
 export type Link =
@@ -14,6 +13,9 @@ export const faults = signal<ReadonlyMap<number, Fault>>(new Map());
 export const loaded = signal(false);
 export const link = signal<Link>({ kind: 'connecting', since: Date.now() });
 export const session = signal<Session | null>(null);
+/** True once it is known that nobody is signed in. */
+export const signedOut = signal(false);
+/** What went wrong with signing in, or with the session. */
 export const signInProblem = signal<string | null>(null);
 export const openJob = signal<string | null>(new URLSearchParams(location.search).get('job'));
 /** Once a second, for ages. */
@@ -22,9 +24,14 @@ setInterval(() => (clock.value = Date.now()), 1000);
 
 const jobNumber = (id: string) => Number(id.slice(2));
 
-/** Newest first: an order that no change of a job alters, so rows never move. */
+/** Tells whether who is signed in, by what they are signed in with, may do that kind of thing. */
+export const may = (scope: string) => session.value?.scopes.split(',').includes(scope) ?? false;
+
+const isOwn = (job: Job) => Number(job.user === session.value?.user);
+
+/** One's own first, then newest first: an order that no change of a job alters, so rows never move. */
 export const jobList = computed(() =>
-  [...jobs.value.values()].sort((a, b) => jobNumber(b.id) - jobNumber(a.id)),
+  [...jobs.value.values()].sort((a, b) => isOwn(b) - isOwn(a) || jobNumber(b.id) - jobNumber(a.id)),
 );
 export const nodeList = computed(() =>
   [...nodes.value.values()].sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true })),
@@ -55,51 +62,44 @@ function applyDelta({ changed, removed }: Delta) {
 
 let source: EventSource | null = null;
 
-function connect() {
+export function isConnected(): boolean {
+  return source !== null && source.readyState !== EventSource.CLOSED;
+}
+
+/** Stops following and forgets what was shown. */
+export function disconnect(): void {
   source?.close();
-  source = new EventSource('/v1/stream');
-  source.addEventListener('open', () => {
+  source = null;
+  loaded.value = false;
+  link.value = { kind: 'connecting', since: Date.now() };
+  jobs.value = new Map();
+  nodes.value = new Map();
+  faults.value = new Map();
+}
+
+/** Follows the stream. Says when it was opened again by the browser, and when the browser gave up. */
+export function connect(on: { reopened: () => void; lost: () => void }): void {
+  source?.close();
+  const mine = new EventSource('/v1/stream');
+  let interrupted = false;
+  source = mine;
+  mine.addEventListener('open', () => {
     if (loaded.value && link.value.kind === 'connecting') link.value = { kind: 'live' };
+    if (interrupted) on.reopened();
+    interrupted = false;
   });
-  source.addEventListener('snapshot', (event) => applySnapshot(JSON.parse(event.data) as Snapshot));
-  source.addEventListener('delta', (event) => applyDelta(JSON.parse(event.data) as Delta));
-  source.addEventListener('status', (event) => {
+  mine.addEventListener('snapshot', (event) => applySnapshot(JSON.parse(event.data) as Snapshot));
+  mine.addEventListener('delta', (event) => applyDelta(JSON.parse(event.data) as Delta));
+  mine.addEventListener('status', (event) => {
     const { stale, seconds } = JSON.parse(event.data) as { stale: boolean; seconds: number };
     link.value = stale ? { kind: 'stale', since: Date.now() - seconds * 1000 } : { kind: 'live' };
   });
-  source.addEventListener('error', () => {
+  mine.addEventListener('error', () => {
+    interrupted = true;
     if (link.value.kind === 'live') link.value = { kind: 'connecting', since: Date.now() };
     // The browser gives up for good after an answer such as 401 or 503; ask why, then try again.
-    if (source?.readyState === EventSource.CLOSED) setTimeout(() => void begin(), 2000);
+    if (mine.readyState === EventSource.CLOSED && source === mine) on.lost();
   });
-}
-
-async function useCode(): Promise<void> {
-  const match = /[#&]code=([^&]+)/.exec(location.hash);
-  if (!match) return;
-  history.replaceState(null, '', location.pathname + location.search);
-  try {
-    await post('/v1/login', { code: decodeURIComponent(match[1] ?? '') });
-  } catch (error) {
-    signInProblem.value = error instanceof Error ? error.message : String(error);
-  }
-}
-
-/** Signs in if the address carries a code, then follows the stream. */
-export async function begin(): Promise<void> {
-  await useCode();
-  try {
-    session.value = await getJson<Session>('/v1/session');
-    signInProblem.value = null;
-    connect();
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 401) {
-      signInProblem.value ??= error.message;
-      session.value = null;
-      return;
-    }
-    setTimeout(() => void begin(), 2000);
-  }
 }
 
 export function show(job: string | null): void {

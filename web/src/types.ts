@@ -39,6 +39,7 @@ export interface Estimate {
 
 export interface Spec {
   name: string;
+  project?: string;
   command?: string[];
   priority?: string | number;
   resources?: { nodes?: number; gpus_per_node?: number; ranks_per_node?: number };
@@ -46,6 +47,9 @@ export interface Spec {
 
 export interface Job {
   id: string;
+  // Of another's job: 'outline' has only owner, name, project, state, size and times; 'no_spec', for
+  // operators, all but the spec's command, environment and paths.
+  shown?: 'outline' | 'no_spec';
   spec: Spec | null;
   user: string;
   state: string;
@@ -55,6 +59,7 @@ export interface Job {
   outcome: string | null;
   exit_code: number | null;
   detail: string | null;
+  starts: number;
   attempts: Attempt[];
   checkpoint: { step: number; at: string | null } | null;
   failed_saves: { count: number; errno: string | null; message: string | null; task: number } | null; // one after the other
@@ -101,6 +106,25 @@ export interface Fault {
 export interface Session {
   user: string;
   role: string;
+  scopes: string; // "read,jobs"
+  token: number;
+  kind: 'session' | 'token';
+  expires_at: string | null;
+  project: string; // where jobs go that name none; "" = default
+  projects: { name: string; max_class: string; exec: boolean }[];
+}
+
+/** A token of a program, or the session of a browser. */
+export interface Token {
+  id: number;
+  user: string;
+  kind: 'session' | 'token';
+  label: string;
+  scopes: string;
+  created_at: string | null;
+  expires_at: string | null; // null = never
+  used_at: string | null;
+  this: boolean; // by which this was asked
 }
 
 export interface Snapshot {

@@ -64,22 +64,22 @@ const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-dig
 const clockAndDay = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 
 // "14:35", or "1 Feb, 14:35" when that is not today. The time of where the reader is.
-function when(at: string, now: number): string {
+export function moment(at: string, now: number): string {
   const time = new Date(at);
   return (time.toDateString() === new Date(now).toDateString() ? clock : clockAndDay).format(time);
 }
 
-// "starts ~14:35 (14:10–16:00)"; empty without an estimate.
 export function failedSaves(job: Job): string {
   const failed = job.failed_saves;
   return failed ? `${failed.count} ${failed.count === 1 ? 'save' : 'saves'} failed${failed.message ? `: ${failed.message}` : ''}` : '';
 }
 
+// "starts ~14:35 (14:10–16:00)"; empty without an estimate.
 export function startNote(job: Job, now: number): string {
   const { earliest, likely, latest } = job.estimate ?? {};
   if (!earliest || !likely || !latest) return '';
-  const range = [when(earliest, now), when(latest, now)];
-  return `starts ~${when(likely, now)}` + (range[0] === range[1] ? '' : ` (${range[0]}–${range[1]})`);
+  const range = [moment(earliest, now), moment(latest, now)];
+  return `starts ~${moment(likely, now)}` + (range[0] === range[1] ? '' : ` (${range[0]}–${range[1]})`);
 }
 
 const number = new Intl.NumberFormat('en');

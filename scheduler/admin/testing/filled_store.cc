@@ -17,6 +17,37 @@ bool operator==(const SqlRows& a, const SqlRows& b) {
 
 namespace tide::admin::testing {
 
+namespace {
+
+// One of each kind.
+void StagePeople(Store& store) {
+  User ann;
+  ann.number = 1;
+  ann.name = "ann";
+  ann.created_at = kNow;
+  store.Stage(PeopleRecord(ann));
+  Project vision;
+  vision.number = 1;
+  vision.name = "vision";
+  vision.members = {{"ann", 30, true}};
+  vision.created_at = kNow;
+  store.Stage(PeopleRecord(vision));
+  Token token;
+  token.number = 1;
+  token.user = "ann";
+  token.sha256 = std::string(64, 'a');
+  token.created_at = kNow;
+  store.Stage(PeopleRecord(token));
+  AuditEntry entry;
+  entry.at = kNow;
+  entry.user = "ann";
+  entry.operation = "jobs.submit";
+  entry.outcome = "done";
+  store.Stage(entry);
+}
+
+}  // namespace
+
 void Fill(tide::testing::TestDatabase& test, uint64_t seed, int turns) {
   auto store = Store::Open(test.Open(), "first", kNow);
   REQUIRE(store);
@@ -27,7 +58,8 @@ void Fill(tide::testing::TestDatabase& test, uint64_t seed, int turns) {
     const StepResult step = world.Turn();
     REQUIRE((*store)->Commit(world.state(), step, world.now()));
   }
-  (*store)->Stage({{"ann", "hf-token"}, "sealed-\x01", kNow});
+  (*store)->Stage(SecretRow{{"ann", "hf-token"}, "sealed-\x01", kNow});
+  StagePeople(**store);
   REQUIRE((*store)->Commit(world.state(), {}, world.now()));
   REQUIRE((*store)->Release(kNow));
 }

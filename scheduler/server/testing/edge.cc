@@ -122,7 +122,7 @@ tide::v1::SubmitJobResponse Edge::Submit(const AJob& job) {
   Token().Attach(context);
   tide::v1::SubmitJobRequest request;
   *request.mutable_spec() = wire::ToProto(job.Spec());
-  request.set_user("ann");
+  *request.mutable_caller() = CallerOf("ann");
   tide::v1::SubmitJobResponse response;
   const grpc::Status status =
       tide::v1::Scheduler::NewStub(channel_)->SubmitJob(&context, request, &response);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/people/testing/some_people.h"
 #include "scheduler/core/requests.h"
 #include "scheduler/core/testing/builders.h"
 #include "scheduler/server/loop.h"
@@ -22,6 +23,14 @@
 namespace tide::testing {
 
 inline constexpr auto kPatience = std::chrono::seconds(10);
+
+// One of SomePeople, by its token.
+inline v1::Caller CallerOf(const std::string& user) {
+  v1::Caller caller;
+  caller.set_user(user);
+  caller.set_token(ParseTokenText(TokenOf(user))->number);
+  return caller;
+}
 
 inline bool Eventually(const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
@@ -172,6 +181,7 @@ class ServerWorld {
     REQUIRE(secrets);
     LoopConfig config;
     config.secrets = SecretVault(SealingKey("the key of this test's secrets"), *std::move(secrets));
+    config.people = SomePeople();
     config.boot_clock = [this] { return BootNanos() + slept_ns_.load(); };
     loop_ = std::make_unique<Loop>(
         *std::move(store), *std::move(state), std::move(config), *view_, sessions_);

@@ -1,4 +1,4 @@
-#include "scheduler/server/archive_reader.h"
+#include "scheduler/server/store_reader.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,12 +12,12 @@ namespace {
 constexpr size_t kReadsMax = 64;
 constexpr Duration kReadPatience = Duration::Seconds(5);
 
-Result<tide::v1::Job> ReadJob(Database& database, JobId id) {
-  TIDE_TRY(database.Begin(kReadPatience, TransactionKind::kRead));
+}  // namespace
+
+Result<tide::v1::Job> ReadArchivedJob(Database& database, JobId id) {
   TIDE_ASSIGN(const Job job, LoadArchivedJob(database, id));
   ClusterState names;  // all that a message of a job takes of the state
   TIDE_ASSIGN(names.nodes, LoadNodeNames(database));
-  TIDE_TRY(database.Commit());
   const bool known = std::ranges::all_of(job.attempts, [&](const Attempt& attempt) {
     return std::ranges::all_of(
         attempt.tasks, [&](const Task& task) { return names.FindNode(task.node) != nullptr; });
@@ -31,11 +31,9 @@ Result<tide::v1::Job> ReadJob(Database& database, JobId id) {
   return message;
 }
 
-}  // namespace
+StoreReader::StoreReader(Open open) : open_(std::move(open)), thread_([this] { Run(); }) {}
 
-ArchiveReader::ArchiveReader(Open open) : open_(std::move(open)), thread_([this] { Run(); }) {}
-
-ArchiveReader::~ArchiveReader() {
+StoreReader::~StoreReader() {
   std::deque<Question> left;
   {
     const MutexLock lock(mutex_);
@@ -49,7 +47,7 @@ ArchiveReader::~ArchiveReader() {
   }
 }
 
-bool ArchiveReader::Ask(Question question) {
+bool StoreReader::Ask(Question question) {
   {
     const MutexLock lock(mutex_);
     if (stopping_ || questions_.size() >= kReadsMax) {
@@ -61,7 +59,7 @@ bool ArchiveReader::Ask(Question question) {
   return true;
 }
 
-void ArchiveReader::Run() {
+void StoreReader::Run() {
   while (true) {
     Question question;
     {
@@ -75,15 +73,21 @@ void ArchiveReader::Run() {
       question = std::move(questions_.front());
       questions_.pop_front();
     }
-    question.answer(Read(question.job));
+    question.answer(Read(question));
   }
 }
 
-Result<tide::v1::Job> ArchiveReader::Read(JobId job) {
+Status StoreReader::Read(const Question& question) {
   if (database_ == nullptr) {
     TIDE_ASSIGN(database_, open_());
   }
-  Result<tide::v1::Job> read = ReadJob(*database_, job);
+  Status read = database_->Begin(kReadPatience, TransactionKind::kRead);
+  if (read) {
+    read = question.read(*database_);
+  }
+  if (read) {
+    read = database_->Commit();
+  }
   if (!read) {
     database_->Rollback();
     if (read.error().code != ErrorCode::kNotFound) {
