@@ -31,6 +31,7 @@ struct Options {
   std::string runtime = "auto";
   std::string rank_affinity = "numa";
   std::string job_user;
+  std::string uid_pool;
   std::string ports;
   std::vector<std::string> env;
   std::string cluster_token_file;
@@ -53,6 +54,23 @@ std::string FolderOfThisProgram() {
   return path.substr(0, path.rfind('/'));
 }
 
+// "200000-265535"; nothing where there is none.
+Result<std::optional<UidPool>> ReadUidPool(const std::string& text) {
+  if (text.empty()) {
+    return std::nullopt;
+  }
+  UidPool pool;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%u-%u%n", &pool.low, &pool.high, &end) != 2 ||
+      static_cast<size_t>(end) != text.size() || pool.low < kLeastUid || pool.high <= pool.low) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--uid-pool " + text +
+                    " is not of the form LOW-HIGH, from 1000 on, such as "
+                    "200000-265535");
+  }
+  return pool;
+}
+
 // "1000:1000"; an agent that is not root runs jobs as itself.
 Status ResolveJobUser(Options& options) {
   AgentConfig& config = options.config;
@@ -64,8 +82,13 @@ Status ResolveJobUser(Options& options) {
     return {};
   }
   if (options.job_user.empty()) {
-    config.identities = std::make_shared<Identities>();
+    TIDE_ASSIGN(const std::optional<UidPool> pool, ReadUidPool(options.uid_pool));
+    config.identities = std::make_shared<Identities>(pool);
     return {};
+  }
+  if (!options.uid_pool.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--uid-pool has users of their own, --job-user one for all: give one of them");
   }
   Owner everybody;
   int end = 0;
@@ -330,7 +353,10 @@ void AddIdentityOptions(CLI::App& app, Options& options) {
   app.add_option("--job-user",
                  options.job_user,
                  "UID:GID of everybody's jobs; default as root: the account of the job's user, by "
-                 "name, and this user else");
+                 "its record in Tide or its name, and this user else");
+  app.add_option("--uid-pool",
+                 options.uid_pool,
+                 "LOW-HIGH: uids for users without an account, one each, such as 200000-265535");
   app.add_option("--mount-root",
                  config.mount_roots,
                  "folder beneath which jobs may name a workdir, a checkpoint.dir or mounts, beside "

@@ -420,8 +420,9 @@ void AgentCore::OnLaunchFailed(const TaskId& id, Fault fault, const std::string&
     return;
   }
   launching_ = TaskId();
-  const ExitReason reason =
-      fault == Fault::kNode ? ExitReason::kNodeFault : ExitReason::kStartFailed;
+  const ExitReason reason = fault == Fault::kNode      ? ExitReason::kNodeFault
+                            : fault == Fault::kAccount ? ExitReason::kNoAccount
+                                                       : ExitReason::kStartFailed;
   FindTask(id)->EndUnstarted({reason, 0, 0, -1, error});
   effects_.emplace_back(SaveTask{id});
 }

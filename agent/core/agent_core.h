@@ -96,8 +96,9 @@ class AgentCore {
 
   // --- answers to effects ---
   enum class Fault {
-    kJob,   // what the job asks for cannot be had
-    kNode,  // the job tries again elsewhere
+    kJob,      // what the job asks for cannot be had
+    kNode,     // the job tries again elsewhere
+    kAccount,  // the same, and the node did nothing wrong: it does not know the job's user
   };
   void OnSaveFailed(const TaskId& id, const std::string& error);
   void OnTermSaveFailed() { term_saved_ = false; }

@@ -18,6 +18,7 @@ enum class ExitReason : uint8_t {
   kLost = 7,
   kCutOff = 8,
   kNodeFault = 9,
+  kNoAccount = 10,
 };
 
 struct RankExit {

@@ -54,12 +54,42 @@ Owner ParseAnswer(const std::string& answer) {
   return owner;
 }
 
+Status CheckPerson(const std::string& user, uint32_t uid, const std::string& node) {
+  if (uid >= kLeastUid) {
+    return {};
+  }
+  return Fail(ErrorCode::kPermissionDenied,
+              user + " is user " + std::to_string(uid) + " on " + node +
+                  ", one of the system: jobs run as people, whose uids begin at " +
+                  std::to_string(kLeastUid));
+}
+
 }  // namespace
 
-Result<Owner> Identities::Find(const std::string& user, const std::string& node) {
-  if (!by_name_) {
+Result<Owner> Identities::Find(const JobUser& user, const std::string& node) {
+  if (!by_user_) {
     return everybody_;
   }
+  if (user.uid != 0) {
+    TIDE_TRY(CheckPerson(user.name, user.uid, node));
+    const uint32_t group = user.gids.empty() ? user.uid : user.gids.front();
+    return Owner{user.uid, group, user.gids, ""};
+  }
+  auto account = FindByName(user.name, node);
+  if (account || account.error().code != ErrorCode::kNotFound || !pool_ || user.number == 0) {
+    return account;
+  }
+  if (user.number > pool_->high - pool_->low) {
+    return Fail(ErrorCode::kNotFound,
+                "user " + user.name + " is number " + std::to_string(user.number) + ", and " +
+                    node + " has uids for " + std::to_string(pool_->high - pool_->low) +
+                    " (--uid-pool of its agent)");
+  }
+  const uint32_t uid = pool_->low + static_cast<uint32_t>(user.number);
+  return Owner{uid, uid, {}, ""};
+}
+
+Result<Owner> Identities::FindByName(const std::string& user, const std::string& node) {
   const int64_t now = MonotonicNanos();
   {
     const MutexLock lock(mutex_);
@@ -76,10 +106,11 @@ Result<Owner> Identities::Find(const std::string& user, const std::string& node)
       [](std::string&) { return 0; },
       answer);
   if (error == ENOENT) {
-    return Fail(ErrorCode::kInvalidArgument,
+    return Fail(ErrorCode::kNotFound,
                 "user " + user + " has no account on " + node +
-                    ", as whom the job would run: `getent " + "passwd " + user +
-                    "` has to know one");
+                    ", as whom the job would run: `getent passwd " + user +
+                    "` has to know one, or an admin names a uid: `tide user set " + user +
+                    " --uid N`");
   }
   if (error != 0) {
     return Fail(
@@ -89,12 +120,7 @@ Result<Owner> Identities::Find(const std::string& user, const std::string& node)
             .message);
   }
   Owner owner = ParseAnswer(answer);
-  if (owner.uid < kLeastUid) {
-    return Fail(ErrorCode::kPermissionDenied,
-                user + " is user " + std::to_string(owner.uid) + " on " + node +
-                    ", one of the system: jobs run as people, whose uids begin at " +
-                    std::to_string(kLeastUid));
-  }
+  TIDE_TRY(CheckPerson(user, owner.uid, node));
   const MutexLock lock(mutex_);
   if (known_.size() >= kUsersMax) {
     known_.clear();

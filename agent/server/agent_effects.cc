@@ -52,11 +52,12 @@ void AgentLoop::Do(const PrepareTask& effect) {
     return;
   }
   task.fetch = next_fetch_++;
-  const auto owner = config_.identities->Find(task.start.user(), config_.name);
+  const auto owner = config_.identities->Find(UserOf(task.start), config_.name);
   if (!owner) {
     core_.OnPrepareFailed(effect.id,
-                          owner.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
-                                                                        : AgentCore::Fault::kJob,
+                          owner.error().code == ErrorCode::kUnavailable
+                              ? AgentCore::Fault::kNode
+                              : AgentCore::Fault::kAccount,
                           owner.error().message);
     return;
   }
@@ -121,8 +122,10 @@ Status AgentLoop::Launch(HeldTask& task, AgentCore::Fault& fault) {
     plan = std::unexpected(task.secrets.error());
   }
   if (!plan) {
+    const bool knows_user = config_.identities->Find(UserOf(task.start), config_.name).has_value();
     fault = plan.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
-                                                         : AgentCore::Fault::kJob;
+            : knows_user                                 ? AgentCore::Fault::kJob
+                                                         : AgentCore::Fault::kAccount;
     return std::unexpected(plan.error());
   }
   BeatIfDue();

@@ -316,7 +316,7 @@ TEST_CASE("a suspension parks, saves and is judged; ordered again after a restar
   const std::string folder = world.dir.File("run/n1/7.2.1");
   world.agent.reset();
   {
-    const Owner owner = world.config.identities->Find("", "").value();
+    const Owner owner = world.config.identities->Find({}, "").value();
     auto pages = TaskPages::Open(folder, 1, owner.uid, owner.gid);
     REQUIRE(pages);
     (void)(*pages)->Hold({AgreeVerb::kCommit, 12}, 0);

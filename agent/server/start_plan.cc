@@ -519,12 +519,20 @@ std::optional<std::set<std::string>> ImagesInUse(const std::string& state_dir) {
                                                                 : std::optional(std::move(digests));
 }
 
+JobUser UserOf(const tide::v1::StartTask& start) {
+  const tide::v1::Account& account = start.account();
+  return {start.user(),
+          account.number(),
+          account.uid(),
+          {account.gids().begin(), account.gids().end()}};
+}
+
 Result<Owner> OwnerOfTask(const AgentConfig& config, const tide::v1::StartTask& start) {
   const auto planned = ReadTaskConfig(config.state_dir + "/tasks/" + TaskKey(IdOf(start)));
   if (planned) {
     return Owner{planned->uid, planned->gid, planned->groups, ""};
   }
-  return config.identities->Find(start.user(), config.name);
+  return config.identities->Find(UserOf(start), config.name);
 }
 
 Result<TaskConfig> PlanStart(const AgentConfig& config,
@@ -539,7 +547,7 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   task.runtime = config.runtime;
   task.image = image == nullptr ? "host" : image->digest;
   task.rootfs = image == nullptr ? "" : image->rootfs;
-  TIDE_ASSIGN(const Owner owner, config.identities->Find(start.user(), config.name));
+  TIDE_ASSIGN(const Owner owner, config.identities->Find(UserOf(start), config.name));
   task.uid = owner.uid;
   task.gid = owner.gid;
   task.groups = owner.groups;

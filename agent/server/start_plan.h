@@ -44,6 +44,8 @@ void RemoveUnusedCheckpointDir(const AgentConfig& config, const tide::v1::StartT
 // Where jobs may name paths on this node.
 [[nodiscard]] PathRules RulesOf(const AgentConfig& config);
 
+// Whose job it is.
+[[nodiscard]] JobUser UserOf(const tide::v1::StartTask& start);
 // As whom the ranks of a task run: as it was planned, else as it would be now.
 [[nodiscard]] Result<Owner> OwnerOfTask(const AgentConfig& config,
                                         const tide::v1::StartTask& start);

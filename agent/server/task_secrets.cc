@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "agent/server/start_plan.h"
 #include "common/base/file.h"
 #include "common/spec/secret_name.h"
 
@@ -66,7 +67,7 @@ Status WriteAllSecrets(const AgentConfig& config,
   }
   const std::string folder = SecretsDir(config, key);
   RemoveSecrets(config, key);  // of the same start, ordered before this agent's time
-  TIDE_ASSIGN(const Owner owner, config.identities->Find(start.user(), config.name));
+  TIDE_ASSIGN(const Owner owner, config.identities->Find(UserOf(start), config.name));
   TIDE_TRY(MakeFolder(config, owner, folder));
   for (const std::string& name : start.spec().secrets()) {
     const auto secret = std::ranges::find(start.secrets(), name, &tide::v1::Secret::name);

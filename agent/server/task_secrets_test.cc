@@ -41,8 +41,8 @@ TEST_CASE("secrets become files of the job's user, and leave the order") {
   CHECK(folder == dir.File("run/n1/secrets/7.2.0"));
   CHECK(ReadFile(folder + "/hf-token") == value);
   CHECK(ModeOf(folder + "/hf-token") == 0400);
-  CHECK(OwnerOf(folder + "/hf-token") == config.identities->Find("", "")->uid);
-  CHECK(OwnerOf(folder) == config.identities->Find("", "")->uid);
+  CHECK(OwnerOf(folder + "/hf-token") == config.identities->Find({}, "")->uid);
+  CHECK(OwnerOf(folder) == config.identities->Find({}, "")->uid);
   CHECK((ModeOf(folder) & 0077U) == 0);
   const bool plain_of_root = config.runtime == RuntimeKind::kProcess && ::geteuid() == 0;
   CHECK(ModeOf(dir.File("run/n1/secrets")) == (plain_of_root ? 0711U : 0700U));

@@ -96,7 +96,7 @@ Result<Authenticator::Session> Authenticator::SpendCode(std::string_view code,
   v1::SpendCode& spend = *request.mutable_spend_code();
   spend.set_code(parsed ? parsed->number : 0);
   spend.set_code_sha256(parsed ? parsed->sha256 : "");
-  spend.set_session_sha256(ParseTokenText(MakeTokenText(1, secret))->sha256);
+  spend.set_session_sha256(SecretDigest(secret));
   spend.set_expires_at((SystemNow() + Duration::Seconds(kSessionSeconds)).unix_nanos());
   const auto changed = scheduler_.ChangePeople(request);
   if (!changed) {
@@ -116,7 +116,7 @@ Result<Authenticator::Session> Authenticator::Begin(const Actor& actor, const v1
   v1::IssueToken& issue = *request.mutable_issue_token();
   issue.set_user(actor.user);
   issue.set_kind(v1::TOKEN_KIND_SESSION);
-  issue.set_sha256(ParseTokenText(MakeTokenText(1, secret))->sha256);
+  issue.set_sha256(SecretDigest(secret));
   issue.set_scopes(actor.scopes);
   issue.set_expires_at((SystemNow() + Duration::Seconds(kSessionSeconds)).unix_nanos());
   TIDE_ASSIGN(const v1::ChangePeopleResponse changed, scheduler_.ChangePeople(request));

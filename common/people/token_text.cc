@@ -30,12 +30,16 @@ std::optional<TokenText> ParseTokenText(std::string_view text) {
   if (secret.size() != 2 * kTokenSecretBytes) {
     return std::nullopt;
   }
-  parsed.sha256 = Sha256Hex(secret);
+  parsed.sha256 = SecretDigest(secret);
   return parsed;
 }
 
 std::string MakeTokenText(uint64_t number, std::string_view secret) {
   return std::string(kPrefix) + std::to_string(number) + "_" + std::string(secret);
+}
+
+std::string SecretDigest(std::string_view secret) {
+  return Sha256Hex(secret);
 }
 
 std::string RandomHex(size_t bytes) {

@@ -21,6 +21,8 @@ struct TokenText {
 // Returns 2 * bytes hex digits from the system's generator.
 [[nodiscard]] std::string RandomHex(size_t bytes);
 inline constexpr size_t kTokenSecretBytes = 32;
+// Returns what is kept of a secret.
+[[nodiscard]] std::string SecretDigest(std::string_view secret);
 
 // Takes as long wherever the texts differ.
 [[nodiscard]] bool EqualInConstantTime(std::string_view a, std::string_view b);

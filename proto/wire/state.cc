@@ -28,6 +28,7 @@ static_assert(static_cast<int>(TaskState::kExited) == tide::v1::TASK_STATE_EXITE
 static_assert(static_cast<int>(ExitReason::kLost) == tide::v1::EXIT_REASON_LOST);
 static_assert(static_cast<int>(ExitReason::kCutOff) == tide::v1::EXIT_REASON_CUT_OFF);
 static_assert(static_cast<int>(ExitReason::kNodeFault) == tide::v1::EXIT_REASON_NODE_FAULT);
+static_assert(static_cast<int>(ExitReason::kNoAccount) == tide::v1::EXIT_REASON_NO_ACCOUNT);
 static_assert(static_cast<int>(Outcome::kCancelled) == tide::v1::OUTCOME_CANCELLED);
 static_assert(static_cast<int>(FaultKind::kLinkDown) == tide::v1::FAULT_KIND_LINK_DOWN);
 

@@ -70,6 +70,7 @@ bool Ran(const TaskReported& report) {
     case ExitReason::kLost:
     case ExitReason::kCutOff:
     case ExitReason::kNodeFault:
+    case ExitReason::kNoAccount:
       return false;
   }
   return false;
@@ -131,6 +132,8 @@ void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExi
   if (task.exit.reason == ExitReason::kNodeFault) {
     Avoid(job, task.node);
     CountFailedStart(state, node, at, task.exit.message);
+  } else if (task.exit.reason == ExitReason::kNoAccount) {
+    Avoid(job, task.node);
   }
 }
 
@@ -173,7 +176,8 @@ ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
   if (forward) {
     if (event.state >= TaskState::kRunning && !task.started_at.is_set() &&
         event.exit.reason != ExitReason::kStartFailed &&
-        event.exit.reason != ExitReason::kNodeFault) {
+        event.exit.reason != ExitReason::kNodeFault &&
+        event.exit.reason != ExitReason::kNoAccount) {
       task.started_at = event.at.is_set() ? event.at : at;
     }
     if (Node& node = state.nodes[task.node.value()]; node.failed_starts > 0 && Ran(event)) {

@@ -20,6 +20,22 @@ TEST_CASE("a job that its node cannot start remembers the node until it runs") {
   CHECK(world.state.nodes[0].failed_starts == 0);
 }
 
+TEST_CASE("a job whose user is not known on a node goes elsewhere, and nobody blames the node") {
+  World world(Cluster().Leaf(3));
+  world.agents.strangers = {NodeId(0), NodeId(1)};
+  for (int i = 0; i < 4; ++i) {
+    const JobId job = world.Submit(AJob());
+    CHECK(world.At(job).failure_restarts == 0);
+    world.Pass(Duration::Minutes(5));
+    REQUIRE(world.Is(job) == JobState::kRunning);
+    CHECK(world.NodesOf(job) == std::vector<uint32_t>{2});
+    world.Cancel(job);
+  }
+  CHECK(world.state.nodes[0].failed_starts == 0);
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+  CHECK(world.state.incidents.empty());
+}
+
 TEST_CASE("the first failed start costs no time, each further one twice as much") {
   World world(Cluster().Leaf(20));
   for (uint32_t node = 0; node < 20; ++node) {

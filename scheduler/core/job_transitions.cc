@@ -56,6 +56,7 @@ bool IsFailure(ExitReason reason) {
     case ExitReason::kLost:
     case ExitReason::kCutOff:
     case ExitReason::kNodeFault:
+    case ExitReason::kNoAccount:
       return true;
     case ExitReason::kNone:
     case ExitReason::kSucceeded:
@@ -69,12 +70,12 @@ bool IsFailure(ExitReason reason) {
 // The node ended the task, or could not start it; the program did nothing wrong.
 bool IsNodesFault(ExitReason reason) {
   return reason == ExitReason::kLost || reason == ExitReason::kCutOff ||
-         reason == ExitReason::kNodeFault;
+         reason == ExitReason::kNodeFault || reason == ExitReason::kNoAccount;
 }
 
 std::string DescribeExit(const ClusterState& state, const Task& task) {
   const std::string node = state.nodes[task.node.value()].identity.name;
-  if (task.exit.reason == ExitReason::kNodeFault) {
+  if (task.exit.reason == ExitReason::kNodeFault || task.exit.reason == ExitReason::kNoAccount) {
     return node + " could not start it: " + task.exit.message;
   }
   return task.exit.message.empty() ? "task on " + node + " ended" : task.exit.message;

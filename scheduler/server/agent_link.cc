@@ -86,6 +86,7 @@ class Session final : public AgentSession {
     tide::v1::SchedulerMessage message;
     *message.mutable_command() = wire::ToProto(state, command, link_.topologies);
     if (message.command().has_start()) {
+      AddAccount(*message.mutable_command()->mutable_start());
       if (const TaskExit failed = AddSecrets(*message.mutable_command()->mutable_start());
           failed.reason != ExitReason::kNone) {
         FailStart(command, failed, now);
@@ -204,6 +205,15 @@ class Session final : public AgentSession {
   }
 
  private:
+  void AddAccount(tide::v1::StartTask& start) {
+    const auto people = link_.loop.people().Snapshot();
+    if (const User* user = people->FindUser(start.user())) {
+      start.mutable_account()->set_number(user->number);
+      start.mutable_account()->set_uid(user->uid);
+      start.mutable_account()->mutable_gids()->Assign(user->gids.begin(), user->gids.end());
+    }
+  }
+
   // Their values as they are now: what was changed counts from the next start on.
   // Returns why the task cannot start, or no reason.
   [[nodiscard]] TaskExit AddSecrets(tide::v1::StartTask& start) {

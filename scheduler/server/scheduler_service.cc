@@ -469,7 +469,7 @@ class SchedulerService final : public Service {
                                    Operation operation,
                                    const std::string& owner = {},
                                    const std::string& project = {}) {
-    TIDE_ASSIGN(const Actor actor, people.ActorOf(caller.token(), caller.user(), SystemNow()));
+    TIDE_ASSIGN(Actor actor, people.ActorOf(caller.token(), caller.user(), SystemNow()));
     const std::string& of = owner.empty() ? actor.user : owner;
     TIDE_TRY(CheckAllowed(actor, operation, people.RelationTo(actor.user, of, project), owner));
     return actor;

@@ -217,15 +217,15 @@ void ViewHub::PutPeople(const std::vector<PeopleRecord>& records) {
   constexpr std::array kKinds = {Kind::kUser, Kind::kProject, Kind::kToken};
   const MutexLock lock(mutex_);
   for (const PeopleRecord& record : records) {
-    std::visit(
-        [&](const auto& each) {
-          const Key key{kKinds.at(record.index()), each.number};
-          Put(key, {.whole = wire::ToProto(each).SerializeAsString()});
-          if (each.removed) {
-            gone_people_.push_back(key);
-          }
-        },
-        record);
+    const auto [number, removed] =
+        std::visit([](const auto& each) { return std::pair(each.number, each.removed); }, record);
+    const Key key{kKinds.at(record.index()), number};
+    Put(key,
+        {.whole = std::visit(
+             [](const auto& each) { return wire::ToProto(each).SerializeAsString(); }, record)});
+    if (removed) {
+      gone_people_.push_back(key);
+    }
   }
   // Readers that may not have been told of those get everything anew.
   for (; gone_people_.size() > kRemovedMax; gone_people_.pop_front()) {

@@ -37,6 +37,7 @@ inline constexpr auto kEnumNames<ExitReason> = std::to_array<EnumName<ExitReason
     {ExitReason::kLost, "lost"},
     {ExitReason::kCutOff, "cut_off"},
     {ExitReason::kNodeFault, "node_fault"},
+    {ExitReason::kNoAccount, "no_account"},
 });
 
 template <>

@@ -36,7 +36,7 @@ StoredPeople SomePeople() {
     Token token;
     token.number = people.next_token++;
     token.user = name;
-    token.sha256 = ParseTokenText(TokenOf(user.name))->sha256;
+    token.sha256 = SecretDigest(Sha256Hex(user.name));
     people.directory.Put(token);
   }
   return people;

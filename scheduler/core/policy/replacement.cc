@@ -16,7 +16,7 @@ namespace {
 // nothing was found wrong may be in service again.
 bool WasTakenDown(const Task& task) {
   return task.exit.reason == ExitReason::kLost || task.exit.reason == ExitReason::kCutOff ||
-         task.exit.reason == ExitReason::kNodeFault;
+         task.exit.reason == ExitReason::kNodeFault || task.exit.reason == ExitReason::kNoAccount;
 }
 
 // One attempt to keep a gang where it was.

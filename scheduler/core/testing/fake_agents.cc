@@ -61,6 +61,9 @@ void FakeAgents::Obey(const Command& command, Instant now) {
         if (unfit.contains(command.node)) {
           added.report.exit.message = "no space left on device";
           End(added, ExitReason::kNodeFault, 0, now);
+        } else if (strangers.contains(command.node)) {
+          added.report.exit.message = "user ann has no account";
+          End(added, ExitReason::kNoAccount, 0, now);
         }
       } else {
         Say(it->second);

@@ -20,7 +20,8 @@ class FakeAgents {
   bool saves = true;
   bool stops = true;  // off: only SIGKILL ends a task
   bool validates = true;
-  std::set<NodeId> unfit;  // their disks are full: no task starts there
+  std::set<NodeId> unfit;      // their disks are full: no task starts there
+  std::set<NodeId> strangers;  // they do not know the jobs' user
   std::string verdict = "pass";
   std::map<NodeId, Instant> cut;  // nodes that reach nobody, since when
   std::set<JobId> parts;          // jobs that run beside others on a node

@@ -16,7 +16,7 @@ constexpr size_t kFileMax = 4096;
 Result<std::string> FirstToken(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) {
-    const std::string text = MakeTokenText(1, RandomHex(kTokenSecretBytes));
+    std::string text = MakeTokenText(1, RandomHex(kTokenSecretBytes));
     TIDE_TRY(WriteFileDurably(path, text + "\n"));
     return text;
   }
