@@ -197,7 +197,7 @@ Outcome MakeToken(App& app, const Call& call) {
   if (const auto read = body->Finish(); !read) {
     return std::unexpected(read.error());
   }
-  issue.set_expires_at(expires->unix_nanos());
+  issue.set_expires_at(expires.value_or(Instant()).unix_nanos());
   return Issue(app, call, std::move(issue));
 }
 

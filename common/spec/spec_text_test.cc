@@ -30,6 +30,17 @@ std::string Repeat(const std::string& text, int count) {
 
 }  // namespace
 
+TEST_CASE("a list of too many values is refused where it becomes too long") {
+  std::string text = "version: 1\ncommand: [";
+  for (int i = 0; i < 10'000; ++i) {
+    text += "a,";
+  }
+  CHECK(Findings(text + "]").find("more than 10000") == std::string::npos);
+  CHECK(Findings(text + "b]")
+            .find("2:20011 a list or group has more than 10000 values; no key takes so many") !=
+        std::string::npos);
+}
+
 TEST_CASE("the smallest spec has the defaults") {
   const auto parsed = ParseJobSpec(kHead);
   REQUIRE(parsed.findings.empty());

@@ -42,9 +42,12 @@ bool IsPlainTag(const std::string& tag) {
 // Builds the tree from yaml-cpp's events.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(std::string_view text, size_t mebibytes_max)
-      : text_(text), mebibytes_max_(mebibytes_max) {
+  TreeBuilder(std::string_view text, const DocumentKind& kind)
+      : text_(text), mebibytes_max_(kind.mebibytes_max), items_max_(kind.items_max()) {
     for (size_t i = 0; i < text.size(); ++i) {
+      if (i % kBlock == 0) {
+        characters_before_.push_back(characters_before_.back() + InBlockBefore(i));
+      }
       if (text[i] == '\n') {
         line_starts_.push_back(i + 1);
       }
@@ -62,11 +65,8 @@ class TreeBuilder : public YAML::EventHandler {
     const auto line = std::min(static_cast<size_t>(mark.line), line_starts_.size() - 1);
     const size_t stop =
         std::min(line_starts_[line] + static_cast<size_t>(mark.column), text_.size());
-    int column = 1;
-    for (size_t pos = line_starts_[line]; pos < stop; ++column) {
-      static_cast<void>(NextCodePoint(text_, pos));
-    }
-    return {mark.line + 1, column};
+    const size_t column = CharactersBefore(stop) - CharactersBefore(line_starts_[line]) + 1;
+    return {mark.line + 1, static_cast<int>(column)};
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override { start_ = mark; }
@@ -133,6 +133,26 @@ class TreeBuilder : public YAML::EventHandler {
     YAML::anchor_t anchor = 0;
   };
 
+  // A mebibyte may be one line of a hundred thousand values, each of which has its column: what
+  // lies before is counted once, by blocks.
+  static constexpr size_t kBlock = 256;
+
+  // The characters that begin in a part of the text, which is UTF-8.
+  [[nodiscard]] size_t CountCharacters(size_t begin, size_t end) const {
+    const std::string_view part = text_.substr(begin, end - begin);
+    return static_cast<size_t>(std::ranges::count_if(
+        part, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  }
+  // Those of the block that ends at `end`, a multiple of kBlock.
+  [[nodiscard]] size_t InBlockBefore(size_t end) const {
+    return end == 0 ? 0 : CountCharacters(end - kBlock, end);
+  }
+  [[nodiscard]] size_t CharactersBefore(size_t pos) const {
+    const size_t block = std::min(pos / kBlock + 1, characters_before_.size() - 1);
+    const size_t begin = block == 0 ? 0 : (block - 1) * kBlock;
+    return characters_before_[block] + CountCharacters(begin, pos);
+  }
+
   static size_t Weight(const TreeNode& node) {
     size_t sum = node.text.size() + 1;
     for (const NodePtr& item : node.items) {
@@ -162,6 +182,7 @@ class TreeBuilder : public YAML::EventHandler {
     auto node = std::make_shared<TreeNode>();
     node->kind = kind;
     std::tie(node->line, node->column) = Place(mark);
+    newest_ = mark;
     if (anchor != 0 && ++anchors_seen_ > kAnchorsMax) {
       throw Refusal(mark, "more than 100 anchors");
     }
@@ -195,6 +216,11 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     Frame& top = stack_.back();
+    if (top.node->items.size() + top.node->entries.size() == items_max_) {
+      throw Refusal(newest_,
+                    "a list or group has more than " + std::to_string(items_max_) +
+                        " values; no key takes so many");
+    }
     if (top.node->kind == Kind::kSequence) {
       top.node->items.push_back(std::move(node));
     } else if (top.key == nullptr) {
@@ -207,13 +233,16 @@ class TreeBuilder : public YAML::EventHandler {
 
   const std::string_view text_;
   const size_t mebibytes_max_;
+  const size_t items_max_;
   std::vector<size_t> line_starts_ = {0};
+  std::vector<size_t> characters_before_ = {0};  // [i + 1]: before the block i
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, NodePtr> anchors_;
   size_t anchors_seen_ = 0;
   size_t aliases_ = 0;
   size_t spent_ = 0;
   YAML::Mark start_;
+  YAML::Mark newest_;  // of what was made last
   NodePtr root_;
 };
 
@@ -223,14 +252,14 @@ Document Refuse(std::pair<int, int> place, std::string message) {
 
 Document ParseChecked(std::string_view text, const DocumentKind& kind) {
   const std::string name(kind.name);
-  TreeBuilder builder(text, kind.mebibytes_max);
+  TreeBuilder builder(text, kind);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder) || builder.root() == nullptr) {
       return Refuse({1, 1}, "the text is empty; a " + name + " begins with `version: 1`");
     }
-    TreeBuilder second(text, kind.mebibytes_max);
+    TreeBuilder second(text, kind);
     if (parser.HandleNextDocument(second)) {
       return Refuse(builder.Place(second.start()),
                     "a second document begins here; a " + name + " is one document");

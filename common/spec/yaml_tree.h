@@ -42,10 +42,14 @@ struct Document {
 struct DocumentKind {
   std::string_view name = "spec";
   size_t mebibytes_max = 1;
+
+  // The values of one list or group: 10,000 in a mebibyte, more where more may be read.
+  [[nodiscard]] constexpr size_t items_max() const { return 10'000 * mebibytes_max; }
 };
 
 // Reads one document. Never throws.
-// Limits: the kind's length, also after aliases are replaced; 100 anchors and 100 aliases.
+// Limits: the kind's length, also after aliases are replaced, and items; 100 anchors and 100
+// aliases. Takes a time that grows with the length, on however few lines it stands.
 [[nodiscard]] Document Parse(std::string_view text, const DocumentKind& kind = {});
 
 }  // namespace tide::yaml
