@@ -32,6 +32,7 @@ struct Options {
   std::string rank_affinity = "numa";
   std::string job_user;
   std::string uid_pool;
+  bool join = false;
   std::string ports;
   std::vector<std::string> env;
   std::string cluster_token_file;
@@ -198,6 +199,8 @@ Status Resolve(Options& options) {
   TIDE_TRY(ResolveJobUser(options));
   TIDE_TRY(ResolveMountRoots(config));
   TIDE_TRY(MakeDirs(config.state_dir, 0711));
+  TIDE_ASSIGN(Membership membership, Membership::Open(config.state_dir, options.join));
+  config.membership = std::make_shared<Membership>(std::move(membership));
   return ResolveRuntime(options);
 }
 
@@ -374,6 +377,9 @@ void AddOptions(CLI::App& app, Options& options) {
                  "end every task that the agent of this state folder left running, and exit");
   app.add_option("--scheduler", config.scheduler, "unix:/path or host:port; several as a,b");
   app.add_option("--name", config.name, "this node's name");
+  app.add_flag("--join",
+               options.join,
+               "join the cluster of --scheduler though this agent belongs to another");
   app.add_option("--state", config.state_dir, "folder for journal and logs");
   app.add_option("--listen", config.listen, "unix:/path or host:port, for peers and the API");
   app.add_option("--address", config.address, "where other nodes reach rank 0 on this node")

@@ -369,7 +369,8 @@ int Serve(const Options& options) {
   if (!store) {
     return Complain(store.error().message, StoreExitCode(store.error(), kExitStore));
   }
-  log::Info("Store", {{"Database", (*store)->database().Name()}});
+  log::Info("Store",
+            {{"Database", (*store)->database().Name()}, {"Cluster", (*store)->cluster_id()}});
   if (options.standby) {
     ReadSettingsAgain(options, *settings);
   }

@@ -239,6 +239,12 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     OnRefused(message.refused());  // also by one whose term is lower than what was seen here
     return;
   }
+  if (stream == foreign_stream_) {
+    return;
+  }
+  if (message.has_welcome() && !ObeysCluster(stream, message.welcome().cluster_id())) {
+    return;
+  }
   if (!core_.Accept(stream, message.term(), Now())) {
     if (current) {
       const bool left = core_.stream() == 0;
@@ -280,6 +286,21 @@ void AgentLoop::OnMessage(uint64_t stream, const tide::v1::SchedulerMessage& mes
     Carry(message.command());
   }
   Act();
+}
+
+// Before anything of it is taken in: neither its term nor its orders mean anything here.
+bool AgentLoop::ObeysCluster(uint64_t stream, const std::string& cluster) {
+  const Status obeyed = config_.membership->Check(cluster);
+  if (obeyed) {
+    return true;
+  }
+  if (obeyed.error().message != refusal_) {
+    refusal_ = obeyed.error().message;
+    log::Failure("Orders of another cluster are ignored", {{"Reason", refusal_}});
+  }
+  foreign_stream_ = stream;
+  link_->Drop(stream);
+  return false;
 }
 
 void AgentLoop::OnRefused(const tide::v1::Refused& refused) {
@@ -325,6 +346,9 @@ void AgentLoop::SendHello() {
   hello->set_incarnation(static_cast<uint64_t>(::getpid()));
   hello->set_number(core_.hello_number());
   hello->set_takes_secrets(true);
+  hello->set_cluster_id(config_.membership->cluster());
+  hello->set_state_id(config_.membership->state_id());
+  hello->set_machine_id(config_.membership->machine_id());
   if (const auto witness_ms = core_.hello_witness_ms()) {
     hello->set_witness_timeout_ms(static_cast<uint64_t>(*witness_ms));
   }

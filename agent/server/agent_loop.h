@@ -134,6 +134,8 @@ class AgentLoop {
   void ReportChanges();
   void SendReport(tide::v1::Report report, size_t faults);
   void AcknowledgeFaults(size_t count);
+  // False where the stream is of another cluster's scheduler: it is dropped.
+  bool ObeysCluster(uint64_t stream, const std::string& cluster);
   void OnRefused(const tide::v1::Refused& refused);
   void SendHeartbeat();
   void SendImages();
@@ -180,8 +182,9 @@ class AgentLoop {
   uint64_t next_seq_ = 1;
   std::map<uint64_t, size_t> faults_in_report_;  // by sequence number
   size_t faults_sent_ = 0;
-  std::string refusal_;     // said already
-  std::string last_stray_;  // looked at in this round
+  uint64_t foreign_stream_ = 0;  // of another cluster: nothing of it counts; 0 = none
+  std::string refusal_;          // said already
+  std::string last_stray_;       // looked at in this round
   int64_t next_stray_ns_ = 0;
   int64_t next_heartbeat_ns_ = 0;
   int64_t next_check_ns_ = 0;  // of the lease

@@ -9,6 +9,7 @@
 
 #include "agent/identity/identities.h"
 #include "agent/runtime/task_config.h"
+#include "agent/server/membership.h"
 #include "common/base/time.h"
 
 namespace tide::agent {
@@ -49,6 +50,7 @@ struct AgentConfig {
   uint32_t port_low = 0;
   uint32_t port_high = 0;
   std::shared_ptr<Identities> identities;  // as whom jobs run
+  std::shared_ptr<Membership> membership;  // of a cluster
   std::vector<std::string>
       mount_roots;                  // folders beneath which specs may name paths, but for homes
   std::vector<std::string> masked;  // folders that jobs neither see nor name, beside the agent's

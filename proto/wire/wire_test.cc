@@ -152,7 +152,7 @@ TEST_CASE("every task state, exit reason and fault an agent may send is understo
     message.set_state(static_cast<tide::v1::TaskState>(unknown));
     CHECK_FALSE(FromProto(message, NodeId(3)));
   }
-  for (const int unknown : {-1, 10, 99}) {
+  for (const int unknown : {-1, 11, 99}) {
     tide::v1::TaskReport message;
     message.set_state(tide::v1::TASK_STATE_EXITED);
     message.mutable_exit()->set_reason(static_cast<tide::v1::ExitReason>(unknown));

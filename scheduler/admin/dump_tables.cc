@@ -29,6 +29,7 @@ constexpr DumpTable kTables[] = {
     {"members", {"project", "user_name"}, 5, false},
     {"tokens", {"number"}, 5, false},
     {"audit", {"seq"}, 5, false},
+    {"cluster", {"id"}, 6, true},
 };
 
 }  // namespace

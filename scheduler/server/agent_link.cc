@@ -161,6 +161,7 @@ class Session final : public AgentSession {
   void Join(NodeId node,
             uint32_t faults_taken,
             const std::vector<tide::v1::TaskRef>& strangers,
+            const AgentPlace& place,
             const std::shared_ptr<Session>& self) {
     {
       const MutexLock lock(mutex_);
@@ -177,10 +178,11 @@ class Session final : public AgentSession {
         static_cast<uint64_t>(WitnessTimeoutOf(0, link_.loop.policy()).millis()));
     welcome->mutable_strangers()->Assign(strangers.begin(), strangers.end());
     welcome->set_faults_taken(faults_taken);
+    welcome->set_cluster_id(link_.loop.cluster_id());
     OfferBeatPort(node, *welcome);
     Push(std::move(message));
     link_.view.SetConnected(node, link_.streams_joined, true);
-    link_.sessions.Attach(node, self, MonotonicNanos());
+    link_.sessions.Attach(node, self, MonotonicNanos(), place);
     log::Info("Agent connected", {{"NodeId", node.value()}});
     bool gone = false;
     {
@@ -374,6 +376,7 @@ void AddFaults(NodeId node, const Message& message, std::vector<EventBody>& even
 struct JoinNotes {
   std::vector<tide::v1::TaskRef> strangers;
   uint64_t newest_hello = 0;  // it was refused for that; 0 = not
+  AgentPlace place = {};      // where it comes from
 };
 
 // Faults come before the tasks that they explain: else a job would be over, as failed by itself,
@@ -382,8 +385,20 @@ Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
                                         Reply& reply,
                                         const NodeIdentity& identity,
                                         const tide::v1::Hello& hello,
+                                        SessionRegistry& sessions,
                                         HelloOrder& order,
                                         JoinNotes& notes) {
+  // Before its number counts: what a copy says must not age what the other says next.
+  if (const Node* node = batch.state().FindNode(identity.name)) {
+    if (const auto other = sessions.OtherThan(node->id, notes.place)) {
+      return Fail(
+          ErrorCode::kConflict,
+          "two agents have the name " + identity.name + ": one at " + other->address +
+              ", which is connected, and this one at " + notes.place.address +
+              " with another state folder, which is refused; give it another --name, or end "
+              "the other first");
+    }
+  }
   if (!order.Take(identity.name, hello.number())) {
     notes.newest_hello = order.Newest(identity.name);
     return Fail(ErrorCode::kConflict, identity.name + " has joined anew since it said this");
@@ -431,8 +446,8 @@ std::vector<EventBody> MakeReport(const ClusterState& state,
 
 class AgentStream final : public Reactor {
  public:
-  explicit AgentStream(LinkContext& link)
-      : link_(link), session_(std::make_shared<Session>(this, link)) {
+  AgentStream(LinkContext& link, std::string peer)
+      : link_(link), peer_(std::move(peer)), session_(std::make_shared<Session>(this, link)) {
     StartRead(&incoming_);
   }
 
@@ -488,17 +503,28 @@ class AgentStream final : public Reactor {
                        std::to_string(hello.highest_term()));
       return;
     }
+    if (!hello.cluster_id().empty() && hello.cluster_id() != link_.loop.cluster_id()) {
+      session_->Refuse("agent " + identity->name + " at " + peer_ + " belongs to cluster " +
+                       hello.cluster_id() + ", this is cluster " + link_.loop.cluster_id() +
+                       ": was the scheduler started on another store? To have the agent join this "
+                       "one, start it once with --join");
+      return;
+    }
     greeted_ = true;
     session_->SetTakesSecrets(hello.takes_secrets());
     Request request;
     const auto notes = std::make_shared<JoinNotes>();
+    if (!hello.state_id().empty()) {
+      notes->place = {hello.state_id() + " " + hello.machine_id(), peer_};
+    }
     request.make = [&link = link_, hello, identity = *identity, notes](BatchContext& batch,
                                                                        Reply& reply) {
-      return MakeJoin(batch, reply, identity, hello, link.hellos, *notes);
+      return MakeJoin(batch, reply, identity, hello, link.sessions, link.hellos, *notes);
     };
     request.done = [session = session_, notes, faults = hello.faults_size()](const Reply& reply) {
       if (reply.status) {
-        session->Join(reply.node, static_cast<uint32_t>(faults), notes->strangers, session);
+        session->Join(
+            reply.node, static_cast<uint32_t>(faults), notes->strangers, notes->place, session);
       } else {
         session->Refuse(reply.status.error().message, notes->newest_hello);
       }
@@ -566,6 +592,7 @@ class AgentStream final : public Reactor {
   }
 
   LinkContext& link_;
+  const std::string peer_;  // where it comes from
   const std::shared_ptr<Session> session_;
   tide::v1::AgentMessage incoming_;
   bool greeted_ = false;
@@ -592,7 +619,7 @@ class AgentLinkService final : public tide::v1::AgentLink::CallbackService {
       };
       return new Refused();  // gRPC reactors own themselves until OnDone
     }
-    return new AgentStream(link_);
+    return new AgentStream(link_, context->peer());
   }
 
  private:

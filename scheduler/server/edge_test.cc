@@ -685,5 +685,55 @@ TEST_CASE("streams that break at any moment leave nothing behind") {
   }));
 }
 
+TEST_CASE("a second agent of a name is refused while the first is connected", "[edge]") {
+  Edge edge;
+  Stream first(edge.address());
+  first.state_id = "aaaa-1";
+  first.Hello("n1");
+  REQUIRE(first.Next().has_welcome());
+  Stream clone(edge.address());
+  clone.state_id = "aaaa-2";  // a copy of the folder
+  clone.Hello("n1");
+  const auto refused = clone.Next();
+  REQUIRE(refused.has_refused());
+  CHECK_THAT(refused.refused().message(), Catch::Contains("two agents have the name n1"));
+  // The first one is not disturbed, also where its own stream breaks and it comes again.
+  Stream again(edge.address());
+  again.state_id = "aaaa-1";
+  again.Hello("n1");
+  CHECK(again.Next().has_welcome());
+  // Gone, it leaves its name.
+  again.Finish();
+  REQUIRE(testing::Eventually([&] {
+    Stream next(edge.address());
+    next.state_id = "bbbb-3";
+    next.Hello("n1");
+    return next.Next().has_welcome();
+  }));
+}
+
+TEST_CASE("an agent of another cluster does not join", "[edge]") {
+  Edge edge;
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  const auto welcome = agent.Next();
+  REQUIRE(welcome.has_welcome());
+  const std::string cluster = welcome.welcome().cluster_id();
+  CHECK(cluster.size() == 16);
+  Stream stranger(edge.address());
+  stranger.cluster_id = "0000000000000000";
+  stranger.Hello("n2");
+  const auto refused = stranger.Next();
+  REQUIRE(refused.has_refused());
+  CHECK_THAT(refused.refused().message(),
+             Catch::Contains("belongs to cluster 0000000000000000, this is cluster " + cluster));
+  Stream own(edge.address());
+  own.cluster_id = cluster;
+  own.Hello("n2");
+  CHECK(own.Next().has_welcome());
+  edge.world.Reopen();  // the same store
+  CHECK(edge.world.loop().cluster_id() == cluster);
+}
+
 }  // namespace
 }  // namespace tide

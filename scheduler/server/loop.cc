@@ -79,7 +79,8 @@ Loop::Loop(std::unique_ptr<Store> store,
       liveness_(config_.liveness, MonotonicNanos()),
       view_(view),
       sessions_(sessions),
-      term_(store_->term()) {}
+      term_(store_->term()),
+      cluster_id_(store_->cluster_id()) {}
 
 Loop::~Loop() {
   Stop();

@@ -48,6 +48,7 @@ class Loop : private TurnHost {
   [[nodiscard]] bool Enqueue(Request request);
 
   [[nodiscard]] Term term() const { return term_; }
+  [[nodiscard]] const std::string& cluster_id() const { return cluster_id_; }
   [[nodiscard]] const Policy& policy() const { return config_.policy; }
   // Loop thread: inside Request::make, or where commands are sent. Changes are committed with the
   // turn.
@@ -103,6 +104,7 @@ class Loop : private TurnHost {
   ViewHub& view_;
   SessionRegistry& sessions_;
   const Term term_;
+  const std::string cluster_id_;
   LoopClock clock_{SystemNow(), config_.boot_clock()};
   Instant wake_at_ = Instant::Never();
   Instant step_due_;                         // the next turn that decides, though nothing comes

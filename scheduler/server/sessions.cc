@@ -5,18 +5,32 @@
 
 namespace tide {
 
-void SessionRegistry::Attach(NodeId node, std::shared_ptr<AgentSession> session, int64_t now_ns) {
+void SessionRegistry::Attach(NodeId node,
+                             std::shared_ptr<AgentSession> session,
+                             int64_t now_ns,
+                             AgentPlace place) {
   std::shared_ptr<AgentSession> replaced;
   {
     const MutexLock lock(mutex_);
     Entry& entry = entries_[node];
     replaced = std::exchange(entry.session, std::move(session));
+    entry.place = std::move(place);
     entry.sent.Clear();
     last_heard_ns_[node] = now_ns;
   }
   if (replaced) {
     replaced->Close();
   }
+}
+
+std::optional<AgentPlace> SessionRegistry::OtherThan(NodeId node, const AgentPlace& place) {
+  const MutexLock lock(mutex_);
+  const auto it = entries_.find(node);
+  if (it == entries_.end() || it->second.place.state.empty() || place.state.empty() ||
+      it->second.place.state == place.state) {
+    return std::nullopt;
+  }
+  return it->second.place;
 }
 
 bool SessionRegistry::Detach(NodeId node, const AgentSession* session) {

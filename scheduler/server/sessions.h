@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "common/base/mutex.h"
 #include "scheduler/core/commands.h"
@@ -21,10 +23,21 @@ class AgentSession {
   virtual void Close() = 0;
 };
 
+// Which agent has the name of a node.
+struct AgentPlace {
+  std::string state;  // of its state folder and machine; "" = of an older release, which says none
+  std::string address;  // where its stream comes from
+};
+
 class SessionRegistry {
  public:
   // The newest stream of a node replaces an older one, which is closed.
-  void Attach(NodeId node, std::shared_ptr<AgentSession> session, int64_t now_ns);
+  void Attach(NodeId node,
+              std::shared_ptr<AgentSession> session,
+              int64_t now_ns,
+              AgentPlace place = {});
+  // Where another agent of that name is connected: one with another state folder, or a copy of it.
+  [[nodiscard]] std::optional<AgentPlace> OtherThan(NodeId node, const AgentPlace& place);
   // False when another stream has taken over.
   bool Detach(NodeId node, const AgentSession* session);
   void Touch(NodeId node, int64_t now_ns);
@@ -37,6 +50,7 @@ class SessionRegistry {
  private:
   struct Entry {
     std::shared_ptr<AgentSession> session;
+    AgentPlace place;
     SentCommands sent;
   };
 

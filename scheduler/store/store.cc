@@ -61,6 +61,7 @@ Result<std::unique_ptr<Store>> Store::Open(std::unique_ptr<Database> database,
     return std::unexpected(still.error());
   }
   store->renew_at_ = now + kLeaseRenewal;
+  TIDE_TRY(store->ReadClusterId());
   TIDE_ASSIGN(const SqlRows last, db.Run("SELECT coalesce(max(seq), 0) FROM events", {}));
   TIDE_ASSIGN(store->last_seq_, IntAt(last.rows.at(0), 0, "events.seq"));
   return store;
@@ -201,6 +202,24 @@ std::unexpected<Error> Store::NotTheNewest() const {
                   " is not the one this scheduler wrote (" + std::to_string(batch_) +
                   "): was a backup restored, or did a standby take over that lagged behind? "
                   "Acknowledged work may be lost; the next scheduler goes on from what is there");
+}
+
+Status Store::ReadClusterId() {
+  constexpr size_t kIdBytes = 8;
+  TIDE_ASSIGN(const SqlRows found, database_->Run("SELECT id FROM cluster", {}));
+  if (!found.rows.empty()) {
+    TIDE_ASSIGN(cluster_id_, TextAt(found.rows.front(), 0, "cluster.id"));
+    return {};
+  }
+  cluster_id_ = RandomHex(kIdBytes);
+  const std::vector<SqlValue> params = {cluster_id_};
+  TIDE_TRY(database_->Begin(kTryPatience));
+  Status written = database_->Queue("INSERT INTO cluster (id) VALUES ($1)", params);
+  if (written) {
+    written = database_->Commit();
+  }
+  database_->Rollback();
+  return written;
 }
 
 Status Store::Release(Instant now) {

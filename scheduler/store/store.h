@@ -62,6 +62,8 @@ class Store {
   [[nodiscard]] Status Release(Instant now);
 
   [[nodiscard]] Term term() const { return term_; }
+  // Random, made with the store: tells this cluster from every other.
+  [[nodiscard]] const std::string& cluster_id() const { return cluster_id_; }
   // Transactions so far: each of them proved and renewed the lease.
   [[nodiscard]] uint64_t renewals() const { return static_cast<uint64_t>(batch_); }
   // The number of the newest event in the log, 0 = none.
@@ -72,6 +74,8 @@ class Store {
   Store(std::unique_ptr<Database> database, std::function<int64_t()> boot_clock)
       : database_(std::move(database)), boot_clock_(std::move(boot_clock)) {}
 
+  // Reads the cluster's id; makes it where there is none. With the lease.
+  Status ReadClusterId();
   // Between the first transaction and the first commit: renews the lease when it is due.
   Status KeepLease();
   Status CommitBatch(const ClusterState& state, const StepResult& step, Instant now);
@@ -111,6 +115,7 @@ class Store {
   std::unique_ptr<Database> database_;
   const std::function<int64_t()> boot_clock_;
   Term term_;
+  std::string cluster_id_;
   Instant opened_;
   int64_t opened_ns_ = 0;  // of boot_clock_
   int64_t batch_ = 0;      // the newest that is committed, of this term

@@ -68,6 +68,8 @@ inline AgentConfig TestConfig(const TestDir& dir, const std::string& name = "n1"
   config.identities = std::make_shared<Identities>(
       Owner{root ? 65534 : ::geteuid(), root ? 65534 : ::getegid(), {}, ""});
   REQUIRE(MakeDirs(config.state_dir, 0711));
+  config.membership =
+      std::make_shared<Membership>(Membership::Open(config.state_dir, false).value());
   return config;
 }
 

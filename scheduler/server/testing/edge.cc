@@ -53,6 +53,8 @@ void Stream::Hello(const std::string& name,
   node->set_port_high(20099);
   message.mutable_hello()->set_highest_term(highest_term);
   message.mutable_hello()->set_takes_secrets(takes_secrets);
+  message.mutable_hello()->set_cluster_id(cluster_id);
+  message.mutable_hello()->set_state_id(state_id);
   Write(message);
 }
 

@@ -45,6 +45,8 @@ class Stream {
   grpc::Status Finish();
 
   bool takes_secrets = true;  // of an agent of this release
+  std::string cluster_id;     // that it belongs to
+  std::string state_id;       // of its state folder
 
  private:
   struct Wire;
