@@ -67,6 +67,7 @@ struct UserOptions {
   std::optional<uint32_t> uid;
   std::vector<uint32_t> gids;
   std::optional<std::string> project;
+  bool again = false;
 };
 
 json BodyOf(const UserOptions& options) {
@@ -87,6 +88,9 @@ json BodyOf(const UserOptions& options) {
 int AddUser(Context& context, const UserOptions& options) {
   json body = BodyOf(options);
   body["name"] = options.name;
+  if (options.again) {
+    body["again"] = true;
+  }
   const auto user = context.Post("/v1/users", {body.dump()});
   const int code = Show(context, user, "name", options.name + " is added");
   if (code == kExitOk) {
@@ -211,6 +215,7 @@ void AddUserVerb(CLI::App& app, Context& context) {
   list->callback([&context] { context.exit_code = ListUsers(context); });
   CLI::App* add = verb->add_subcommand("add", "Add a user");
   AddUserOptions(*add, *options);
+  add->add_flag("--again", options->again, "It is who had this name before and was removed");
   add->callback([options, &context] { context.exit_code = AddUser(context, *options); });
   CLI::App* set = verb->add_subcommand("set", "Change a user; what is not named stays");
   AddUserOptions(*set, *options);

@@ -133,7 +133,7 @@ void SayMore(const Context& context, const json& list) {
                  " jobs. More: tide ps --all");
   }
   for (const json& job : items) {
-    if (Text(job, "state") == "queued") {
+    if (Text(job, "state") == "queued" && Text(job, "shown") != "outline") {
       context.Hint("tide why " + Printable(Text(job, "id")) + " explains the wait.");
       return;
     }

@@ -273,6 +273,10 @@ int Show(Context& context, const ShowOptions& options) {
   }
   const Style style = context.OutStyle();
   context.Print(JobHeader(*job, style));
+  if (Text(*job, "shown") == "outline") {
+    context.Hint("This is the outline: the rest is for " + Printable(Text(*job, "user")) +
+                 ", members of a visible project, and operators.");
+  }
   const Table attempts = AttemptTable(*job);
   if (!attempts.empty()) {
     context.Print("\n" + attempts.Render(style) + EndDetails(*job, style));

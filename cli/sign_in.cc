@@ -153,7 +153,8 @@ int CreateToken(Context& context, const TokenOptions& options) {
   }
   context.Print(Text(*token, "token") + "\n");
   const std::string expires = Text(*token, "expires_at");
-  context.Hint("For " + Printable(Text(*token, "user")) + ", to " + Text(*token, "scopes") +
+  context.Hint("Token " + std::to_string(Number(*token, "id", 0)) + ", for " +
+               Printable(Text(*token, "user")) + ", to " + Text(*token, "scopes") +
                (expires.empty() ? ", never expires" : ", until " + expires) +
                ". It is shown this once; `tide login` takes it.");
   return kExitOk;

@@ -73,7 +73,7 @@ std::optional<int32_t> ReadClass(Body& body) {
 }
 
 Outcome AddUser(App& app, const Call& call) {
-  auto body = Body::Read(call, {"name", "role", "uid", "gids", "project"});
+  auto body = Body::Read(call, {"name", "role", "uid", "gids", "project", "again"});
   if (!body) {
     return std::unexpected(body.error());
   }
@@ -85,6 +85,7 @@ Outcome AddUser(App& app, const Call& call) {
   const std::vector<uint32_t> gids = body->Numbers("gids");
   add.mutable_gids()->Assign(gids.begin(), gids.end());
   add.set_project(body->Text("project").value_or(""));
+  add.set_again(body->Flag("again").value_or(false));
   if (const auto read = body->Finish(); !read) {
     return std::unexpected(read.error());
   }

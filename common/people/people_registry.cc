@@ -53,7 +53,8 @@ PeopleRegistry::PeopleRegistry(StoredPeople stored)
     : directory_(std::make_shared<Directory>(std::move(stored.directory))),
       next_user_(stored.next_user),
       next_project_(stored.next_project),
-      next_token_(stored.next_token) {}
+      next_token_(stored.next_token),
+      gone_users_(std::move(stored.gone_users)) {}
 
 std::shared_ptr<const Directory> PeopleRegistry::Snapshot() const {
   const MutexLock lock(mutex_);
@@ -99,9 +100,16 @@ Status PeopleRegistry::CheckUser(const Directory& there, const User& user) {
   return {};
 }
 
-Result<User> PeopleRegistry::AddUser(User user, Instant now) {
+Result<User> PeopleRegistry::AddUser(User user, Instant now, bool again) {
   const Shared there = Snapshot();
-  user.number = next_user_;
+  const auto gone = gone_users_.find(user.name);
+  if (gone != gone_users_.end() && !again) {
+    return Fail(ErrorCode::kConflict,
+                "there was a user " + user.name +
+                    ", whose jobs and secrets would be the new one's: choose another name, or give "
+                    "--again where it is the same person");
+  }
+  user.number = gone == gone_users_.end() ? next_user_ : gone->second;
   user.created_at = now;
   TIDE_TRY(CheckUser(*there, user));
   if (there->FindUser(user.name) != nullptr) {
@@ -112,7 +120,8 @@ Result<User> PeopleRegistry::AddUser(User user, Instant now) {
   if (there->users().size() >= kUsersMax) {
     return Fail(ErrorCode::kConflict, "there may be 100,000 users");
   }
-  ++next_user_;
+  next_user_ = std::max(next_user_, user.number + 1);
+  gone_users_.erase(user.name);
   return Change(std::move(user));
 }
 
@@ -166,6 +175,7 @@ Result<User> PeopleRegistry::RemoveUser(std::string_view name) {
   }
   User gone = *known;
   gone.removed = true;
+  gone_users_.emplace(gone.name, gone.number);
   return Change(std::move(gone));
 }
 

@@ -3,6 +3,7 @@
 // be written with the next commit: answer after that. Thread rule: Snapshot from any thread, the
 // rest is the loop's.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct StoredPeople {
   uint64_t next_user = 1;
   uint64_t next_project = 1;
   uint64_t next_token = 1;
+  std::map<std::string, uint64_t> gone_users = {};  // numbers by name, of those who were removed
 };
 
 // What is not said stays as it is.
@@ -56,7 +58,9 @@ class PeopleRegistry {
 
   // All return the record as it is now, or was. Errors: kInvalidArgument for names and numbers that
   // none may have, kNotFound, kAlreadyExists, kConflict with what else there is.
-  [[nodiscard]] Result<User> AddUser(User user, Instant now);
+  //   again: who was removed comes back, with the same number: jobs, secrets and files of that name
+  //   are hers. Else the name of one who was removed is refused (kConflict).
+  [[nodiscard]] Result<User> AddUser(User user, Instant now, bool again = false);
   [[nodiscard]] Result<User> SetUser(const UserChange& change);
   // With its tokens and memberships. kConflict: it is the last admin.
   [[nodiscard]] Result<User> RemoveUser(std::string_view name);
@@ -98,6 +102,7 @@ class PeopleRegistry {
   uint64_t next_user_;
   uint64_t next_project_;
   uint64_t next_token_;
+  std::map<std::string, uint64_t> gone_users_;
   std::vector<PeopleRecord> changes_;
 };
 

@@ -40,7 +40,10 @@ TEST_CASE("a number is never given twice", "[people]") {
   PeopleRegistry people = Filled();
   const uint64_t first = people.AddUser(Named("eve"), kNow)->number;
   REQUIRE(people.RemoveUser("eve"));
-  CHECK(people.AddUser(Named("eve"), kNow)->number > first);
+  CHECK(people.AddUser(Named("eva"), kNow)->number > first);
+  // What eve had is not another's who takes her name, unless it is she.
+  CHECK(people.AddUser(Named("eve"), kNow).error().code == ErrorCode::kConflict);
+  CHECK(people.AddUser(Named("eve"), kNow, true)->number == first);
   const uint64_t token = people.Issue(TokenFor("ann"), kNow)->number;
   REQUIRE(people.Revoke(token));
   CHECK(people.Issue(TokenFor("ann"), kNow)->number > token);

@@ -7,12 +7,16 @@ namespace {
 
 using Change = tide::v1::ChangePeopleRequest::ChangeCase;
 
-PeopleOperation OfUser(const std::string& name) {
-  return {Operation::kManageUsers, "user " + name, name};
+PeopleOperation OfUser(const std::string& name, std::string detail) {
+  return {Operation::kManageUsers, "user " + name, name, std::move(detail)};
 }
 
-PeopleOperation OfProject(const std::string& name) {
-  return {Operation::kManageProjects, "project " + name, {}};
+PeopleOperation OfProject(const std::string& name, std::string detail) {
+  return {Operation::kManageProjects, "project " + name, {}, std::move(detail)};
+}
+
+std::string AsRole(std::string_view verb, tide::v1::Role role) {
+  return std::string(verb) + " as " + std::string(RoleName(wire::FromProto(role)));
 }
 
 // A token's owner manages it, an admin those of others.
@@ -103,19 +107,22 @@ Result<PeopleOperation> DescribeChange(const tide::v1::ChangePeopleRequest& requ
   const std::string& caller = request.caller().user();
   switch (request.change_case()) {
     case Change::kAddUser:
-      return OfUser(request.add_user().name());
+      return OfUser(request.add_user().name(), AsRole("add", request.add_user().role()));
     case Change::kSetUser:
-      return OfUser(request.set_user().name());
+      return OfUser(
+          request.set_user().name(),
+          request.set_user().has_role() ? AsRole("set", request.set_user().role()) : "set");
     case Change::kRemoveUser:
-      return OfUser(request.remove_user());
+      return OfUser(request.remove_user(), "remove");
     case Change::kSetProject:
-      return OfProject(request.set_project().name());
+      return OfProject(request.set_project().name(), "set");
     case Change::kRemoveProject:
-      return OfProject(request.remove_project());
+      return OfProject(request.remove_project(), "remove");
     case Change::kSetMember:
-      return OfProject(request.set_member().project());
+      return OfProject(request.set_member().project(), "member " + request.set_member().user());
     case Change::kRemoveMember:
-      return OfProject(request.remove_member().project());
+      return OfProject(request.remove_member().project(),
+                       "no member " + request.remove_member().user());
     case Change::kIssueToken: {
       const std::string& owner = request.issue_token().user();
       if (owner == caller && request.issue_token().kind() == tide::v1::TOKEN_KIND_SESSION) {
@@ -135,10 +142,11 @@ Result<PeopleOperation> DescribeChange(const tide::v1::ChangePeopleRequest& requ
     case Change::kSpendCode:
       return PeopleOperation{Operation::kManageOwnTokens,
                              "code " + std::to_string(request.spend_code().code()),
-                             "",
+                             {},
+                             {},
                              true};
     case Change::kNoteUses:
-      return PeopleOperation{Operation::kManageOwnTokens, "uses of tokens", "", true};
+      return PeopleOperation{Operation::kManageOwnTokens, "uses of tokens", {}, {}, true};
     case Change::CHANGE_NOT_SET:
       break;
   }
@@ -152,7 +160,8 @@ Status ApplyChange(const tide::v1::ChangePeopleRequest& request,
                    tide::v1::ChangePeopleResponse& response) {
   switch (request.change_case()) {
     case Change::kAddUser:
-      return Keep(people.AddUser(ToUser(request.add_user()), now), response);
+      return Keep(people.AddUser(ToUser(request.add_user()), now, request.add_user().again()),
+                  response);
     case Change::kSetUser:
       return Keep(people.SetUser(ToChange(request.set_user())), response);
     case Change::kRemoveUser:

@@ -12,6 +12,7 @@ struct PeopleOperation {
   Operation operation = Operation::kManageUsers;
   std::string object = {};  // "user ann", "token 7"
   std::string owner = {};   // "" = nobody's
+  std::string detail = {};  // what is done to it: "add as operator"
   bool by_api = false;      // the API itself asks, for one who is not signed in yet
 };
 // Errors: kInvalidArgument for a request that says nothing, or something of a later release.

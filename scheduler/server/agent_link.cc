@@ -379,26 +379,32 @@ struct JoinNotes {
   AgentPlace place = {};      // where it comes from
 };
 
+// Errors: kConflict: another agent of that name is connected.
+Status CheckIsTheOne(const ClusterState& state,
+                     const std::string& name,
+                     const AgentPlace& place,
+                     SessionRegistry& sessions) {
+  const Node* node = state.FindNode(name);
+  const auto other = node == nullptr ? std::nullopt : sessions.OtherThan(node->id, place);
+  if (!other) {
+    return {};
+  }
+  return Fail(
+      ErrorCode::kConflict,
+      "two agents have the name " + name + ": one at " + other->address +
+          ", which is connected, and this one at " + place.address +
+          " with another state folder, which is refused; give it another --name, or end the "
+          "other first");
+}
+
 // Faults come before the tasks that they explain: else a job would be over, as failed by itself,
 // when its reason is read. Only a node that is new has to join first.
 Result<std::vector<EventBody>> MakeJoin(BatchContext& batch,
                                         Reply& reply,
                                         const NodeIdentity& identity,
                                         const tide::v1::Hello& hello,
-                                        SessionRegistry& sessions,
                                         HelloOrder& order,
                                         JoinNotes& notes) {
-  // Before its number counts: what a copy says must not age what the other says next.
-  if (const Node* node = batch.state().FindNode(identity.name)) {
-    if (const auto other = sessions.OtherThan(node->id, notes.place)) {
-      return Fail(
-          ErrorCode::kConflict,
-          "two agents have the name " + identity.name + ": one at " + other->address +
-              ", which is connected, and this one at " + notes.place.address +
-              " with another state folder, which is refused; give it another --name, or end "
-              "the other first");
-    }
-  }
   if (!order.Take(identity.name, hello.number())) {
     notes.newest_hello = order.Newest(identity.name);
     return Fail(ErrorCode::kConflict, identity.name + " has joined anew since it said this");
@@ -517,9 +523,11 @@ class AgentStream final : public Reactor {
     if (!hello.state_id().empty()) {
       notes->place = {hello.state_id() + " " + hello.machine_id(), peer_};
     }
-    request.make = [&link = link_, hello, identity = *identity, notes](BatchContext& batch,
-                                                                       Reply& reply) {
-      return MakeJoin(batch, reply, identity, hello, link.sessions, link.hellos, *notes);
+    request.make = [&link = link_, hello, identity = *identity, notes](
+                       BatchContext& batch, Reply& reply) -> Result<std::vector<EventBody>> {
+      // Before its number counts: what a copy says must not age what the other says next.
+      TIDE_TRY(CheckIsTheOne(batch.state(), identity.name, notes->place, link.sessions));
+      return MakeJoin(batch, reply, identity, hello, link.hellos, *notes);
     };
     request.done = [session = session_, notes, faults = hello.faults_size()](const Reply& reply) {
       if (reply.status) {

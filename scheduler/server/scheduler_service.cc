@@ -126,6 +126,22 @@ class WatchStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::ByteBuffer message_;  // a tide::v1::ViewDelta
 };
 
+// Words of the audit.
+std::string_view JobVerbWord(tide::v1::JobVerb verb) {
+  return verb == tide::v1::JOB_VERB_SUSPEND  ? "suspend"
+         : verb == tide::v1::JOB_VERB_RESUME ? "resume"
+         : verb == tide::v1::JOB_VERB_CANCEL ? "cancel"
+                                             : "move";
+}
+std::string_view NodeVerbWord(tide::v1::NodeVerb verb) {
+  return verb == tide::v1::NODE_VERB_DRAIN     ? "drain"
+         : verb == tide::v1::NODE_VERB_UNDRAIN ? "undrain"
+                                               : "validate";
+}
+std::string Described(std::string_view verb, const std::string& reason) {
+  return std::string(verb) + (reason.empty() ? "" : ": " + reason);
+}
+
 // Watch sends bytes that are ready.
 using Service =
     tide::v1::Scheduler::WithRawCallbackMethod_Watch<tide::v1::Scheduler::CallbackService>;
@@ -226,7 +242,10 @@ class SchedulerService final : public Service {
     }
     return Handle(
         context,
-        {request->caller(), Operation::kControlJob, FormatJobName(order.job.value()), order.reason},
+        {request->caller(),
+         Operation::kControlJob,
+         FormatJobName(order.job.value()),
+         Described(JobVerbWord(request->verb()), order.reason)},
         [order, this](BatchContext& batch, Reply& /*reply*/, const Actor& /*actor*/) {
           return MakeJobOrder(batch, order, loop_.policy());
         },
@@ -251,7 +270,10 @@ class SchedulerService final : public Service {
     }
     return Handle(
         context,
-        {request->caller(), Operation::kControlNode, "node " + order.node, order.reason},
+        {request->caller(),
+         Operation::kControlNode,
+         "node " + order.node,
+         Described(NodeVerbWord(request->verb()), order.reason)},
         [order](BatchContext& batch, Reply& /*reply*/, const Actor& /*actor*/) {
           return MakeNodeOrder(batch, order);
         },
@@ -340,6 +362,7 @@ class SchedulerService final : public Service {
     Asked about{request->caller(), asked->operation, asked->object};
     about.owner = asked->owner;
     about.by_api = asked->by_api;
+    about.detail = asked->detail;
     return Handle(
         context,
         std::move(about),

@@ -58,22 +58,20 @@ Status Delete(Database& database, std::string_view sql, uint64_t number) {
 
 Status Write(Database& database, const User& user) {
   TIDE_TRY(CountBeyond(database, kNextUser, user.number));
-  if (user.removed) {
-    return Delete(database, "DELETE FROM users WHERE number = $1", user.number);
-  }
   const std::vector<SqlValue> params = {SqlInt(user.number),
                                         user.name,
                                         std::string(RoleName(user.role)),
                                         int64_t{user.uid},
                                         GidsText(user.gids),
                                         user.project,
-                                        MomentText(user.created_at)};
+                                        MomentText(user.created_at),
+                                        int64_t{user.removed ? 1 : 0}};
   return database.Queue(
-      "INSERT INTO users (number, name, role, uid, gids, project, created_at) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (number) DO UPDATE SET name = "
+      "INSERT INTO users (number, name, role, uid, gids, project, created_at, removed) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (number) DO UPDATE SET name = "
       "excluded.name, "
       "role = excluded.role, uid = excluded.uid, gids = excluded.gids, "
-      "project = excluded.project",
+      "project = excluded.project, removed = excluded.removed",
       params);
 }
 
@@ -203,10 +201,11 @@ std::optional<TokenKind> ParseKind(std::string_view name) {
 }
 
 Status LoadUsers(Database& database, StoredPeople& people) {
-  TIDE_ASSIGN(const SqlRows found,
-              database.Run("SELECT number, name, role, uid, gids, project, created_at FROM users "
-                           "ORDER BY number",
-                           {}));
+  TIDE_ASSIGN(
+      const SqlRows found,
+      database.Run("SELECT number, name, role, uid, gids, project, created_at, removed FROM users "
+                   "ORDER BY number",
+                   {}));
   for (const SqlRow& row : found.rows) {
     RowReader in(row, "users");
     User user;
@@ -219,9 +218,14 @@ Status LoadUsers(Database& database, StoredPeople& people) {
     user.gids = in.Known(ParseGids(gids), "gids", gids);
     user.project = in.Text("project");
     user.created_at = in.Moment("created_at");
+    user.removed = in.Int("removed") != 0;
     TIDE_TRY(in.Finish());
     people.next_user = user.number + 1;
-    people.directory.Put(std::move(user));
+    if (user.removed) {
+      people.gone_users.emplace(user.name, user.number);
+    } else {
+      people.directory.Put(std::move(user));
+    }
   }
   return {};
 }

@@ -94,6 +94,7 @@ TEST_CASE("users, projects and tokens are loaded as they were written", "[store]
   people = LoadPeople(next->database());
   REQUIRE(people);
   CHECK(people->directory.users().empty());
+  CHECK(people->gone_users.at("ann") == 3);
   CHECK(people->next_user == 4);
   CHECK(people->next_token == 10);
 }

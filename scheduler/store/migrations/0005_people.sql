@@ -1,5 +1,5 @@
--- Users, projects and their members, tokens. Numbers are given once (counters) and never again. Of a token there
--- is the SHA-256 of its secret alone. Moments are text in UTC; '' = none.
+-- Users, projects and their members, tokens. Numbers are given once (counters) and never again. A user who was
+-- removed stays, as jobs and secrets of that name do. Of a token there is the SHA-256 of its secret alone. Moments are text in UTC; '' = none.
 
 CREATE TABLE users (
   number BIGINT PRIMARY KEY,
@@ -8,7 +8,8 @@ CREATE TABLE users (
   uid BIGINT NOT NULL,
   gids TEXT NOT NULL,
   project TEXT NOT NULL,
-  created_at TEXT NOT NULL
+  created_at TEXT NOT NULL,
+  removed BIGINT NOT NULL
 );
 
 CREATE TABLE projects (
