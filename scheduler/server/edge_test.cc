@@ -731,8 +731,14 @@ TEST_CASE("an agent of another cluster does not join", "[edge]") {
   own.cluster_id = cluster;
   own.Hello("n2");
   CHECK(own.Next().has_welcome());
-  edge.world.Reopen();  // the same store
-  CHECK(edge.world.loop().cluster_id() == cluster);
+}
+
+TEST_CASE("a store keeps its cluster's id", "[edge]") {
+  testing::ServerWorld world;
+  const std::string cluster = world.loop().cluster_id();
+  world.Reopen();
+  CHECK(world.loop().cluster_id() == cluster);
+  CHECK(testing::ServerWorld().loop().cluster_id() != cluster);
 }
 
 }  // namespace
