@@ -23,7 +23,7 @@ class Membership {
   [[nodiscard]] Status Check(const std::string& cluster);
 
   [[nodiscard]] const std::string& cluster() const { return cluster_; }  // "" = none yet
-  // Of the folder; that of a copy differs.
+  // The folder's id; that of a copy differs.
   [[nodiscard]] const std::string& state_id() const { return state_id_; }
   [[nodiscard]] const std::string& machine_id() const { return machine_id_; }  // "" = not known
 

@@ -131,7 +131,7 @@ void Authenticator::NoteUse(uint64_t token) {
   used = std::max(used, now);
 }
 
-// What was used reaches the scheduler some seconds later, as one change: nobody waits for it.
+// Tells the scheduler of uses some seconds later, as one change: nobody waits for it.
 void Authenticator::FlushUses() {
   std::map<uint64_t, int64_t> told;
   std::unique_lock lock(mutex_);

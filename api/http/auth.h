@@ -1,5 +1,5 @@
 #pragma once
-// Who calls: by a token, or by the session of a browser, which is a token in a cookie. Both are
+// Finds out who calls: by a token, or by the session of a browser, a token in a cookie. Both are
 // looked up in what the scheduler has shown; the API keeps nothing of its own, so that sessions
 // survive its restarts and end with a revocation.
 // Thread rule: all functions may be called from any thread.
@@ -25,7 +25,7 @@ namespace tide::api {
 // "localhost" of "localhost:7070", "::1" of "[::1]:7070".
 [[nodiscard]] std::string HostName(std::string_view authority);
 
-// Who calls, and all that there are, by the same view.
+// The caller, and all users that there are, by one view.
 struct Identity {
   Actor actor;
   std::shared_ptr<const Directory> people;
@@ -38,7 +38,7 @@ class Authenticator {
   Authenticator(const Authenticator&) = delete;
   Authenticator& operator=(const Authenticator&) = delete;
 
-  // Who shows this text: of a header or a cookie, "" = neither.
+  // Finds out who shows this text, of a header or a cookie; "" = neither.
   //   address: where the request came from; who guesses from there is slowed.
   //   Errors: kUnauthenticated, with how to sign in; kExhausted after many wrong ones;
   //   kUnavailable until the scheduler has said who there is.

@@ -28,7 +28,7 @@ void Guesses::Note(const std::string& key, int64_t now) {
   if (wrong_.size() >= kKeysMax) {
     std::erase_if(wrong_, [now](const auto& entry) { return now - entry.second.back() > kMinute; });
   }
-  // Who comes from ten thousand addresses in a minute is slowed as one.
+  // Guesses from ten thousand addresses in a minute are slowed as one.
   wrong_[wrong_.size() < kKeysMax || wrong_.contains(key) ? key : ""].push_back(now);
 }
 

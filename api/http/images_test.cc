@@ -153,6 +153,9 @@ TEST_CASE("a pull says for each node how far it is and what came of it", "[api][
   REQUIRE(cluster.one.pulls().size() == 1);
   CHECK(cluster.one.pulls()[0].image() == "train:1");
   CHECK(cluster.one.pulls()[0].actor() == "olga");
+  const auto audited = cluster.api.upstream.scheduler.audited();
+  REQUIRE(audited.size() == 1);
+  CHECK(audited[0].operation() == "images.pull");
 
   CHECK(cluster.Pull(R"({"image":"train:1","nodes":["n[1-1]"]})").back() ==
         json({{"done", true}, {"pulled", 1}, {"failed", 0}}));

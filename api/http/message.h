@@ -28,7 +28,7 @@ struct Call {
   std::map<std::string, std::string> query;    // first value of each key
   std::map<std::string, std::string> headers;  // lower-case names, first value of each
 
-  // As the scheduler wants to know it.
+  // Returns the caller as the scheduler wants to know it.
   [[nodiscard]] v1::Caller Caller() const {
     v1::Caller caller;
     caller.set_user(who.user);

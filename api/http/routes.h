@@ -14,8 +14,8 @@
 
 namespace tide::api {
 
-// What a route does, as the table of permissions calls it; nothing: anybody may, without a sign-in.
-// Of a route about a job the relation to that is looked at by NeedJob and FindElements.
+// The operation of a route in the table of permissions; nothing: anybody may, without a sign-in.
+// How the caller stands to the job of a route is looked at by NeedJob and FindElements.
 using Access = std::optional<Operation>;
 inline constexpr Access kOpen = std::nullopt;
 

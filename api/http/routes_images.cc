@@ -134,6 +134,11 @@ Outcome PullImage(App& app, const Call& call) {
   if (slot == nullptr) {
     return Refuse(ErrorCode::kUnavailable, "too many streams are open; try again in a moment");
   }
+  // The nodes do it, not the scheduler, which would have recorded it.
+  if (const Status recorded = RecordAudit(app, call, {"image " + *image, "", Status()});
+      !recorded) {
+    return std::unexpected(ToProblem(recorded.error()));
+  }
   v1::PullImageRequest request;
   request.set_image(*image);
   request.set_actor(call.who.user);

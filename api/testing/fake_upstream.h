@@ -24,6 +24,7 @@ namespace tide::api::testing {
 inline constexpr std::string_view kNoExecProject = "sealed";
 
 // Has the users of some_people.h.
+using tide::testing::OldCode;
 using tide::testing::TokenOf;
 
 // Keeps what it was told, hands it to every watcher, and answers calls from it.

@@ -29,7 +29,8 @@ class Directory {
   [[nodiscard]] const std::map<uint64_t, Project>& projects() const { return projects_; }
   [[nodiscard]] const std::map<uint64_t, Token>& tokens() const { return tokens_; }
 
-  // Who shows this token. Errors: kUnauthenticated: unknown, expired, a code, its user is gone.
+  // Finds out who shows this token. Errors: kUnauthenticated: unknown, expired, a code, its user is
+  // gone.
   [[nodiscard]] Result<Actor> Authenticate(const TokenText& text, Instant now) const;
   // The same of one whose secret was compared before.
   [[nodiscard]] Result<Actor> ActorOf(uint64_t token, std::string_view user, Instant now) const;

@@ -102,6 +102,8 @@ TEST_CASE("a code gives one session, and opens nothing by itself", "[people]") {
   CodeSpending wrong = spending;
   wrong.code_sha256 = Sha256Hex("x");
   CHECK(people.Spend(wrong, kNow).error().code == ErrorCode::kUnauthenticated);
+  CHECK(people.Spend(spending, kNow + Duration::Seconds(60)).error().code ==
+        ErrorCode::kUnauthenticated);
   const auto session = people.Spend(spending, kNow);
   REQUIRE(session);
   CHECK(session->kind == TokenKind::kSession);

@@ -39,7 +39,18 @@ StoredPeople SomePeople() {
     token.sha256 = SecretDigest(Sha256Hex(user.name));
     people.directory.Put(token);
   }
+  Token code;
+  code.number = people.next_token++;
+  code.user = "alice";
+  code.kind = TokenKind::kCode;
+  code.sha256 = SecretDigest(Sha256Hex("code"));
+  code.expires_at = Instant::FromUnixNanos(1'000'000'000);
+  people.directory.Put(code);
   return people;
+}
+
+std::string OldCode() {
+  return MakeTokenText(kUsers.size() + 1, Sha256Hex("code"));
 }
 
 std::string TokenOf(const std::string& user) {

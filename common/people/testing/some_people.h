@@ -11,5 +11,7 @@ namespace tide::testing {
 [[nodiscard]] StoredPeople SomePeople();
 // The text of the user's token.
 [[nodiscard]] std::string TokenOf(const std::string& user);
+// The text of a code of alice that was not used in time.
+[[nodiscard]] std::string OldCode();
 
 }  // namespace tide::testing
