@@ -9,19 +9,25 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <thread>
 
 #include "agent/runtime/detect.h"
 #include "agent/runtime/leftovers.h"
+#include "agent/runtime/port_guard.h"
 #include "agent/runtime/supervised_runtime.h"
 #include "agent/server/access_service.h"
 #include "agent/server/agent_loop.h"
+#include "agent/server/claim.h"
 #include "agent/server/image_service.h"
 #include "agent/server/peer_service.h"
 #include "agent/server/start_plan.h"
+#include "common/base/disk_use.h"
 #include "common/base/exit_codes.h"
+#include "common/base/file.h"
 #include "common/log/log.h"
+#include "common/rpc/security_flags.h"
 
 namespace tide::agent {
 namespace {
@@ -33,9 +39,10 @@ struct Options {
   std::string job_user;
   std::string uid_pool;
   bool join = false;
+  std::vector<Fd> claim;  // of its folder and name, for as long as it runs
   std::string ports;
   std::vector<std::string> env;
-  std::string cluster_token_file;
+  rpc::SecurityOptions security;
   std::string log_format = "text";
   int64_t log_retention_s = int64_t{14} * 24 * 3600;
   std::string clean;
@@ -150,6 +157,52 @@ Status ResolveRuntime(Options& options) {
   return {};
 }
 
+Status ResolvePorts(Options& options) {
+  AgentConfig& config = options.config;
+  if (options.ports.empty()) {
+    return {};
+  }
+  constexpr uint32_t kMost = 65535;
+  const int read = std::sscanf(options.ports.c_str(), "%u-%u", &config.port_low, &config.port_high);
+  if (read != 2 || config.port_low == 0 || config.port_low > config.port_high ||
+      config.port_high > kMost) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--ports " + options.ports + " is not of the form LOW-HIGH, of ports up to 65535");
+  }
+  return {};
+}
+
+// Warns of ports that Linux gives, from its own range, to whoever asks for none, or connects.
+void WarnOfCommonPorts(const AgentConfig& config) {
+  std::istringstream range(ReadFile("/proc/sys/net/ipv4/ip_local_port_range", 256).value_or(""));
+  uint32_t low = 0;
+  uint32_t high = 0;
+  if (range >> low >> high && config.port_low <= high && low <= config.port_high) {
+    log::Warning(
+        "Connections of any process may take ports of --ports; choose others, or change "
+        "net.ipv4.ip_local_port_range",
+        {{"Ports", fmt::format("{}-{}", config.port_low, config.port_high)},
+         {"Linux", fmt::format("{}-{}", low, high)}});
+  }
+}
+
+// Only containers have a cgroup of their own. Without the guard one job of a shared node can keep
+// the others from starting there.
+void GuardPortsWherePossible(AgentConfig& config) {
+  if (config.runtime != RuntimeKind::kOci || config.port_low == 0) {
+    return;
+  }
+  WarnOfCommonPorts(config);
+  const Status can = CanGuardPorts();
+  config.guards_ports = can.has_value();
+  if (!can) {
+    log::Warning(
+        "Jobs that share this node can take each other's ports",
+        {{"Ports", std::to_string(config.port_low) + "-" + std::to_string(config.port_high)},
+         {"Reason", can.error().message}});
+  }
+}
+
 Status ResolveLogs(Options& options) {
   AgentConfig& config = options.config;
   // Less would be deleted while it is being read.
@@ -180,11 +233,7 @@ Status Resolve(Options& options) {
   if (config.checkpoint_root.empty()) {
     config.checkpoint_root = config.state_dir + "/checkpoints";
   }
-  if (!options.ports.empty() &&
-      std::sscanf(options.ports.c_str(), "%u-%u", &config.port_low, &config.port_high) != 2) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--ports " + options.ports + " is not of the form LOW-HIGH");
-  }
+  TIDE_TRY(ResolvePorts(options));
   for (const std::string& pair : options.env) {
     const size_t equals = pair.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -198,10 +247,12 @@ Status Resolve(Options& options) {
   TIDE_TRY(ResolveLogs(options));
   TIDE_TRY(ResolveJobUser(options));
   TIDE_TRY(ResolveMountRoots(config));
-  TIDE_TRY(MakeDirs(config.state_dir, 0711));
+  TIDE_ASSIGN(options.claim, ClaimNode(config));
   TIDE_ASSIGN(Membership membership, Membership::Open(config.state_dir, options.join));
   config.membership = std::make_shared<Membership>(std::move(membership));
-  return ResolveRuntime(options);
+  TIDE_TRY(ResolveRuntime(options));
+  GuardPortsWherePossible(config);
+  return {};
 }
 
 // Blocks until SIGTERM or SIGINT, which every thread has masked.
@@ -218,7 +269,14 @@ std::string WhyNoImagesHere(const AgentConfig& config) {
   return config.runtime == RuntimeKind::kOci ? WhyNoImages() : "it runs plain processes";
 }
 
-// Null where this node has none, which is said in the log.
+// Returns half of the disk, unless the site says otherwise.
+uint64_t UserImageBytes(const AgentConfig& config, const std::string& folder) {
+  const uint64_t half = SpaceAt(folder).all / 2;
+  const uint64_t usual = half != 0 ? half : UINT64_MAX;  // the file system does not know its size
+  return config.user_image_bytes != 0 ? config.user_image_bytes : usual;
+}
+
+// Returns null where this node has none, and logs why.
 Result<std::unique_ptr<ImageFetcher>> OpenImages(const AgentConfig& config) {
   if (config.runtime != RuntimeKind::kOci) {
     return nullptr;
@@ -227,14 +285,19 @@ Result<std::unique_ptr<ImageFetcher>> OpenImages(const AgentConfig& config) {
     log::Warning("Jobs with an image of their own cannot run here", {{"Reason", why}});
     return nullptr;
   }
+  const std::string folder =
+      config.image_dir.empty() ? config.state_dir + "/images" : config.image_dir;
+  TIDE_TRY(MakeDirs(folder, 0700));
+  TIDE_ASSIGN(PathRules rules, RulesOf(config));
   return ImageFetcher::Open(
-      {.folder = config.image_dir.empty() ? config.state_dir + "/images" : config.image_dir,
+      {.folder = folder,
        .registry = config.registry,
        .auth_file = config.image_auth,
        .plain_http = config.plain_http,
        .bytes_max = config.image_bytes,
+       .user_bytes_max = UserImageBytes(config, folder),
        .patience = config.image_patience,
-       .rules = RulesOf(config),
+       .rules = std::move(rules),
        .node = config.name,
        .in_use = [state_dir = config.state_dir] { return ImagesInUse(state_dir); }});
 }
@@ -242,7 +305,7 @@ Result<std::unique_ptr<ImageFetcher>> OpenImages(const AgentConfig& config) {
 // Runs until a signal. The order of ends matters: link and server call into the loop.
 int Serve(AgentConfig config,
           const std::vector<std::string>& schedulers,
-          const rpc::ClusterToken& token) {
+          const rpc::Security& security) {
   auto runtime = SupervisedRuntime::Open(config.state_dir);
   if (!runtime) {
     return Complain(runtime.error().message, kExitFailed);
@@ -257,13 +320,14 @@ int Serve(AgentConfig config,
   }
   ImageFetcher* const image_fetcher = images->get();  // the loop's, which outlives the server
   TaskBook book;
-  AgentLoop loop(config, token, std::move(*runtime), std::move(*faults), book, std::move(*images));
+  AgentLoop loop(
+      config, security, std::move(*runtime), std::move(*faults), book, std::move(*images));
   if (const Status adopted = loop.Adopt(); !adopted) {
     return Complain(adopted.error().message, kExitFailed);
   }
   const auto service =
       MakePeerService({book,
-                       token,
+                       security,
                        config.state_dir,
                        [&loop](const tide::agent::TaskId& id, int64_t deadline) {
                          return loop.SignalTask(id, deadline);
@@ -273,13 +337,11 @@ int Serve(AgentConfig config,
                          return loop.IsAlive(id, submitted_at);
                        }});
   const auto access = MakeAccessService(
-      {token, config.state_dir, [&loop](const std::string& key) { return loop.IsOver(key); }});
+      {security, config.state_dir, [&loop](const std::string& key) { return loop.IsOver(key); }});
   const auto image_service = MakeImageService(
-      {token, image_fetcher, image_fetcher == nullptr ? WhyNoImagesHere(config) : ""});
+      {security, image_fetcher, image_fetcher == nullptr ? WhyNoImagesHere(config) : ""});
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials());
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  rpc::AcceptPings(builder);
+  security.Listen(builder, config.listen);
   builder.RegisterService(service.get());
   builder.RegisterService(access.get());
   builder.RegisterService(image_service.get());
@@ -290,7 +352,7 @@ int Serve(AgentConfig config,
                     kExitUnreachable);
   }
   Link link(schedulers,
-            token,
+            security,
             {[&loop](uint64_t stream) { loop.Post([&loop, stream] { loop.OnStream(stream); }); },
              [&loop](uint64_t stream, tide::v1::SchedulerMessage message) {
                loop.Post([&loop, stream, message = std::move(message)] {
@@ -326,14 +388,24 @@ void AddImageOptions(CLI::App& app, Options& options) {
          "--image-bytes", config.image_bytes, "keep at most so much of unused images (200G)")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("200G");
+  app.add_option("--user-image-bytes",
+                 config.user_image_bytes,
+                 "most that images of one user's tasks may hold, unpacked (100G); 0 = half of "
+                 "the disk")
+      ->transform(CLI::AsSizeValue(false));
   app.add_option("--image-patience",
                  options.image_patience_s,
                  "seconds to wait for a registry that does not answer")
       ->capture_default_str();
 }
 
-void AddLogOptions(CLI::App& app, Options& options) {
+void AddDiskOptions(CLI::App& app, Options& options) {
   AgentConfig& config = options.config;
+  app.add_option("--user-scratch",
+                 config.user_scratch_bytes,
+                 "bytes that the scratch folders of one user's tasks may hold (500G); 0 = half of "
+                 "the disk")
+      ->transform(CLI::AsSizeValue(false));
   app.add_option("--log-bytes-per-rank",
                  config.log_bytes_per_rank,
                  "output kept of each rank of a task, the newest (8G, 500M); 0 = all")
@@ -425,8 +497,7 @@ void AddOptions(CLI::App& app, Options& options) {
                  options.runtime,
                  "auto, oci (runc or crun, whichever works), runc, crun or process")
       ->check(CLI::IsMember({"auto", "oci", "runc", "crun", "process"}));
-  app.add_option(
-      "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
+  rpc::AddSecurityFlags(app, options.security);
   app.add_flag("--stop-tasks-on-exit",
                config.stop_tasks_on_exit,
                "end all tasks on SIGTERM, instead of leaving them to the next agent");
@@ -440,7 +511,7 @@ int Main(int argc, char** argv) {
   AddOptions(app, options);
   AddIdentityOptions(app, options);
   AddImageOptions(app, options);
-  AddLogOptions(app, options);
+  AddDiskOptions(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -464,16 +535,6 @@ int Main(int argc, char** argv) {
     return Complain("--scheduler, --name, --state and --listen are required; see --help",
                     kExitUsage);
   }
-  rpc::ClusterToken token;
-  if (!options.cluster_token_file.empty()) {
-    auto read = rpc::ClusterToken::FromFile(options.cluster_token_file);
-    if (!read) {
-      return Complain(read.error().message, kExitUsage);
-    }
-    token = *read;
-  } else if (!options.config.listen.starts_with("unix:")) {
-    return Complain("listening on TCP needs --cluster-token-file", kExitUsage);
-  }
   if (const Status resolved = Resolve(options); !resolved) {
     return Complain(resolved.error().message, kExitUsage);
   }
@@ -481,7 +542,14 @@ int Main(int argc, char** argv) {
   if (!schedulers) {
     return Complain("--scheduler " + schedulers.error().message, kExitUsage);
   }
-  return Serve(options.config, *schedulers, token);
+  std::vector<std::string> addresses = *schedulers;
+  addresses.push_back(config.listen);
+  const auto security =
+      rpc::Security::FromOptions(options.security, {rpc::Role::kAgent, config.name}, addresses);
+  if (!security) {
+    return Complain(security.error().message, kExitUsage);
+  }
+  return Serve(options.config, *schedulers, *security);
 }
 
 }  // namespace

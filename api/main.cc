@@ -1,5 +1,7 @@
 // tide-api: the HTTP side of Tide. Keeps no state of its own; see README.md.
 
+#include <arpa/inet.h>
+#include <malloc.h>
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -16,8 +18,9 @@
 #include "api/upstream/access.h"
 #include "api/upstream/grpc_upstream.h"
 #include "api/upstream/images.h"
+#include "common/base/secret_file.h"
 #include "common/log/log.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/security_flags.h"
 
 namespace tide::api {
 namespace {
@@ -26,19 +29,32 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kBadFile = 3;
 constexpr int kCannotListen = 6;
+// Larger pieces, as bodies, go back to the system when they are freed. By default the library keeps
+// them, for each of many threads.
+constexpr int kReturnedBytes = 128 << 10;
 // Idle connections are not worth waiting for: there is no state to write.
 constexpr auto kStopTime = std::chrono::seconds(1);
 
 struct Options {
   std::string scheduler;
   std::string listen = "127.0.0.1:7070";
+  CertificateFiles https;
+  bool insecure_http = false;
   std::string web_dir;
-  std::string cluster_token_file;
+  rpc::SecurityOptions security;
   std::string log_format = "text";
   std::string audit_log;
   int exec_idle_s = 60;
   std::vector<std::string> allowed_hosts;
+  std::vector<std::string> proxies;
+  std::string proxy_secret_file;
+  std::string proxy_user_header;
   int max_streams = 192;
+  int user_streams = 32;
+  int user_requests = RequestSlots::kOfOneUser;
+  int64_t user_submits = Allowances::kSubmits;
+  int64_t user_log_mib = Allowances::kLogBytes >> 20;
+  size_t user_exec = ExecSessions::Limits().of_one_user;
 };
 
 int Complain(int exit_code, const std::string& message) {
@@ -54,9 +70,16 @@ void Describe(CLI::App& app, Options& options) {
       ->required();
   app.add_option("--listen", options.listen, "HOST:PORT to serve on; port 0 = any")
       ->capture_default_str();
+  auto* const chain = app.add_option(
+      "--https-cert", options.https.chain, "PEM file: the server's certificate and its chain");
+  auto* const key = app.add_option("--https-key", options.https.key, "PEM file: its key");
+  chain->needs(key);
+  key->needs(chain);
+  app.add_flag("--insecure-http",
+               options.insecure_http,
+               "speak plain HTTP beyond this machine: tokens can be listened to");
   app.add_option("--web-dir", options.web_dir, "folder of the built dashboard (web/dist)");
-  app.add_option(
-      "--cluster-token-file", options.cluster_token_file, "secret sent to Tide's daemons");
+  rpc::AddSecurityFlags(app, options.security);
   app.add_option("--audit-log",
                  options.audit_log,
                  "file that records who ran commands in tasks; none without it");
@@ -67,10 +90,43 @@ void Describe(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option(
       "--allow-host", options.allowed_hosts, "another name in Host headers to answer to");
+  auto* const proxies = app.add_option(
+      "--trust-proxy",
+      options.proxies,
+      "address or range of a proxy that says where requests come from (X-Forwarded-For, -Proto)");
+  auto* const secret = app.add_option("--proxy-secret-file",
+                                      options.proxy_secret_file,
+                                      "what that proxy sends in header Tide-Proxy-Secret");
+  secret->needs(proxies);
+  app.add_option("--proxy-user-header",
+                 options.proxy_user_header,
+                 "header in which it names the user whom it has signed in")
+      ->needs(secret);
   app.add_option("--max-streams", options.max_streams, "live streams and log readers at once")
       ->check(CLI::Range(1, 4000))
       ->capture_default_str();
+  app.add_option("--user-streams", options.user_streams, "of them, for one user")
+      ->check(CLI::Range(1, 4000))
+      ->capture_default_str();
+  app.add_option("--user-requests", options.user_requests, "requests of one user at once")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--user-submits", options.user_submits, "submissions of one user in a minute")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--user-log-mib", options.user_log_mib, "MiB of logs for one user in a minute")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--user-exec", options.user_exec, "commands in tasks of one user at once")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   app.add_option("--log-format", options.log_format)->check(CLI::IsMember({"text", "json"}));
+}
+
+bool IsLoopback(const std::string& host) {
+  in_addr v4 = {};
+  const bool is_127 =
+      ::inet_pton(AF_INET, host.c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24U) == 127;
+  return host == "localhost" || host == "::1" || is_127;
 }
 
 Result<ServerOptions> ParseListen(const Options& options) {
@@ -84,14 +140,59 @@ Result<ServerOptions> ParseListen(const Options& options) {
                 "--listen " + options.listen + " is not HOST:PORT, as 127.0.0.1:7070");
   }
   server.host = HostName(options.listen);
+  const bool is_plain = options.https.chain.empty();
+  if (is_plain && !IsLoopback(server.host) && !options.insecure_http) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--listen " + options.listen +
+                    " is reached from other machines: give a certificate with --https-cert and "
+                    "--https-key, or listen on 127.0.0.1 behind a proxy with TLS; "
+                    "--insecure-http lets everybody on the way read tokens, secrets and logs");
+  }
   server.port = static_cast<int>(port);
   server.allowed_hosts = options.allowed_hosts;
   server.max_streams = options.max_streams;
   return server;
 }
 
-Result<rpc::ClusterToken> ReadSecret(const std::string& path) {
-  return path.empty() ? rpc::ClusterToken() : rpc::ClusterToken::FromFile(path);
+Result<TrustedProxies> OpenProxies(const Options& options) {
+  ProxyTrust trust;
+  for (const std::string& text : options.proxies) {
+    TIDE_ASSIGN(const AddressRange range, AddressRange::Parse(text));
+    trust.addresses.push_back(range);
+  }
+  if (!options.proxy_secret_file.empty()) {
+    TIDE_ASSIGN(trust.secret, ReadSecretFile("the secret of the proxy", options.proxy_secret_file));
+  }
+  if (!trust.addresses.empty() && trust.secret.empty()) {
+    log::Warning(
+        "--trust-proxy without --proxy-secret-file: whatever runs at those addresses can "
+        "say that its requests come from elsewhere");
+  }
+  trust.user_header = options.proxy_user_header;
+  return TrustedProxies(std::move(trust));
+}
+
+// Null for plain HTTP.
+Result<std::unique_ptr<ServerTls>> OpenTls(const Options& options, const std::string& host) {
+  if (!options.https.chain.empty()) {
+    return ServerTls::Open(options.https);
+  }
+  if (!IsLoopback(host)) {
+    log::Warning("plain HTTP beyond this machine: tokens, secrets and logs can be listened to",
+                 {{"listen", options.listen}});
+  }
+  return nullptr;
+}
+
+// Every thread inherits the mask, so that only WaitForStopSignal sees these.
+sigset_t BlockStopSignals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return signals;
 }
 
 void WaitForStopSignal(const sigset_t& signals) {
@@ -101,31 +202,33 @@ void WaitForStopSignal(const sigset_t& signals) {
 }
 
 int Serve(const Options& options, const ServerOptions& server_options, Routes web) {
-  auto secret = ReadSecret(options.cluster_token_file);
-  if (!secret) {
-    return Complain(kBadFile, secret.error().message);
-  }
   auto addresses = rpc::SplitAddresses(options.scheduler);
   if (!addresses) {
     return Complain(kUsage, "--scheduler " + addresses.error().message);
   }
-  Schedulers schedulers(std::move(*addresses));
-  // Every thread inherits the mask, so that only WaitForStopSignal sees these.
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGTERM);
-  ::sigaddset(&signals, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
+  const auto security =
+      rpc::Security::FromOptions(options.security, {rpc::Role::kApi, ""}, *addresses);
+  if (!security) {
+    return Complain(kUsage, security.error().message);
+  }
+  Schedulers schedulers(std::move(*addresses), *security);
+  const sigset_t signals = BlockStopSignals();
 
   ViewStore store;
-  StreamSlots streams(options.max_streams);
-  const auto scheduler = MakeGrpcScheduler(schedulers, *secret);
+  StreamSlots streams(options.max_streams, options.user_streams);
+  const auto scheduler = MakeGrpcScheduler(schedulers, *security);
   Authenticator auth(store, *scheduler);
-  const auto agents = MakeGrpcAgents(*secret);
-  const auto images = MakeGrpcImages(*secret);
+  const auto agents = MakeGrpcAgents(*security);
+  const auto images = MakeGrpcImages(*security);
   App app{store, *scheduler, *agents, *images, auth, streams};
-  const auto access = MakeGrpcAccess(*secret);
+  app.requests = std::make_shared<RequestSlots>(options.user_requests);
+  app.allowances = std::make_shared<Allowances>(options.user_submits, options.user_log_mib << 20);
+  auto proxies = OpenProxies(options);
+  if (!proxies) {
+    return Complain(kBadFile, proxies.error().message);
+  }
+  app.proxies = std::make_shared<TrustedProxies>(*std::move(proxies));
+  const auto access = MakeGrpcAccess(*security);
   std::unique_ptr<AuditLog> audit;
   std::unique_ptr<ExecSessions> exec;
   if (!options.audit_log.empty()) {
@@ -136,9 +239,15 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
     audit = *std::move(opened);
     ExecSessions::Limits limits;
     limits.idle = std::chrono::seconds(options.exec_idle_s);
+    limits.of_one_user = options.user_exec;
     exec = std::make_unique<ExecSessions>(*access, *audit, limits);
     app.exec = exec.get();
   }
+  const auto tls = OpenTls(options, server_options.host);
+  if (!tls) {
+    return Complain(kBadFile, tls.error().message);
+  }
+  app.tls = tls->get();
   Routes routes = AllRoutes(app);
   std::ranges::move(web, std::back_inserter(routes));
   Server server(server_options, std::move(routes), app);
@@ -146,7 +255,7 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   if (!port) {
     return Complain(kCannotListen, port.error().message);
   }
-  Watcher watcher(schedulers, *secret, store);
+  Watcher watcher(schedulers, *security, store);
   auto serving = std::async(std::launch::async, [&server] { server.Run(); });
   log::Info("listening", {{"host", server_options.host}, {"port", *port}});
   WaitForStopSignal(signals);
@@ -163,6 +272,8 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
 }
 
 int Main(int argc, char** argv) {
+  // There is no other thread yet.
+  ::mallopt(M_MMAP_THRESHOLD, kReturnedBytes);  // NOLINT(concurrency-mt-unsafe)
   Options options;
   CLI::App flags("tide-api serves Tide's HTTP API and dashboard", "tide-api");
   Describe(flags, options);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/daemons/bench_cluster.h"
 #include "bench/daemons/bench_store.h"
 #include "bench/output.h"
 #include "common/base/exit_codes.h"
@@ -105,6 +106,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--large",
                options.run.large,
                "also sizes that take more than a third of the memory that is free");
+  bool without_tls = false;
+  app.add_flag("--without-tls", without_tls, "daemons talk in clear, to see what TLS costs");
   app.add_flag("--list", options.list, "names the benchmarks");
   try {
     app.parse(argc, argv);
@@ -113,6 +116,9 @@ int Main(int argc, char** argv) {
   }
   if (options.list) {
     return List();
+  }
+  if (without_tls) {
+    MeasureWithoutTls();
   }
   if (!store.empty()) {
     options.run.stores = {store == "sqlite" ? StoreKind::kSqlite : StoreKind::kPostgres};

@@ -40,9 +40,9 @@ class Through {
   explicit Through(uint32_t finished_max) : world_(kMemoryNodes) {
     world_.policy.finished_max = finished_max;
     auto database = OpenDatabase(store_files_.address());
-    TIDE_CHECK(database.has_value(), "the database can be made");
+    TIDE_CHECK(database.has_value(), "the database was made");
     auto store = Store::Open(std::move(*database), "tide-bench", world_.now);
-    TIDE_CHECK(store.has_value(), "the store is new");
+    TIDE_CHECK(store.has_value(), "nobody leads on the store");
     store_ = std::move(*store);
     StepResult nodes;
     for (const Node& node : world_.state.nodes) {

@@ -241,7 +241,7 @@ int ShowCheckpoints(Context& context, const CheckpointsOptions& options) {
 void AddCheckpointsVerb(CLI::App& app, Context& context) {
   const auto options = std::make_shared<CheckpointsOptions>();
   CLI::App* verb = app.add_subcommand("checkpoints", "Checkpoints of a job, newest first");
-  verb->add_option("job", options->job, "Id, or a name (the latest)")->required();
+  verb->add_option("job", options->job, "Id, or a name (your latest)")->required();
   verb->add_option("--dir", options->dir, "Look into this folder instead of the job's");
   verb->callback([options, &context] { context.exit_code = ShowCheckpoints(context, *options); });
 }

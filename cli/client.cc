@@ -37,6 +37,12 @@ void ProbeSilentPeer(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
+void Trust(httplib::Client& http, const Server& server) {
+  if (!server.ca.empty()) {
+    http.set_ca_cert_path(server.ca.c_str());
+  }
+}
+
 void SetTimeout(httplib::Client& http, Duration timeout) {
   const auto span = std::chrono::milliseconds(std::max<int64_t>(timeout.millis(), 1));
   http.set_connection_timeout(span);
@@ -62,6 +68,32 @@ bool MayPass(httplib::Error error) {
   return NeverSent(error) || error == httplib::Error::Read || error == httplib::Error::Write;
 }
 
+// Says why no connection by TLS was made, and what to do; "" where that was not the reason.
+std::string ExplainTls(const httplib::Client& http, httplib::Error error, const Server& server) {
+  if (error == httplib::Error::SSLConnection) {
+    return "it does not speak HTTPS, or not TLS 1.3; where it speaks plain HTTP, use http://";
+  }
+  if (error == httplib::Error::SSLLoadingCerts) {
+    return "the authority " + server.ca + " is no PEM file with certificates";
+  }
+  if (error != httplib::Error::SSLServerVerification) {
+    return "";
+  }
+  const long verdict = http.get_openssl_verify_result();
+  if (verdict == X509_V_OK) {
+    return "its certificate is for another name; use a name that is in the certificate";
+  }
+  if (verdict == X509_V_ERR_CERT_HAS_EXPIRED) {
+    return "its certificate has expired; its operator must renew it";
+  }
+  if (verdict == X509_V_ERR_CERT_NOT_YET_VALID) {
+    return "its certificate is not valid yet; compare the clocks of both machines";
+  }
+  return std::string("its certificate is not trusted here (") +
+         X509_verify_cert_error_string(verdict) +
+         "); name the authority's certificate with --ca FILE, TIDE_CA, or `ca` in the profile";
+}
+
 std::string Explain(httplib::Error error) {
   if (error == httplib::Error::Connection) {
     return "no server answers at this address";
@@ -69,10 +101,20 @@ std::string Explain(httplib::Error error) {
   if (error == httplib::Error::Read || error == httplib::Error::ConnectionTimeout) {
     return "no complete answer in time";
   }
-  if (error == httplib::Error::SSLServerVerification) {
-    return "its certificate cannot be verified";
-  }
   return httplib::to_string(error);
+}
+
+// Returns why a request brought no whole answer.
+Failure NoConnection(const Client& client, const httplib::Client& http, httplib::Error error) {
+  const std::string tls = ExplainTls(http, error, client.server());
+  if (tls.empty()) {
+    return client.Unreachable(Explain(error));
+  }
+  return {
+      kExitUnreachable,
+      "no connection to " + client.server().url + " (from " + client.server().origin + "): " + tls,
+      {},
+      false};
 }
 
 }  // namespace
@@ -116,6 +158,7 @@ Client::Attempt Client::Try(Method method,
                             const PostBody& body,
                             Duration left) const {
   httplib::Client http(server_.url);
+  Trust(http, server_);
   http.set_url_encode(false);
   SetTimeout(http, left);
   httplib::Headers headers = HeadersFor(server_);
@@ -141,7 +184,7 @@ Client::Attempt Client::Try(Method method,
   auto result = send();
   if (!result) {
     const bool again = MayPass(result.error()) && (safe || NeverSent(result.error()));
-    return {std::unexpected(Unreachable(Explain(result.error()))), again, false};
+    return {std::unexpected(NoConnection(*this, http, result.error())), again, false};
   }
   if (result->status >= 200 && result->status < 300) {
     return {std::move(result->body), false, true};
@@ -193,6 +236,7 @@ Client::Received Client::Receive(const StreamCall& call,
                                  const Sink& sink,
                                  const HeadSink& on_head) const {
   httplib::Client http(server_.url);
+  Trust(http, server_);
   http.set_url_encode(false);
   SetTimeout(http, patience_.timeout);
   http.set_read_timeout(std::chrono::milliseconds(call.silence.millis()));
@@ -227,7 +271,9 @@ Client::Received Client::Receive(const StreamCall& call,
   const auto result = http.send(request);
   received.whole = static_cast<bool>(result);
   received.may_pass = !result && MayPass(result.error());
-  received.why = result ? "" : Explain(result.error());
+  if (!result) {
+    received.failure = NoConnection(*this, http, result.error());
+  }
   return received;
 }
 
@@ -240,7 +286,7 @@ Answer<Client::StreamEnd> Client::Stream(const std::string& path,
     return StreamEnd::kBroken;
   }
   if (!received.whole) {
-    return std::unexpected(Unreachable(received.why));
+    return std::unexpected(received.failure);
   }
   if (received.status != 200) {
     return std::unexpected(FailureFromReply(received.status, received.refusal));
@@ -254,7 +300,7 @@ Answer<Client::StreamEnd> Client::PostStream(const std::string& path,
                                              Duration silence) const {
   const Received received = Receive({path, &body, silence}, sink, {});
   if (received.status == 0) {
-    return std::unexpected(Unreachable(received.why));
+    return std::unexpected(received.failure);
   }
   if (received.status != 200) {
     return std::unexpected(FailureFromReply(received.status, received.refusal));
@@ -265,6 +311,7 @@ Answer<Client::StreamEnd> Client::PostStream(const std::string& path,
 KeptConnection::KeptConnection(const Server& server, Duration timeout)
     : server_(server), http_(std::make_unique<httplib::Client>(server.url)) {
   http_->set_url_encode(false);
+  Trust(*http_, server_);
   SetTimeout(*http_, timeout);
   http_->set_keep_alive(true);
   http_->set_tcp_nodelay(true);

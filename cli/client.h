@@ -92,7 +92,7 @@ class Client {
     std::string refusal;  // the body, where the status is not 200
     bool whole = false;   // the answer has come to its end
     bool may_pass = false;
-    std::string why;  // the answer is not whole
+    Failure failure;  // the answer is not whole
   };
   struct StreamCall {
     std::string path;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "common/base/utf8.h"
 #include "common/spec/span_text.h"
 
 namespace tide::cli {
@@ -13,8 +14,24 @@ namespace {
 
 constexpr size_t kPageMax = 1000;
 
+// Writes what would steer a terminal as JSON's escapes. Those of ASCII are written so already; line
+// breaks are the layout's.
+std::string Escaped(std::string_view text) {
+  std::string out;
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t begin = pos;
+    const auto point = NextCodePoint(text, pos);
+    if (point && *point > U' ' && SteersTerminal(*point)) {
+      out += EscapeOf(*point);
+    } else {
+      out += text.substr(begin, pos - begin);
+    }
+  }
+  return out;
+}
+
 std::string Dump(const json& value, int indent) {
-  return value.dump(indent, ' ', false, json::error_handler_t::replace) + "\n";
+  return Escaped(value.dump(indent, ' ', false, json::error_handler_t::replace)) + "\n";
 }
 
 Answer<json> Parse(const Answer<std::string>& body) {
@@ -64,7 +81,7 @@ Answer<const Client*> Context::Connect() {
 }
 
 Answer<Server> Context::Address() {
-  auto server = ResolveServer(SourcesOfThisProcess(options.server));
+  auto server = ResolveServer(SourcesOfThisProcess(options.server, options.ca));
   if (!server) {
     const bool refused = server.error().code == ErrorCode::kPermissionDenied;
     return Refuse(refused ? kExitNotAllowed : kExitUsage, server.error().message);

@@ -27,6 +27,7 @@ enum class Format {
 struct GlobalOptions {
   std::string output = "table";
   std::string server;
+  std::string ca;
   std::string timeout;  // "" = as Client::Patience has it
   bool quiet = false;
   bool no_color = false;

@@ -38,7 +38,7 @@ int Shell(Context& context, ExecOptions& options) {
 }
 
 void AddJobAndRank(CLI::App& verb, ExecOptions& options) {
-  verb.add_option("job", options.command.job, "Id, or a name (the latest)")->required();
+  verb.add_option("job", options.command.job, "Id, or a name (your latest)")->required();
   verb.add_option("--rank", options.command.rank, "Whose node and environment; default: 0")
       ->check(CLI::NonNegativeNumber);
 }

@@ -185,6 +185,13 @@ std::string ElementsLine(const json& elements) {
          ElementCounts(elements) + "\n";
 }
 
+std::string RefusedAgent(const json& node) {
+  const json& refused = Member(node, "refused_agent");
+  return refused.is_object() ? Text(node, "endpoint") + " is obeyed, " + Text(refused, "endpoint") +
+                                   " (from " + Text(refused, "peer") + ") is refused"
+                             : "";
+}
+
 std::string ShortTime(Instant at) {
   std::string text = FormatRfc3339(at);
   if (text.size() < 20) {

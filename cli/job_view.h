@@ -39,6 +39,10 @@ namespace tide::cli {
 // "j-12[] sweep  60 queued, 37 succeeded\n".
 [[nodiscard]] std::string ElementsLine(const json& elements);
 
+// "10.0.0.7:7072 is obeyed, 10.0.0.9:7072 (from ipv4:10.0.0.9:51234) is refused": there are two
+// agents of the node's name. "" where there is one.
+[[nodiscard]] std::string RefusedAgent(const json& node);
+
 // "2026-01-31 12:00:05Z", "" when not set.
 [[nodiscard]] std::string ShortTime(Instant at);
 

@@ -115,7 +115,7 @@ void AddLogsVerb(CLI::App& app, Context& context) {
   const auto options = std::make_shared<LogsOptions>();
   LogOptions& logs = options->logs;
   CLI::App* verb = app.add_subcommand("logs", "Show the output of a job");
-  verb->add_option("job", options->job, "Id, or a name (the latest)")->required();
+  verb->add_option("job", options->job, "Id, or a name (your latest)")->required();
   auto* follow =
       verb->add_flag("-f,--follow",
                      logs.follow,

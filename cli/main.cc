@@ -19,6 +19,7 @@ void AddGlobalOptions(CLI::App& app, Context& context) {
   app.add_option("-o,--output", context.options.output, "table, json, jsonl or name")
       ->check(CLI::IsMember({"table", "json", "jsonl", "name"}));
   app.add_option("--server", context.options.server, "Address of the server (TIDE_SERVER)");
+  app.add_option("--ca", context.options.ca, "PEM file of the authority to trust (TIDE_CA)");
   app.add_option(
       "--timeout", context.options.timeout, "Longest wait for the server; 30s, and 3s to find one");
   app.add_flag("-q,--quiet", context.options.quiet, "No hints on stderr");
@@ -45,6 +46,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddSecretVerb(app, context);
   AddImagesVerb(app, context);
   AddNodesVerb(app, context);
+  AddNodeVerb(app, context);
   AddDrainVerbs(app, context);
   AddValidateVerb(app, context);
   AddFaultsVerb(app, context);

@@ -55,7 +55,7 @@ int Move(Context& context, const MoveOptions& options) {
 void AddMoveVerb(CLI::App& app, Context& context) {
   const auto options = std::make_shared<MoveOptions>();
   CLI::App* verb = app.add_subcommand("move", "Change the order of your own queued jobs");
-  verb->add_option("job", options->job, "Id, or a name (the latest)")->required();
+  verb->add_option("job", options->job, "Id, or a name (your latest)")->required();
   verb->add_flag("--to-front", options->to_front, "Before all others of its priority");
   verb->add_option("--before", options->before, "Before this one, an id or a name");
   verb->callback([options, &context] { context.exit_code = Move(context, *options); });

@@ -47,8 +47,9 @@ Table NodeTable(const json& list, const Style& style) {
                {.title = "REASON", .min_width = 10, .hide_empty = true}});
   const Instant now = SystemNow();
   for (const json& node : Items(list, "items")) {
-    const std::string reason = Text(node, "reason");
-    const std::string actor = Text(node, "actor");
+    const std::string second = RefusedAgent(node);
+    const std::string actor = second.empty() ? Text(node, "actor") : "";
+    const std::string reason = second.empty() ? Text(node, "reason") : "two agents: " + second;
     table.Add({{Text(node, "name")},
                {Text(node, "zone")},
                {Text(node, "leaf")},

@@ -21,6 +21,7 @@ constexpr size_t kProfileMax = 64U << 10U;
 struct Profile {
   std::string server;
   std::string token;
+  std::string ca;
 };
 
 std::string WithoutSlash(std::string url) {
@@ -79,6 +80,8 @@ Result<std::optional<Profile>> ReadProfile(const std::string& path) {
       profile.server = WithoutSlash(value->text);
     } else if (value->kind == yaml::Kind::kScalar && key->text == "token") {
       profile.token = value->text;
+    } else if (value->kind == yaml::Kind::kScalar && key->text == "ca") {
+      profile.ca = value->text;
     }
   }
   return profile;
@@ -95,6 +98,13 @@ Status CheckServer(const Server& server) {
   });
   if (!clean) {
     return Fail(ErrorCode::kInvalidArgument, "the token holds blanks or control characters");
+  }
+  if (!server.ca.empty() && ::access(server.ca.c_str(), R_OK) != 0) {
+    auto failure = FailErrno(
+        "cannot read the authority " + server.ca + " (--ca, TIDE_CA, or `ca` in the profile)",
+        errno);
+    failure.error().code = ErrorCode::kInvalidArgument;
+    return failure;
   }
   return {};
 }
@@ -125,26 +135,34 @@ std::string UserProfilePath() {
   return config.empty() ? "" : config + "/tide/config.yaml";
 }
 
-Status WriteProfile(const std::string& path, const std::string& server, const std::string& token) {
+Status WriteProfile(const std::string& path, const Server& server) {
   if (path.empty()) {
     return Fail(ErrorCode::kNotFound,
                 "there is no place for the token: neither HOME nor XDG_CONFIG_HOME is set");
   }
   TIDE_TRY(MakeDirs(std::filesystem::path(path).parent_path().string(), 0700));
-  std::string text = "server: " + server + "\n";
-  if (!token.empty()) {
-    text += "token: " + token + "\n";
+  std::string text = "server: " + server.url + "\n";
+  if (!server.token.empty()) {
+    text += "token: " + server.token + "\n";
+  }
+  if (!server.ca.empty()) {
+    text += "ca: '" + std::filesystem::absolute(server.ca).string() + "'\n";
   }
   return WriteFileDurably(path, text);
 }
 
 Status ForgetToken(const std::string& path, const std::string& server) {
   TIDE_ASSIGN(const auto profile, ReadProfile(path));
-  return profile && profile->server == server ? WriteProfile(path, server, "") : Status();
+  return profile && profile->server == server
+             ? WriteProfile(path, {.url = server, .token = "", .origin = "", .ca = profile->ca})
+             : Status();
 }
 
-ServerSources SourcesOfThisProcess(const std::string& flag) {
-  ServerSources sources{flag, Env("TIDE_SERVER"), Env("TIDE_TOKEN"), {}};
+ServerSources SourcesOfThisProcess(const std::string& flag, const std::string& ca) {
+  ServerSources sources{flag, Env("TIDE_SERVER"), Env("TIDE_TOKEN"), {}, ca};
+  if (ca.empty()) {
+    sources.ca = Env("TIDE_CA");
+  }
   if (const std::string path = UserProfilePath(); !path.empty()) {
     sources.profiles.push_back(path);
   }
@@ -155,13 +173,14 @@ ServerSources SourcesOfThisProcess(const std::string& flag) {
 Result<Server> ResolveServer(const ServerSources& sources) {
   Server server;
   if (!sources.flag.empty()) {
-    server = {WithoutSlash(sources.flag), "", "--server"};
+    server = {WithoutSlash(sources.flag), "", "--server", ""};
   } else if (!sources.variable.empty()) {
-    server = {WithoutSlash(sources.variable), "", "TIDE_SERVER"};
+    server = {WithoutSlash(sources.variable), "", "TIDE_SERVER", ""};
   }
   server.token = sources.token;
+  server.ca = sources.ca;
   for (const std::string& path : sources.profiles) {
-    if (!server.url.empty() && !server.token.empty()) {
+    if (!server.url.empty() && !server.token.empty() && !server.ca.empty()) {
       break;
     }
     TIDE_ASSIGN(const auto profile, ReadProfile(path));
@@ -174,6 +193,9 @@ Result<Server> ResolveServer(const ServerSources& sources) {
     }
     if (server.token.empty() && profile->server == server.url) {
       server.token = profile->token;
+    }
+    if (server.ca.empty() && profile->server == server.url) {
+      server.ca = profile->ca;
     }
   }
   if (server.url.empty()) {

@@ -10,9 +10,10 @@
 namespace tide::cli {
 
 struct Server {
-  std::string url;     // "http://127.0.0.1:7070", no slash at the end
-  std::string token;   // "" = none
-  std::string origin;  // where `url` comes from, for messages
+  std::string url;      // "http://127.0.0.1:7070", no slash at the end
+  std::string token;    // "" = none
+  std::string origin;   // where `url` comes from, for messages
+  std::string ca = {};  // PEM file: the authorities to trust with it; "" = those of the system
 };
 
 // What may name the server, strongest first.
@@ -20,20 +21,19 @@ struct ServerSources {
   std::string flag;                   // --server
   std::string variable;               // TIDE_SERVER
   std::string token;                  // TIDE_TOKEN
-  std::vector<std::string> profiles;  // files with the keys `server` and `token`
+  std::vector<std::string> profiles;  // files with the keys `server`, `token` and `ca`
+  std::string ca = {};                // --ca, else TIDE_CA
 };
 
 inline constexpr std::string_view kUsualServer = "http://127.0.0.1:7070";
 
 // The user's configuration, then the file that `tide dev` writes.
-[[nodiscard]] ServerSources SourcesOfThisProcess(const std::string& flag);
+[[nodiscard]] ServerSources SourcesOfThisProcess(const std::string& flag, const std::string& ca);
 
 // The user's own, "" where neither XDG_CONFIG_HOME nor HOME is set.
 [[nodiscard]] std::string UserProfilePath();
-// Keeps server and token, for their owner alone. Errors: those of files.
-[[nodiscard]] Status WriteProfile(const std::string& path,
-                                  const std::string& server,
-                                  const std::string& token);
+// Keeps address, token and authority, for their owner alone. Errors: those of files.
+[[nodiscard]] Status WriteProfile(const std::string& path, const Server& server);
 // Forgets the token where the profile is of this server; nothing to forget is fine.
 [[nodiscard]] Status ForgetToken(const std::string& path, const std::string& server);
 
@@ -44,7 +44,8 @@ inline constexpr std::string_view kUsualServer = "http://127.0.0.1:7070";
 [[nodiscard]] std::string DevProfilePath(const std::string& named, const std::string& runtime_dir);
 
 // A token from a profile goes only to the server that the same profile names.
-// Errors: kPermissionDenied for a profile that others own or can write, kInvalidArgument.
+// Errors: kPermissionDenied for a profile that others own or can write, kInvalidArgument, also
+// where the file of the authority cannot be read.
 [[nodiscard]] Result<Server> ResolveServer(const ServerSources& sources);
 
 }  // namespace tide::cli

@@ -63,6 +63,32 @@ TEST_CASE("a token goes only to the server it belongs to") {
   CHECK(ResolveServer({"http://dev:1/", "", "", {dev}})->token == "td");
 }
 
+TEST_CASE("an authority comes from the strongest source, and with its server only") {
+  const Folder folder;
+  const std::string pem = folder.Write("ca.pem", "");
+  const std::string mine = folder.Write("mine.pem", "");
+  const std::string user = folder.Write("user.yaml", "server: https://user\nca: " + pem + "\n");
+  CHECK(ResolveServer({"", "", "", {user}})->ca == pem);
+  CHECK(ResolveServer({"https://other", "", "", {user}})->ca.empty());
+  CHECK(ResolveServer({"https://user", "", "t", {user}})->ca == pem);
+  CHECK(ResolveServer({"", "", "", {user}, mine})->ca == mine);
+  const auto none = ResolveServer({"", "", "", {}, folder.path() + "/none"});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message.find("cannot read the authority") == 0);
+}
+
+TEST_CASE("what was kept is read again, the authority by its whole path") {
+  const Folder folder;
+  const std::string pem = folder.Write("an authority.pem", "");
+  const std::string file = folder.path() + "/kept.yaml";
+  REQUIRE(WriteProfile(file, {"https://a", "t", "", pem}));
+  CHECK(ResolveServer({"", "", "", {file}})->token == "t");
+  CHECK(ResolveServer({"", "", "", {file}})->ca == pem);
+  REQUIRE(ForgetToken(file, "https://a"));
+  CHECK(ResolveServer({"", "", "", {file}})->token.empty());
+  CHECK(ResolveServer({"", "", "", {file}})->ca == pem);
+}
+
 TEST_CASE("a profile that others can write is refused") {
   const Folder folder;
   const std::string text = "server: http://dev:1\n";

@@ -8,6 +8,7 @@
 
 #include "cli/context.h"
 #include "cli/job_view.h"
+#include "cli/labelled_lines.h"
 #include "cli/verbs.h"
 #include "common/spec/spec_text.h"
 
@@ -17,25 +18,6 @@ namespace {
 struct ShowOptions {
   std::string job;
   bool spec = false;
-};
-
-class Header {
- public:
-  explicit Header(const Style& style) : style_(style) {}
-  void Add(const std::string& label, const std::string& value) {
-    if (value.empty()) {
-      return;
-    }
-    const std::string mark = label + ":";
-    const std::string blanks(style_.accessible ? 1 : kLabelWidth - mark.size(), ' ');
-    out_ += style_.Paint(Tone::kDim, mark) + blanks + value + "\n";
-  }
-  [[nodiscard]] const std::string& text() const { return out_; }
-
- private:
-  static constexpr size_t kLabelWidth = 13;
-  const Style style_;
-  std::string out_;
 };
 
 // What the last attempt sends between zones; "" if it lies in one.
@@ -129,7 +111,7 @@ std::string JobHeader(const json& job, const Style& style) {
   const Instant now = SystemNow();
   const int64_t suspensions = Number(job, "suspensions", 0);
   const Cell state = StateCell(JobWord(job), style);
-  Header header(style);
+  LabelledLines header(style);
   header.Add("job", Printable(Text(job, "id") + " " + Text(spec, "name")));
   header.Add("state",
              style.Paint(state.tone, Printable(state.text)) + " for " +
@@ -292,7 +274,8 @@ int Show(Context& context, const ShowOptions& options) {
 void AddShowVerb(CLI::App& app, Context& context) {
   const auto options = std::make_shared<ShowOptions>();
   CLI::App* verb = app.add_subcommand("show", "Show one job with its attempts");
-  verb->add_option("job", options->job, "Id, a name (the latest), or an array: j-12[]")->required();
+  verb->add_option("job", options->job, "Id, a name (your latest), or an array: j-12[]")
+      ->required();
   verb->add_flag("--spec", options->spec, "Only its spec, as YAML that `submit` takes");
   verb->callback([options, &context] { context.exit_code = Show(context, *options); });
 }

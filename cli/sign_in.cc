@@ -55,16 +55,17 @@ int Login(Context& context) {
     return context.Report(
         {kExitUsage, "there is no token on standard input: tide login <file, or type it"});
   }
-  const auto server = context.Address();
+  auto server = context.Address();
   if (!server) {
     return context.Report(server.error());
   }
+  server->token = token;
   context.UseToken(token);
   const auto self = context.Get("/v1/session");
   if (!self) {
     return context.Report(self.error());
   }
-  if (const Status kept = WriteProfile(UserProfilePath(), server->url, token); !kept) {
+  if (const Status kept = WriteProfile(UserProfilePath(), *server); !kept) {
     return context.Report({kExitFailed, kept.error().message});
   }
   context.Print("Signed in to " + server->url + " as " + Describe(*self) + "\n");

@@ -4,7 +4,7 @@
 #include <array>
 #include <iterator>
 
-#include "common/spec/utf8.h"
+#include "common/base/utf8.h"
 
 namespace tide::cli {
 namespace {
@@ -56,12 +56,6 @@ size_t PointWidth(char32_t point) {
   return IsIn(kWide, point) ? 2 : 1;
 }
 
-// Characters that move the cursor, or reorder the line (bidirectional overrides).
-bool Steers(char32_t point) {
-  return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x202A && point <= 0x202E) ||
-         (point >= 0x2066 && point <= 0x2069);
-}
-
 std::string Padded(const std::string& text, size_t width, bool right) {
   const size_t used = DisplayWidth(text);
   const std::string blanks(width > used ? width - used : 0, ' ');
@@ -101,7 +95,7 @@ std::string Printable(std::string_view text) {
     const auto point = NextCodePoint(text, pos);
     if (point == U'\n' || point == U'\t') {
       out += ' ';
-    } else if (!point || Steers(*point)) {
+    } else if (!point || SteersTerminal(*point)) {
       out += '?';
     } else {
       out += text.substr(begin, pos - begin);

@@ -156,6 +156,33 @@ TEST_CASE("show prints header, attempts and the spec that submit takes") {
                         .out)["resources"]["nodes"] == 64);
 }
 
+TEST_CASE("no output about a job steers the terminal") {
+  FakeServer server;
+  json job = Job("j-1", "queued");
+  job["spec"] = json::parse(FormatJobSpecJson(ParseJobSpec(kSpec).spec));
+  const std::string hostile = "x\u202E\u009B2J\x1B[2J";
+  job["spec"]["command"] = {hostile};
+  job["detail"] = hostile;
+  job["summary"] = hostile;
+  server.OnGet("/v1/jobs/j-1", job.dump());
+  server.OnGet("/v1/jobs/j-1/why", job.dump());
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{{"show", "j-1"},
+                                             {"show", "j-1", "--spec"},
+                                             {"show", "j-1", "-o", "json"},
+                                             {"why", "j-1"},
+                                             {"why", "j-1", "-o", "jsonl"}}) {
+    const auto run = RunTide(args, Using(server));
+    INFO(run.out << run.err);
+    CHECK(run.exit_code == 0);
+    for (const char* steers : {"\u202E", "\u009B", "\x1B"}) {
+      CHECK(run.out.find(steers) == std::string::npos);
+    }
+  }
+  const std::string shown = RunTide({"show", "j-1", "-o", "json"}, Using(server)).out;
+  CHECK(json::parse(shown)["detail"] == hostile);
+}
+
 TEST_CASE("show says what a job sends between zones, if it does") {
   FakeServer server;
   json job = Finished("j-1", "succeeded", 0);

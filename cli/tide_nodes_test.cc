@@ -62,6 +62,44 @@ TEST_CASE("nodes are listed and filtered") {
   CHECK(RunTide({"nodes", "n3"}, Using(server)).exit_code == 3);
 }
 
+TEST_CASE("a second agent of a node's name is named, with both addresses") {
+  FakeServer server;
+  json node = Node("n1", "ready");
+  node["endpoint"] = "10.0.0.7:7072";
+  node["refused_agent"] = {{"endpoint", "10.0.0.9:7072"},
+                           {"peer", "ipv4:10.0.0.9:51000"},
+                           {"at", "2026-01-31T12:00:00Z"}};
+  server.OnGet("/v1/nodes", json({{"items", {node}}, {"next_cursor", nullptr}}).dump());
+  server.OnGet("/v1/nodes/n1", node.dump());
+  for (const std::string& text :
+       {RunTide({"nodes"}, Using(server)).out, RunTide({"node", "n1"}, Using(server)).out}) {
+    CHECK_THAT(text, Catch::Contains("10.0.0.7:7072 is obeyed"));
+    CHECK_THAT(text, Catch::Contains("10.0.0.9:7072 (from ipv4:10.0.0.9:51000) is refused"));
+  }
+}
+
+TEST_CASE("a node is shown, and removed") {
+  FakeServer server;
+  json node = Node("n1", "drained");
+  node["reason"] = "fan tray";
+  node["actor"] = "bob";
+  node["verdicts"] = json::array({Verdict("links", "fail")});
+  server.OnGet("/v1/nodes/n1", node.dump());
+  const auto shown = RunTide({"node", "n1"}, Using(server));
+  CHECK(shown.exit_code == 0);
+  CHECK_THAT(shown.out, Catch::Contains("fan tray (bob)"));
+  CHECK_THAT(shown.out, Catch::Contains("links: fail, slow link"));
+  CHECK(RunTide({"node", "n1", "--reason", "x"}, Using(server)).exit_code == 2);
+  CHECK(RunTide({"node", "n9"}, Using(server)).exit_code == 3);
+
+  server.On("DELETE", "/v1/nodes/n1", [](const FakeRequest&) {
+    return FakeReply{.status = 200, .body = R"({"removed":"n1"})"};
+  });
+  const auto removed = RunTide({"node", "n1", "--remove", "--reason", "sold to X"}, Using(server));
+  CHECK(removed.exit_code == 0);
+  CHECK(removed.out == "✔ n1 removed\n");
+}
+
 TEST_CASE("drain needs a reason, says who is affected and how to undo it") {
   FakeServer server;
   json busy = Node("n1", "ready");
@@ -117,7 +155,7 @@ TEST_CASE("validate ends where a node was lost before it gave a verdict") {
         node["reason"] = "lost during its validation";
         node["state_since"] = "2026-01-31T12:06:00.000Z";
       } else if (looks > 2) {
-        node["verdicts"] = {Verdict("gpu_count", "pass")};
+        node["verdicts"] = json::array({Verdict("gpu_count", "pass")});
       }
       return FakeReply{.body = node.dump()};
     });

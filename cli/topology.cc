@@ -184,6 +184,8 @@ void AddAdminVerb(CLI::App& app, Context& context) {
   admin->require_subcommand(1);
   CLI::App* topology = admin->add_subcommand("topology", "The cluster file");
   topology->require_subcommand(1);
+  AddAuditVerb(*admin, context);
+  AddCaVerbs(*admin, context);
   AddStoreVerbs(*admin, context);
   CLI::App* check = topology->add_subcommand("check", "Read a cluster file; say what it describes");
   const auto file = std::make_shared<std::string>();

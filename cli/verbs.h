@@ -29,6 +29,7 @@ void AddProjectVerb(CLI::App& app, Context& context);  // project list, set, rem
 void AddSecretVerb(CLI::App& app, Context& context);   // secret set, list, remove
 void AddImagesVerb(CLI::App& app, Context& context);   // images, images pull
 void AddNodesVerb(CLI::App& app, Context& context);
+void AddNodeVerb(CLI::App& app, Context& context);
 void AddDrainVerbs(CLI::App& app, Context& context);  // drain, undrain
 void AddValidateVerb(CLI::App& app, Context& context);
 void AddFaultsVerb(CLI::App& app, Context& context);
@@ -36,6 +37,8 @@ void AddSimVerb(CLI::App& app, Context& context);
 void AddAdminVerb(CLI::App& app, Context& context);  // admin topology check, and those of the next
 // admin backup, restore, snapshot, migrate: below `tide admin`, done by the program tide-admin.
 void AddStoreVerbs(CLI::App& admin, Context& context);
+void AddAuditVerb(CLI::App& admin, Context& context);  // admin audit
+void AddCaVerbs(CLI::App& admin, Context& context);    // admin ca init, issue, list, revoke
 // Lives in cli/dev; linked only where that folder is part of the build.
 void AddDevVerb(CLI::App& app, Context& context);
 

@@ -122,7 +122,7 @@ int Why(Context& context, const std::string& ref) {
 void AddWhyVerb(CLI::App& app, Context& context) {
   const auto job = std::make_shared<std::string>();
   CLI::App* verb = app.add_subcommand("why", "Explain why a job waits, and what would start it");
-  verb->add_option("job", *job, "Id, a name (the latest), or an array: j-12[]")->required();
+  verb->add_option("job", *job, "Id, a name (your latest), or an array: j-12[]")->required();
   verb->callback([job, &context] { context.exit_code = Why(context, *job); });
 }
 

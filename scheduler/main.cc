@@ -19,11 +19,13 @@
 #include "common/cluster/cluster_text.h"
 #include "common/log/log.h"
 #include "common/rpc/rpc.h"
+#include "common/rpc/security_flags.h"
 #include "scheduler/core/lease.h"
 #include "scheduler/core/policy/policy_text.h"
 #include "scheduler/server/admission.h"
 #include "scheduler/server/loop.h"
 #include "scheduler/server/people/first_admin.h"
+#include "scheduler/server/people/new_store.h"
 #include "scheduler/server/scheduler_service.h"
 #include "scheduler/store/open_database.h"
 #include "scheduler/store/people.h"
@@ -38,7 +40,7 @@ struct Options {
   std::string listen = "127.0.0.1:7071";
   std::string store;
   std::string store_file;
-  std::string cluster_token_file;
+  rpc::SecurityOptions security;
   std::string log_format = "text";
   int64_t isolation_timeout_ms = 600'000;
   std::optional<int64_t> witness_timeout_ms;  // not set: a minute, where that makes sense
@@ -49,7 +51,9 @@ struct Options {
   std::string admin = "admin";   // the first user
   std::string admin_token_file;  // "" = no user is made
   std::string secret_key_file;   // "" = secrets are refused
+  JobLimits job_limits;
   bool standby = false;
+  bool init = false;
 };
 
 int Complain(const std::string& message, int code) {
@@ -188,11 +192,16 @@ Result<std::unique_ptr<Store>> Lead(const Options& options) {
 // Until it is told to end. A loop that hangs, in a commit say, cannot step down by itself: others
 // may lead by now, and its open streams keep agents from them.
 // False: the lease has not been proved for far too long.
-bool ServeUntilStopped(const Loop& loop) {
+bool ServeUntilStopped(const Loop& loop, const rpc::Security& security, SessionRegistry& sessions) {
   constexpr Duration kCheck = Duration::Millis(500);
   constexpr int64_t kMostMisses = kLeaseDuration.nanos() / kCheck.nanos();  // a machine may sleep
   int64_t misses = 0;
+  uint64_t readings = security.TrustReadings();
   while (!StopsWithin(kCheck)) {
+    if (const uint64_t now = security.TrustReadings(); now != readings) {
+      readings = now;
+      sessions.CloseAll();  // who is still believed comes back at once
+    }
     misses = loop.LeaseHolds() ? 0 : misses + 1;
     if (misses > kMostMisses) {
       return false;
@@ -228,19 +237,6 @@ void ReadSettingsAgain(const Options& options, Settings& settings) {
   }
 }
 
-// No token is needed where only this machine's users reach the socket.
-Result<rpc::ClusterToken> ReadToken(const Options& options) {
-  if (!options.cluster_token_file.empty()) {
-    return rpc::ClusterToken::FromFile(options.cluster_token_file);
-  }
-  if (!options.listen.starts_with("unix:")) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "listening on TCP needs --cluster-token-file: anybody who reaches " +
-                    options.listen + " could run programs");
-  }
-  return rpc::ClusterToken();
-}
-
 // Null where agents are to beat on their streams: on a unix socket, and where UDP cannot be had.
 std::unique_ptr<BeatPort> OpenBeatPort(const std::string& listen) {
   if (listen.starts_with("unix:")) {
@@ -268,6 +264,7 @@ struct Loaded {
   ClusterState state;
   SecretVault secrets;
   StoredPeople people;
+  JobTokens job_tokens;
 };
 
 Result<Loaded> LoadAll(Store& store, std::optional<SealingKey> key) {
@@ -282,27 +279,32 @@ Result<Loaded> LoadAll(Store& store, std::optional<SealingKey> key) {
              {"Secrets", secrets.size()},
              {"Users", loaded.people.directory.users().size()},
              {"Ms", (MonotonicNanos() - began) / 1'000'000}});
+  if (key) {
+    loaded.job_tokens = JobTokens(*key, store.cluster_id());
+  }
   loaded.secrets = SecretVault(std::move(key), std::move(secrets));
   return loaded;
 }
 
 // Takes agents and the API on until it is told to end.
 int Listen(const Options& options,
-           const rpc::ClusterToken& token,
+           const rpc::Security& security,
            const Settings& settings,
            std::unique_ptr<Store> store,
            Loaded loaded) {
   LivenessPolicy liveness;
   liveness.heartbeat = Duration::Millis(options.heartbeat_ms);
 
-  ViewHub view(ProjectsWithoutExec(settings.policy));
+  ViewHub view(ProjectsWithoutExec(settings.policy), loaded.job_tokens);
   SessionRegistry sessions;
   Loop loop(std::move(store),
             std::move(loaded.state),
             {.policy = settings.policy,
              .liveness = liveness,
              .secrets = std::move(loaded.secrets),
-             .people = std::move(loaded.people)},
+             .people = std::move(loaded.people),
+             .job_tokens = std::move(loaded.job_tokens),
+             .job_limits = options.job_limits},
             view,
             sessions);
   loop.Start();
@@ -310,7 +312,7 @@ int Listen(const Options& options,
     return Complain(begun.error().message, kExitUsage);
   }
   const auto scheduler_service =
-      MakeSchedulerService(loop, view, token, [&options]() -> Result<std::unique_ptr<Database>> {
+      MakeSchedulerService(loop, view, security, [&options]() -> Result<std::unique_ptr<Database>> {
         TIDE_ASSIGN(const std::string address, StoreAddress(options.store, options.store_file));
         return OpenDatabaseToRead(address);
       });
@@ -319,12 +321,10 @@ int Listen(const Options& options,
                            view,
                            sessions,
                            settings.admission,
-                           {token, liveness.heartbeat, OpenBeatPort(options.listen)});
+                           {security, liveness.heartbeat, OpenBeatPort(options.listen)});
 
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials());
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  rpc::AcceptPings(builder);
+  security.Listen(builder, options.listen);
   builder.SetMaxReceiveMessageSize(64 << 20);
   builder.RegisterService(scheduler_service.get());
   builder.RegisterService(agent_service.get());
@@ -335,7 +335,7 @@ int Listen(const Options& options,
                     kExitUnreachable);
   }
   log::Info("Serving", {{"Address", options.listen}, {"Term", loop.term().value()}});
-  if (!ServeUntilStopped(loop)) {
+  if (!ServeUntilStopped(loop, security, sessions)) {
     log::Failure("The lease could not be renewed in time, stopping");
     std::_Exit(kExitCommitFailed);
   }
@@ -346,13 +346,24 @@ int Listen(const Options& options,
   return kExitOk;
 }
 
+// Only makes the store.
+int Init(const Options& options) {
+  const auto made = [&]() -> Status {
+    TIDE_ASSIGN(const std::string address, StoreAddress(options.store, options.store_file));
+    return MakeStore({address, HolderName(), options.admin, options.admin_token_file});
+  }();
+  return made ? static_cast<int>(kExitOk)
+              : Complain(made.error().message, StoreExitCode(made.error(), kExitStore));
+}
+
 int Serve(const Options& options) {
   if (const Status sound = CheckOptions(options); !sound) {
     return Complain(sound.error().message, kExitUsage);
   }
-  const auto token = ReadToken(options);
-  if (!token) {
-    return Complain(token.error().message, kExitUsage);
+  const auto security = rpc::Security::FromOptions(
+      options.security, {rpc::Role::kScheduler, ""}, std::array{options.listen});
+  if (!security) {
+    return Complain(security.error().message, kExitUsage);
   }
   auto key = ReadSealingKey(options);
   if (!key) {
@@ -382,7 +393,7 @@ int Serve(const Options& options) {
     loaded->state.share_half_life = settings->policy.share_half_life;
     RebuildDerived(loaded->state);  // what owners used lately, by the policy's half-life
   }
-  return Listen(options, *token, *settings, std::move(*store), *std::move(loaded));
+  return Listen(options, *security, *settings, std::move(*store), *std::move(loaded));
 }
 
 }  // namespace
@@ -396,8 +407,7 @@ int main(int argc, char** argv) {
   where->add_option("--store", options.store, "sqlite:/path/to/tide.db or postgres://…");
   where->add_option("--store-file", options.store_file, "file of mode 600 with that address");
   where->require_option(1);
-  app.add_option(
-      "--cluster-token-file", options.cluster_token_file, "secret shared by the cluster");
+  tide::rpc::AddSecurityFlags(app, options.security);
   app.add_option("--admin", options.admin, "name of the first user")->capture_default_str();
   app.add_option("--admin-token-file",
                  options.admin_token_file,
@@ -406,6 +416,14 @@ int main(int argc, char** argv) {
   app.add_option("--secret-key-file",
                  options.secret_key_file,
                  "file of mode 600, at least 32 random bytes, that seals users' secrets");
+  app.add_option("--user-jobs",
+                 options.job_limits.of_user,
+                 "jobs of one user that have not finished, elements of arrays included")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
+  app.add_option("--project-jobs", options.job_limits.of_project, "the same of one project")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
   app.add_option("--isolation-timeout-ms",
                  options.isolation_timeout_ms,
                  "agents that are cut off stop their tasks after this");
@@ -418,7 +436,13 @@ int main(int argc, char** argv) {
       "--policy", options.policy, "policy file: projects, quotas, demotions, retention, sharing");
   app.add_option("--admit", options.admit, "who may join: listed (in the cluster file) or any")
       ->check(CLI::IsMember({"listed", "any"}));
-  app.add_flag("--standby", options.standby, "wait while another scheduler leads, then take over");
+  auto* standby = app.add_flag(
+      "--standby", options.standby, "wait while another scheduler leads, then take over");
+  app.add_flag("--init",
+               options.init,
+               "make the store of a new cluster, and its first admin where --admin-token-file is "
+               "given, then end; refused where a store is")
+      ->excludes(standby);
   app.add_option("--log-format", options.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}));
   try {
@@ -433,5 +457,5 @@ int main(int argc, char** argv) {
   tide::rpc::ReadInSmallPieces();
   const sigset_t signals = tide::StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return tide::Serve(options);
+  return options.init ? tide::Init(options) : tide::Serve(options);
 }

@@ -2,6 +2,7 @@
 #include "agent/access/command.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -385,6 +386,30 @@ TEST_CASE("oci: a command has the rank's identity, filter, namespaces, cgroup an
   hungry.Wait();
   CHECK(hungry.out() != "943718400\n");
   CHECK(waiting.task.runtime().Query("7.1.0")->ranks[0].exited == false);
+}
+
+TEST_CASE("oci: neither a start nor a command makes a device of the node the job's own") {
+  if (const std::string why = WhyNoContainers(); !why.empty()) {
+    WARN("skipped: " << why);
+    return;
+  }
+  Waiting waiting(RuntimeKind::kOci, [](TaskConfig& config) {
+    config.uid = 54'322;  // of this test alone: /dev/null is shared with all that runs here
+    config.gid = 54'322;
+  });
+  // What a start has as its input may change hands, so it is none of the node's.
+  const std::string pid = ReadFile(waiting.BundlePid(), 64).value_or("0");
+  CHECK(std::filesystem::read_symlink("/proc/" + pid + "/fd/0").string().starts_with("pipe:"));
+  Session session(waiting.folder(), Script("id -u"));
+  CHECK(session.Wait().code == 0);
+  CHECK(session.out() == "54322\n");
+  struct stat null{};
+  REQUIRE(::stat("/dev/null", &null) == 0);
+  CHECK(null.st_uid != 54'322);
+  CHECK(null.st_gid != 54'322);
+  if (null.st_uid == 54'322) {
+    CHECK(::chown("/dev/null", 0, 0) == 0);
+  }
 }
 
 TEST_CASE("oci: a rank cannot look into the attendant of a command") {

@@ -152,19 +152,6 @@ Result<Fd> TextFile(const char* name, std::string_view text) {
   return fd;
 }
 
-struct Pipe {
-  Fd read_end;
-  Fd write_end;
-};
-
-Result<Pipe> MakePipe() {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return FailErrno("cannot create a pipe", errno);
-  }
-  return Pipe{Fd(ends[0]), Fd(ends[1])};
-}
-
 // The ends of all channels: ours, and theirs in the order of their descriptors from kExecConfigFd.
 struct Channels {
   Entered ours;
@@ -239,6 +226,7 @@ std::vector<std::string> CommandLine(const Task& task) {
   return {config.init_path,
           "beside",
           std::to_string(task.supervisor.pid),
+          TaskCgroup(config.key, config.folder),
           config.runtime_path,
           "--root",
           config.folder + "/" + kBundleFolder + "/state",
@@ -275,10 +263,12 @@ Result<pid_t> Spawn(const Task& task, const Channels& channels) {
     high.emplace_back(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kProcessFd + 1));
   }
   const Fd complaints(::fcntl(channels.complaints.get(), F_DUPFD_CLOEXEC, kProcessFd + 1));
+  TIDE_ASSIGN(const Fd nothing, MakeEmptyInput());
+  const Fd input(::fcntl(nothing.get(), F_DUPFD_CLOEXEC, kProcessFd + 1));
   posix_spawn_file_actions_t actions{};
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, input.get(), 0);
+  ::posix_spawn_file_actions_adddup2(&actions, complaints.get(), 1);
   ::posix_spawn_file_actions_adddup2(&actions, complaints.get(), 2);
   for (size_t i = 0; i < high.size(); ++i) {
     ::posix_spawn_file_actions_adddup2(

@@ -420,9 +420,9 @@ void AgentCore::OnLaunchFailed(const TaskId& id, Fault fault, const std::string&
     return;
   }
   launching_ = TaskId();
-  const ExitReason reason = fault == Fault::kNode      ? ExitReason::kNodeFault
-                            : fault == Fault::kAccount ? ExitReason::kNoAccount
-                                                       : ExitReason::kStartFailed;
+  const ExitReason reason = fault == Fault::kNode   ? ExitReason::kNodeFault
+                            : fault == Fault::kUser ? ExitReason::kNoAccount
+                                                    : ExitReason::kStartFailed;
   FindTask(id)->EndUnstarted({reason, 0, 0, -1, error});
   effects_.emplace_back(SaveTask{id});
 }
@@ -466,6 +466,12 @@ void AgentCore::AdoptUnread(const TaskId& id, const std::string& why, AgentTime 
 void AgentCore::GiveUp(const TaskId& id, const std::string& why, AgentTime now) {
   if (TaskMachine* task = FindTask(id)) {
     task->GiveUp(why, now, effects_);
+  }
+}
+
+void AgentCore::EndOverLimit(const TaskId& id, const std::string& why, AgentTime now) {
+  if (TaskMachine* task = FindTask(id)) {
+    task->EndOverLimit(why, now, effects_);
   }
 }
 

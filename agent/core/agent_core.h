@@ -96,9 +96,10 @@ class AgentCore {
 
   // --- answers to effects ---
   enum class Fault {
-    kJob,      // what the job asks for cannot be had
-    kNode,     // the job tries again elsewhere
-    kAccount,  // the same, and the node did nothing wrong: it does not know the job's user
+    kJob,   // what the job asks for cannot be had
+    kNode,  // the job tries again elsewhere
+    kUser,  // the same, and the node did nothing wrong: it does not know the job's user, or that
+            // one has his share of it
   };
   void OnSaveFailed(const TaskId& id, const std::string& error);
   void OnTermSaveFailed() { term_saved_ = false; }
@@ -139,6 +140,8 @@ class AgentCore {
   void AdoptUnread(const TaskId& id, const std::string& why, AgentTime now);
   // This agent cannot go on with a task: it is ended, by no fault of its job.
   void GiveUp(const TaskId& id, const std::string& why, AgentTime now);
+  // A task took too much of the node: it is ended, by the fault of its job.
+  void EndOverLimit(const TaskId& id, const std::string& why, AgentTime now);
   void OnPages(const TaskId& id, const PagesSeen& pages, AgentTime now);
   void OnNews(const TaskId& id, TaskNews news, const PagesSeen& pages, AgentTime now);
   void SetOutcomeMessage(const TaskId& id, std::string text);

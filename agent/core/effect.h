@@ -67,6 +67,10 @@ struct NoteCutPage {
   TaskId id;
   int32_t rank = 0;  // in the job
 };
+// It is ended because it took too much of the node. For people.
+struct NoteOverLimit {
+  TaskId id;
+};
 // Ends the task, which the core has forgotten, and clears everything of it away: the scheduler
 // knows only another job's of the same number. OnStrayGone comes when nothing of it is left.
 struct DisownTask {
@@ -127,6 +131,7 @@ using Effect = std::variant<SaveTask,
                             NoteGivenUp,
                             NoteCutOff,
                             NoteCutPage,
+                            NoteOverLimit,
                             DisownTask,
                             ClearTask,
                             LeadAgreement,

@@ -134,6 +134,15 @@ void TaskMachine::GiveUp(const std::string& why, AgentTime now, Effects& out) {
   Stop(true, Duration(), now, out);
 }
 
+void TaskMachine::EndOverLimit(const std::string& why, AgentTime now, Effects& out) {
+  if (record_.exited || record_.stop_ordered) {
+    return;
+  }
+  record_.over_limit = why;
+  out.emplace_back(NoteOverLimit{record_.id});
+  Stop(true, Duration(), now, out);
+}
+
 void TaskMachine::Forget(AgentTime now, Effects& out) {
   if (record_.exited) {
     forgotten_ = true;
@@ -224,6 +233,7 @@ TaskOutcome TaskMachine::Judge() const {
   // By this agent, or by the supervisor in its place. What the scheduler had stopped before is so.
   exits.cut_off = record_.cut_off || (news_.cut_off && !record_.stop_ordered);
   exits.cut_rank = record_.cut_rank;
+  exits.over_limit = record_.over_limit;
   exits.memory_limit_bytes = terms_.memory_limit_bytes;
   return JudgeExits(exits);
 }

@@ -41,9 +41,10 @@ struct TaskRecord {
   int64_t parked_at = 0;
   int64_t saved_step = -1;
   int64_t saved_at = 0;
-  int32_t cut_rank = -1;  // in the job; cut its page short while nobody had ordered a stop
-  std::string given_up;   // why its agent ended it; empty = it did not
-  std::string late;       // what was waited for when it had not started in time; empty = it had
+  int32_t cut_rank = -1;   // in the job; cut its page short while nobody had ordered a stop
+  std::string over_limit;  // what it took too much of and was ended for; empty = nothing
+  std::string given_up;    // why its agent ended it; empty = it did not
+  std::string late;        // what was waited for when it had not started in time; empty = it had
   bool exited = false;
   TaskOutcome outcome;
   bool operator==(const TaskRecord&) const = default;
@@ -145,6 +146,8 @@ class TaskMachine {
   void CutOff(AgentTime now, Effects& out);
   // This agent cannot go on with it: it is ended, and neither its job nor the node is to blame.
   void GiveUp(const std::string& why, AgentTime now, Effects& out);
+  // Its job took too much of the node: the job fails, by its own doing.
+  void EndOverLimit(const std::string& why, AgentTime now, Effects& out);
   // When it has exited, until it is cleared away.
   void Forget(AgentTime now, Effects& out);
 

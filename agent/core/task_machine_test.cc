@@ -35,6 +35,23 @@ TaskNews Exits(int32_t code, bool acknowledged) {
   return news;
 }
 
+TEST_CASE("a task that took too much is ended, and its job fails for that") {
+  TaskMachine task = ATask();
+  Effects out;
+  task.EndOverLimit("its scratch folder is full", At(1), out);
+  CHECK(Are<NoteOverLimit, SaveTask, StopRanks>(out));
+  TaskNews news = Exits(0, false);
+  news.ranks.front().signal = 9;
+  task.OnNews(news, {}, At(2), out);
+  CHECK(task.record().outcome.reason == ExitReason::kFailed);
+  CHECK(task.record().outcome.message == "its scratch folder is full");
+  // One that is told to go already goes for that reason.
+  TaskMachine stopped = ATask();
+  stopped.Stop(false, Duration::Seconds(10), At(1), out);
+  stopped.EndOverLimit("late", At(2), out);
+  CHECK(stopped.record().over_limit.empty());
+}
+
 TEST_CASE("every order is saved before it is carried out, and saying it again changes nothing") {
   TaskMachine task = ATask();
   Effects out;

@@ -64,6 +64,14 @@ TaskOutcome Describe(const TaskExits& exits, const RankExit& rank, ExitReason re
   return outcome;
 }
 
+// It is the job's own doing.
+std::string WhyEndedByAgent(const TaskExits& exits) {
+  return exits.cut_rank < 0
+             ? exits.over_limit
+             : "rank " + std::to_string(exits.cut_rank) +
+                   " cut the file at TIDE_PAGE short, through which Tide talks to it";
+}
+
 }  // namespace
 
 TaskOutcome JudgeExits(const TaskExits& exits) {
@@ -86,13 +94,8 @@ TaskOutcome JudgeExits(const TaskExits& exits) {
     return {
         ExitReason::kStartFailed, 0, 0, -1, exits.error.empty() ? "did not start" : exits.error};
   }
-  if (exits.cut_rank >= 0) {
-    return {ExitReason::kFailed,
-            -1,
-            kSigKill,
-            exits.cut_rank,
-            "rank " + std::to_string(exits.cut_rank) +
-                " cut the file at TIDE_PAGE short, through which Tide talks to it"};
+  if (exits.cut_rank >= 0 || !exits.over_limit.empty()) {
+    return {ExitReason::kFailed, -1, kSigKill, exits.cut_rank, WhyEndedByAgent(exits)};
   }
   const RankExit* culprit = FindCulprit(exits);
   if (culprit == nullptr) {

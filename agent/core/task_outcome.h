@@ -42,6 +42,7 @@ struct TaskExits {
   bool cut_off = false;       // ended because the node's lease ran out
   int32_t cut_rank = -1;      // cut its shared page short and was ended for it; -1 = none
   std::string error;          // why it could not start
+  std::string over_limit;     // what it took too much of and was ended for; empty = nothing
   std::string given_up;       // why its agent could not go on with it; empty = it could
   std::string late;           // what was waited for when it did not start in time; empty = it did
   uint64_t memory_limit_bytes = 0;

@@ -13,11 +13,13 @@
 #include <csignal>
 
 #include "common/base/file.h"
+#include "common/base/mutex.h"
 
 namespace tide::agent {
 namespace {
 
 constexpr int kPatienceMillis = 3000;
+constexpr int kDeathMillis = 100;
 constexpr size_t kAnswerBytesMax = 65536;
 
 // Of this thread alone: the C library's setgroups changes every thread.
@@ -45,16 +47,46 @@ void SetThreadGroups(const std::vector<uint32_t>& groups) {
   ::_exit(error);
 }
 
+// Children that were killed while stuck in the kernel: they die when their file server answers.
+// Thread rule: any.
+class Dying {
+ public:
+  void Add(pid_t child) {
+    const MutexLock lock(mutex_);
+    children_.push_back(child);
+  }
+
+  void ReapTheDead() {
+    const MutexLock lock(mutex_);
+    std::erase_if(children_, [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) != 0; });
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<pid_t> children_ TIDE_GUARDED_BY(mutex_);
+};
+
+Dying& DyingChildren() {
+  static Dying dying;
+  return dying;
+}
+
 int AwaitChild(pid_t child) {
   const Fd done(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd ended{done.get(), POLLIN, 0};
-  if (done.valid() && ::poll(&ended, 1, kPatienceMillis) == 0) {
+  const bool late = done.valid() && ::poll(&ended, 1, kPatienceMillis) == 0;
+  if (late) {
     ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, WNOHANG);  // stuck in the kernel: nobody can wait for it
-    return ETIMEDOUT;
+    if (::poll(&ended, 1, kDeathMillis) != 1) {
+      DyingChildren().Add(child);
+      return ETIMEDOUT;
+    }
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (late) {
+    return ETIMEDOUT;
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
 }
@@ -101,6 +133,7 @@ int AsOwner(const Owner& owner, const Action& first, const Action& action, std::
     const int error = first(answer);
     return error != 0 ? error : action(answer);
   }
+  DyingChildren().ReapTheDead();
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
     return errno;

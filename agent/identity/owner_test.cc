@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <csignal>
 
 #include "common/base/file.h"
 
@@ -53,6 +55,20 @@ TEST_CASE("an action has its owner's rights and groups, what comes first the age
       answer);
   CHECK(error == 0);
   CHECK(answer == "0:1:20019:20018:20017");
+}
+
+TEST_CASE("an action that does not end is given up, and leaves no zombie after the next one") {
+  if (::geteuid() != 0) {
+    WARN("only root acts in a child");
+    return;
+  }
+  std::string answer;
+  const Action stop = [](std::string&) { return ::raise(SIGSTOP); };
+  CHECK(AsOwner(kSomebody, stop, kNothing, answer) == ETIMEDOUT);
+  siginfo_t dead{};
+  ::waitid(P_ALL, 0, &dead, WEXITED | WNOWAIT);  // until it is dead, where it is still there
+  CHECK(AsOwner(kSomebody, kNothing, kNothing, answer) == 0);
+  CHECK((::waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) == -1 && errno == ECHILD));
 }
 
 TEST_CASE("the eyes of an owner see what the owner may, and close again") {

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <set>
 #include <string_view>
 
 namespace tide::agent {
@@ -299,10 +300,11 @@ std::unexpected<Error> Refuse(const PathRules& rules,
     text += " lies where jobs may not go on " + node;
   }
   text += "; jobs may use";
-  for (const std::string& root : rules.roots) {
+  const std::set<std::string> roots(rules.roots.begin(), rules.roots.end());
+  for (const std::string& root : roots) {
     text += " " + root + ",";
   }
-  if (!owner.home.empty()) {
+  if (!owner.home.empty() && !roots.contains(owner.home)) {
     text += " their owner's home " + owner.home + ",";
   }
   return Fail(ErrorCode::kPermissionDenied,

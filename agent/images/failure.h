@@ -12,6 +12,7 @@ namespace tide::agent {
 enum class ImageFault {
   kJob,       // no node could do it: a wrong name, a broken image
   kNode,      // another node may
+  kShare,     // the same, and this node did nothing wrong: the user's share of it is taken
   kDisk,      // this node's disk is full; another one's may not be
   kRegistry,  // it may work later: the registry does not answer
 };

@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "agent/images/blob_copy.h"
 #include "agent/images/program.h"
+#include "common/base/disk_use.h"
 #include "common/base/file.h"
 #include "common/digest/sha256.h"
 #include "common/log/log.h"
@@ -63,7 +65,7 @@ std::string Amount(uint64_t done, uint64_t all) {
 uint64_t TotalBytes(const std::vector<Descriptor>& blobs) {
   uint64_t bytes = 0;
   for (const Descriptor& blob : blobs) {
-    bytes += blob.size;
+    bytes += std::min(blob.size, UINT64_MAX - bytes);
   }
   return bytes;
 }
@@ -77,6 +79,20 @@ std::unexpected<ImageFailure> Failed(const ImageReference& image, const Error& e
     fault = ImageFault::kNode;
   }
   return std::unexpected(ImageFailure{fault, "image " + image.Text() + ": " + error.message});
+}
+
+ErrorCode CodeOf(ImageFault fault) {
+  switch (fault) {
+    case ImageFault::kNode:
+    case ImageFault::kDisk:
+      return ErrorCode::kUnavailable;
+    case ImageFault::kShare:
+      return ErrorCode::kExhausted;
+    case ImageFault::kJob:
+    case ImageFault::kRegistry:
+      break;
+  }
+  return ErrorCode::kInvalidArgument;
 }
 
 }  // namespace
@@ -267,31 +283,52 @@ Result<Image> ImageFetcher::Try(Request& request) {
         continue;
       }
     }
-    const bool node = failure.fault == ImageFault::kNode || failure.fault == ImageFault::kDisk;
-    return Fail(node ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument, failure.message);
+    return Fail(CodeOf(failure.fault), failure.message);
   }
 }
 
-std::optional<Image> ImageFetcher::Stored(const std::string& digest, const Request& request) {
+std::optional<ImageFetcher::Outcome> ImageFetcher::Stored(const std::string& digest,
+                                                          Request& request,
+                                                          const ImageReference& image) {
+  std::optional<StoredImage> stored;
+  {
+    const MutexLock lock(store_mutex_);
+    stored = store_.Find(digest);
+  }
+  if (!stored) {
+    return std::nullopt;
+  }
+  const MutexLock one_at_a_time(share_mutex_);
+  if (auto refused = Admit(request, image, *stored)) {
+    return std::unexpected(std::move(*refused));
+  }
   const MutexLock lock(store_mutex_);
-  auto image = store_.Use(digest);
-  if (image) {
-    KeepFor(request, image->digest);  // before anybody can collect it
-  }
-  return image;
+  auto found = store_.Use(digest);  // kept by now, unless it was collected meanwhile
+  return found ? std::optional<Outcome>(std::move(*found)) : std::nullopt;
 }
 
-// Who called it off has no Settle to come.
+// Keeps nothing for a request that was called off: it has no Settle to come.
 void ImageFetcher::KeepFor(const Request& request, const std::string& digest) {
   const MutexLock lock(mutex_);
   if (!request.cancelled) {
-    fresh_[request.key] = digest;
+    fresh_[request.key] = {digest, request.owner.uid};
   }
+}
+
+std::vector<Descriptor> ImageFetcher::WantBlobs(Request& request,
+                                                const std::vector<Descriptor>& blobs) {
+  const MutexLock lock(mutex_);
+  request.blobs = blobs;
+  std::vector<Descriptor> all;
+  for (const auto& [key, each] : requests_) {
+    all.insert(all.end(), each->blobs.begin(), each->blobs.end());
+  }
+  return all;
 }
 
 ImageFetcher::Outcome ImageFetcher::Get(Request& request, const ImageReference& image) {
   if (!image.digest.empty()) {
-    if (auto stored = Stored(image.digest, request)) {
+    if (auto stored = Stored(image.digest, request, image)) {
       return std::move(*stored);
     }
   }
@@ -304,7 +341,7 @@ ImageFetcher::Outcome ImageFetcher::Get(Request& request, const ImageReference& 
       const MutexLock lock(store_mutex_);
       known = store_.Known(image.Text());
     }
-    auto stored = known ? Stored(*known, request) : std::nullopt;
+    auto stored = known ? Stored(*known, request, image) : std::nullopt;
     if (!stored) {
       return std::unexpected(std::move(plan.error()));
     }
@@ -312,24 +349,23 @@ ImageFetcher::Outcome ImageFetcher::Get(Request& request, const ImageReference& 
                  {{"Task", request.key}, {"Digest", *known}, {"Error", plan.error().message}});
     return std::move(*stored);
   }
-  auto stored = Stored(plan->manifest.digest, request);
+  auto stored = Stored(plan->manifest.digest, request, image);
   if (!stored) {
     const PullTurn turn(*this, request);
     if (!turn.mine()) {
       return std::unexpected(ImageFailure{ImageFault::kNode, "called off"});
     }
-    stored = Stored(plan->manifest.digest, request);  // another fetched it meanwhile
+    stored = Stored(plan->manifest.digest, request, image);  // another fetched it meanwhile
     if (!stored) {
-      Outcome pulled = Pull(request, *plan);
-      if (!pulled) {
-        return pulled;
-      }
-      stored = std::move(*pulled);
+      stored = Pull(request, *plan);
     }
+  }
+  if (!*stored) {
+    return std::move(*stored);
   }
   {
     const MutexLock lock(store_mutex_);
-    const Status noted = store_.Remember({image.Text(), request.text}, stored->digest);
+    const Status noted = store_.Remember({image.Text(), request.text}, (*stored)->digest);
     if (!noted) {
       log::Warning("Name of an image not noted", {{"Error", noted.error().message}});
     }
@@ -395,7 +431,7 @@ std::expected<std::string, ImageFailure> ImageFetcher::FetchManifest(Request& re
   if (!image.digest.empty() && "sha256:" + Sha256Hex(manifest) != image.digest) {
     return Failed(
         image,
-        {ErrorCode::kCorrupt, "the registry sent a manifest that is not what its digest says"});
+        {ErrorCode::kCorrupt, "the registry sent a manifest that its digest does not match"});
   }
   return manifest;
 }
@@ -475,8 +511,18 @@ std::expected<ImageFetcher::Plan, ImageFailure> ImageFetcher::Resolve(Request& r
 }
 
 ImageFetcher::Outcome ImageFetcher::Pull(Request& request, const Plan& plan) {
+  auto share = ShareOf(request, plan.image, plan.manifest.digest);
+  if (!share) {
+    return std::unexpected(std::move(share.error()));
+  }
+  request.share = *std::move(share);
+  if (request.share.Exceeds(plan.blobs, {})) {
+    return std::unexpected(OverShare(request, plan.image));
+  }
   Result<std::string> staged = [&] {
     const MutexLock lock(store_mutex_);
+    // Layers that are here already stay for the next try. Those of earlier requests would add up.
+    store_.RemoveOrphans(WantBlobs(request, plan.blobs));
     return store_.Stage();
   }();
   if (!staged) {
@@ -494,7 +540,9 @@ ImageFetcher::Outcome ImageFetcher::Pull(Request& request, const Plan& plan) {
     (void)Collect(options_.bytes_max);
     return outcome;
   }
-  // Layers that are here already stay for the next try, unless there is no room for them.
+  if (outcome.error().fault == ImageFault::kShare) {
+    (void)Collect(options_.bytes_max);
+  }
   if (outcome.error().fault == ImageFault::kDisk && Collect(0) > 0 &&
       WaitUnlessCancelled(request, Duration::Millis(1))) {
     outcome = PullInto(request, plan, *staged);
@@ -513,7 +561,8 @@ ImageFetcher::Outcome ImageFetcher::PullInto(Request& request,
                     ? CopyFromLayout(request, plan, staged)
                     : CopyFromRegistry(request, plan, staged);
   if (failed) {
-    return std::unexpected(std::move(*failed));
+    return std::unexpected(request.share.is_over ? OverShare(request, plan.image)
+                                                 : std::move(*failed));
   }
   const uint64_t total = TotalBytes(plan.blobs);
   Say(request, "unpacking image " + plan.image.Text() + ", " + Amount(total, total));
@@ -523,14 +572,24 @@ ImageFetcher::Outcome ImageFetcher::PullInto(Request& request,
           {.argv = {kUmoci, "unpack", "--image", staged + ":" + kOnlyTag, staged + "/bundle"},
            .environment = {},
            .output_max = 1U << 20U,
-           .each_second = {}})) {
-    return std::unexpected(std::move(*failure));
+           .each_second = [&] { return IsWithinShare(request, plan, staged + "/bundle"); }})) {
+    return std::unexpected(request.share.is_over ? OverShare(request, plan.image)
+                                                 : std::move(*failure));
   }
-  auto stored = Store(request, plan, staged);
-  if (!stored) {
-    return Failed(plan.image, stored.error());
+  auto prepared = Prepare(request, plan, staged);
+  if (!prepared) {
+    return Failed(plan.image, prepared.error());
   }
-  return std::move(*stored);
+  if (request.share.is_over) {  // while it was unpacked, others may have freed as much
+    return std::unexpected(OverShare(request, plan.image));
+  }
+  const MutexLock one_at_a_time(share_mutex_);
+  if (auto refused = Admit(request, plan.image, *prepared)) {
+    return std::unexpected(std::move(*refused));
+  }
+  const MutexLock lock(store_mutex_);
+  auto published = store_.Publish(staged, prepared->digest);
+  return published ? Outcome(std::move(*published)) : Failed(plan.image, published.error());
 }
 
 // A layout of one image that shares its blobs with all others.
@@ -566,10 +625,14 @@ std::optional<ImageFailure> ImageFetcher::CopyFromRegistry(Request& request,
   const int64_t most_ns = std::max(options_.patience, kStallLeast).nanos();
   request.fetched_at_ns = MonotonicNanos();
   SayFetched(request, plan, staged);
+  const uint64_t here = request.fetched;
   Program copy{
       .argv = Skopeo("copy"), .environment = {}, .output_max = 1U << 20U, .each_second = [&] {
         SayFetched(request, plan, staged);
-        return MonotonicNanos() - request.fetched_at_ns < most_ns;
+        // A registry may send more than its manifest announces.
+        request.share.is_over =
+            request.fetched > here && request.fetched - here > request.share.left;
+        return !request.share.is_over && MonotonicNanos() - request.fetched_at_ns < most_ns;
       }};
   if (IsPlainHttp(image)) {
     copy.argv.emplace_back("--src-tls-verify=false");
@@ -580,7 +643,7 @@ std::optional<ImageFailure> ImageFetcher::CopyFromRegistry(Request& request,
 }
 
 // A layout is its user's: each blob is opened with the rights of a job, must be a file of the size
-// that the manifest says, and gets its name only when it is what its digest says.
+// that the manifest gives, and gets its name only when its digest matches.
 std::optional<ImageFailure> ImageFetcher::CopyFromLayout(Request& request,
                                                          const Plan& plan,
                                                          const std::string& staged) {
@@ -608,7 +671,9 @@ std::optional<ImageFailure> ImageFetcher::CopyFromLayout(Request& request,
   return std::nullopt;
 }
 
-Result<Image> ImageFetcher::Store(Request& request, const Plan& plan, const std::string& staged) {
+Result<StoredImage> ImageFetcher::Prepare(Request& request,
+                                          const Plan& plan,
+                                          const std::string& staged) {
   // As it was written: skopeo turns Docker's manifests into OCI's.
   TIDE_ASSIGN(const Descriptor written,
               FindInLayout({ImageReference::Source::kLayout, staged, kOnlyTag, ""}));
@@ -624,34 +689,23 @@ Result<Image> ImageFetcher::Store(Request& request, const Plan& plan, const std:
   noted.blobs.push_back(manifest.config);
   noted.blobs.push_back(written);
   TIDE_ASSIGN(noted.env, ParseImageEnv(config));
-  TIDE_TRY(ImageStore::Prepare(staged, std::move(noted)));
-  KeepFor(request, plan.manifest.digest);
-  const MutexLock lock(store_mutex_);
-  return store_.Publish(staged, plan.manifest.digest);
-}
-
-std::set<std::string> ImageFetcher::FreshDigests() {
-  std::set<std::string> digests;
-  const MutexLock lock(mutex_);
-  for (const auto& [key, digest] : fresh_) {
-    digests.insert(digest);
-  }
-  return digests;
+  TIDE_ASSIGN(const DiskUse use, ImageStore::Prepare(staged, noted));
+  noted.unpacked_bytes = use.bytes;
+  (void)request.share.Exceeds(noted.blobs, use);
+  return noted;
 }
 
 std::vector<ListedImage> ImageFetcher::List() {
-  const std::set<std::string> fresh = FreshDigests();
-  const auto in_use = options_.in_use ? options_.in_use() : std::set<std::string>();
+  const auto held = HeldImages();
   std::vector<ListedImage> images;
   {
     const MutexLock lock(store_mutex_);
     for (const StoredImage& stored : store_.List()) {
-      images.push_back(
-          {.digest = stored.digest,
-           .names = store_.NamesOf(stored.digest),
-           .bytes = stored.unpacked_bytes,
-           .used_at = stored.used_at,
-           .in_use = !in_use || in_use->contains(stored.digest) || fresh.contains(stored.digest)});
+      images.push_back({.digest = stored.digest,
+                        .names = store_.NamesOf(stored.digest),
+                        .bytes = stored.unpacked_bytes,
+                        .used_at = stored.used_at,
+                        .in_use = !held || held->contains(stored.digest)});
       std::erase_if(images.back().names, [this](const std::string& name) {
         const auto reference = ParseImageReference(name, options_.registry);
         return !reference || reference->Text() != name;  // another way to write one that is there
@@ -695,17 +749,21 @@ std::optional<ImageFetcher::Names> ImageFetcher::NamesSince(uint64_t seen) {
 // Returns how many images were removed. The agent's loop waits for mutex_: not while the disk
 // works.
 size_t ImageFetcher::Collect(uint64_t bytes_max) {
-  // Before the tasks' folders are read: what is settled meanwhile is in one of them.
-  std::set<std::string> kept = FreshDigests();
-  const auto in_use = options_.in_use ? options_.in_use() : std::set<std::string>();
-  if (!in_use) {
+  const auto held = HeldImages();
+  if (!held) {
     return 0;
   }
-  kept.insert(in_use->begin(), in_use->end());
+  std::set<std::string> kept;
+  std::ranges::copy(std::views::keys(*held), std::inserter(kept, kept.end()));
   std::vector<std::string> aside;
   {
     const MutexLock lock(store_mutex_);  // from here on nobody finds an image in the store
-    kept.merge(FreshDigests());
+    {
+      const MutexLock also(mutex_);
+      for (const auto& [key, fresh] : fresh_) {
+        kept.insert(fresh.digest);
+      }
+    }
     aside = store_.Collect(bytes_max, kept);
   }
   for (const std::string& folder : aside) {

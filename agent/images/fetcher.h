@@ -33,11 +33,12 @@ struct ImageOptions {
   std::string auth_file;                     // as of `skopeo login`; empty = no login
   std::vector<std::string> plain_http;       // registries without TLS, as "host:port"
   uint64_t bytes_max = UINT64_MAX;           // of the store: more is collected after each fetch
+  uint64_t user_bytes_max = UINT64_MAX;      // of images that tasks of one account have
   Duration patience = Duration::Minutes(5);  // with a registry that does not answer
   PathRules rules;                           // where layouts may lie
   std::string node;                          // its name, for errors
-  // Digests of images that tasks have; nothing = not known, so nothing is collected.
-  std::function<std::optional<std::set<std::string>>()> in_use;
+  // Nothing = not known, so nothing is collected.
+  std::function<std::optional<ImagesOfTasks>()> in_use;
 };
 
 // An image of the store, as people see it.
@@ -62,7 +63,8 @@ class ImageFetcher {
   ImageFetcher(const ImageFetcher&) = delete;
   ImageFetcher& operator=(const ImageFetcher&) = delete;
 
-  // Errors: kUnavailable where this node is at fault, else the job is.
+  // Errors: kUnavailable where this node is at fault, kExhausted where its user has too much here
+  // already; else the job is at fault.
   using Done = std::function<void(Result<Image> image)>;
   // `done` comes once, unless it is cancelled first. The image is kept from being collected until
   // Settle. One request for a key at a time.
@@ -89,6 +91,25 @@ class ImageFetcher {
   [[nodiscard]] std::optional<Names> NamesSince(uint64_t seen);
 
  private:
+  // Bytes that one account's tasks have of the store, as layers and unpacked, and those that an
+  // image may add. Nobody has what is fetched ahead: that may be as large as one user's images.
+  struct UserShare {
+    uint64_t held = 0;
+    uint64_t left = UINT64_MAX;
+    std::set<std::string> blobs;  // digests in what is held
+    uint64_t free_at_start = 0;   // of the disk
+    bool is_over = false;
+    bool is_too_deep = false;
+
+    // Returns the bytes that these layers add.
+    [[nodiscard]] uint64_t Added(const std::vector<Descriptor>& layers) const;
+    // Notes whether an image of these layers, unpacked so far to `use`, is beyond it.
+    bool Exceeds(const std::vector<Descriptor>& layers, const DiskUse& use);
+  };
+  struct Kept {
+    std::string digest;
+    uint32_t uid = 0;
+  };
   struct Request {
     std::string key;
     std::string text;  // as the job has it
@@ -99,8 +120,11 @@ class ImageFetcher {
     bool cancelled = false;
     bool over = false;
     std::string progress;
-    uint64_t fetched = 0;  // bytes of the layers so far, and since when: its own thread's
+    std::vector<Descriptor> blobs;  // of its image, once it is known
+    // Bytes of the layers so far, and since when; these and the next are its own thread's.
+    uint64_t fetched = 0;
     int64_t fetched_at_ns = 0;
+    UserShare share;
     std::thread thread;
   };
   using Outcome = std::expected<Image, ImageFailure>;
@@ -125,6 +149,25 @@ class ImageFetcher {
       const Owner& owner, const ImageReference& image, const std::string& digest);
   [[nodiscard]] Outcome Pull(Request& request, const Plan& plan);
   [[nodiscard]] Outcome PullInto(Request& request, const Plan& plan, const std::string& staged);
+  // Finds the images that tasks have, or will have once they are settled, with the accounts of
+  // those; nothing when it is not known.
+  [[nodiscard]] std::optional<ImagesOfTasks> HeldImages();
+  // Finds what the request's user has beside the image of `digest`. Errors: the node's, when it is
+  // not known what its tasks have.
+  [[nodiscard]] std::expected<UserShare, ImageFailure> ShareOf(const Request& request,
+                                                               const ImageReference& image,
+                                                               const std::string& digest);
+  // Keeps the image for the request if its user's share, as it is by now, has room for it. Returns
+  // why not.
+  [[nodiscard]] std::optional<ImageFailure> Admit(Request& request,
+                                                  const ImageReference& image,
+                                                  const StoredImage& stored)
+      TIDE_REQUIRES(share_mutex_);
+  // Looks whether what is being unpacked is beyond it. Cheap while the disk does not fill.
+  [[nodiscard]] bool IsWithinShare(Request& request,
+                                   const Plan& plan,
+                                   const std::string& unpacked) const;
+  [[nodiscard]] ImageFailure OverShare(const Request& request, const ImageReference& image) const;
   [[nodiscard]] static Status PrepareStage(const Plan& plan, const std::string& staged);
   void SayFetched(Request& request, const Plan& plan, const std::string& staged);
   [[nodiscard]] std::optional<ImageFailure> CopyFromRegistry(Request& request,
@@ -133,14 +176,22 @@ class ImageFetcher {
   [[nodiscard]] std::optional<ImageFailure> CopyFromLayout(Request& request,
                                                            const Plan& plan,
                                                            const std::string& staged);
-  [[nodiscard]] Result<Image> Store(Request& request, const Plan& plan, const std::string& staged);
+  // Makes what was unpacked ready to be published, and notes whether it is beyond the share.
+  [[nodiscard]] Result<StoredImage> Prepare(Request& request,
+                                            const Plan& plan,
+                                            const std::string& staged);
   [[nodiscard]] std::optional<ImageFailure> RunTool(Request& request,
                                                     const ImageReference& image,
                                                     Program command,
                                                     std::string* output = nullptr);
-  [[nodiscard]] std::optional<Image> Stored(const std::string& digest, const Request& request);
+  // Takes it from the store. Returns nothing where it is not there.
+  [[nodiscard]] std::optional<Outcome> Stored(const std::string& digest,
+                                              Request& request,
+                                              const ImageReference& image);
   void KeepFor(const Request& request, const std::string& digest);
-  [[nodiscard]] std::set<std::string> FreshDigests();
+  // Notes what the request is going to fetch. Returns the blobs of all that are under way.
+  [[nodiscard]] std::vector<Descriptor> WantBlobs(Request& request,
+                                                  const std::vector<Descriptor>& blobs);
   void NoteNames();
   size_t Collect(uint64_t bytes_max);
   void Say(Request& request, const std::string& progress);
@@ -150,6 +201,9 @@ class ImageFetcher {
   void Reap();
 
   const ImageOptions options_;
+  // Held while an image is counted, kept and published, so that two requests of one user see each
+  // other. The others are taken inside it.
+  Mutex share_mutex_;
   Mutex store_mutex_;
   ImageStore store_ TIDE_GUARDED_BY(store_mutex_);
   Mutex mutex_;
@@ -159,7 +213,7 @@ class ImageFetcher {
   std::map<std::string, std::shared_ptr<Request>> requests_ TIDE_GUARDED_BY(mutex_);
   std::list<std::shared_ptr<Request>> leaving_ TIDE_GUARDED_BY(mutex_);  // cancelled, or over
   Names names_ TIDE_GUARDED_BY(mutex_);
-  std::map<std::string, std::string> fresh_ TIDE_GUARDED_BY(mutex_);  // digests, until settled
+  std::map<std::string, Kept> fresh_ TIDE_GUARDED_BY(mutex_);  // by key, until settled
 };
 
 // Why images cannot be fetched here; empty when they can.

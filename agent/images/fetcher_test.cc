@@ -7,10 +7,12 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "agent/images/images_testing.h"
+#include "common/base/file.h"
 
 namespace tide::agent {
 namespace {
@@ -66,6 +68,18 @@ struct FetchTest {
     fetcher->Fetch(key, image, kAnybody, fetched.Take());
     return fetched.Wait();
   }
+  // Bytes of files, as of a layout's blobs.
+  [[nodiscard]] static uint64_t BytesIn(const std::string& folder) {
+    uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      bytes += entry.file_size();
+    }
+    return bytes;
+  }
+  [[nodiscard]] static uint64_t BlobBytes(const std::string& layout) {
+    return BytesIn(layout + "/blobs/sha256");
+  }
+  [[nodiscard]] uint64_t StoredBlobBytes() const { return BlobBytes(dir.File("store")); }
   [[nodiscard]] std::string Blob(const std::string& layout, size_t layer) const {
     const auto index = ReadFile(dir.File(layout + "/index.json"));
     const std::string manifest =
@@ -123,7 +137,7 @@ TEST_CASE("what a task waits for is fetched before what is fetched ahead of jobs
     while (!open) {
       changed.WaitFor(mutex, -1);
     }
-    return std::set<std::string>();
+    return ImagesOfTasks();
   };
   world.Open();
   size_t fetched = 0;
@@ -178,7 +192,7 @@ TEST_CASE("what was fetched for somebody who went away is not kept for him") {
     return;
   }
   FetchTest world;
-  world.options.in_use = [] { return std::set<std::string>(); };
+  world.options.in_use = [] { return ImagesOfTasks(); };
   const std::string layout = world.dir.MakeLayout("src", "base", {"/bin/true"});
   const std::string other = world.dir.MakeLayout("other", "base", {"/bin/false"});
   world.Open();
@@ -218,7 +232,7 @@ TEST_CASE("names of images are told when they change") {
   CHECK(world.fetcher->NamesSince(second->version)->names.size() == 2);
 
   // An agent after this one tells them, too; and what was collected no more.
-  world.options.in_use = [] { return std::set<std::string>(); };
+  world.options.in_use = [] { return ImagesOfTasks(); };
   world.options.bytes_max = 1;
   world.Open();
   CHECK(world.fetcher->NamesSince(0)->names.size() == 2);
@@ -311,7 +325,7 @@ TEST_CASE("an image that nobody has is removed for one that needs its room") {
     return;
   }
   FetchTest world;
-  std::set<std::string> in_use;
+  ImagesOfTasks in_use;
   world.options.in_use = [&] { return std::optional(in_use); };
   world.options.bytes_max = 1;  // what is fetched last stays: its task starts now
   const std::string one = world.dir.MakeLayout("one", "x", {"/bin/true"});
@@ -322,12 +336,121 @@ TEST_CASE("an image that nobody has is removed for one that needs its room") {
   const auto second = world.Fetch("oci:" + two, "2.1.0");
   REQUIRE(second);
   CHECK(std::filesystem::exists(first->rootfs));  // its task has not started yet
-  in_use.insert(second->digest);
+  in_use[second->digest] = {kAnybody.uid};
   world.fetcher->Settle("1.1.0");
   world.fetcher->Settle("2.1.0");
   REQUIRE(world.Fetch("oci:" + three, "3.1.0"));
   CHECK_FALSE(std::filesystem::exists(first->rootfs));
   CHECK(std::filesystem::exists(second->rootfs));
+}
+
+TEST_CASE("tasks of one user have images of so much and no more") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  ImagesOfTasks in_use;
+  const std::string freed = world.dir.File("freed");
+  world.options.in_use = [&] {
+    std::filesystem::remove(freed);  // by somebody else, while the image is fetched
+    return std::optional(in_use);
+  };
+  world.options.node = "n1";
+  const std::string one = world.dir.MakeLayout("one", "x", {"/bin/true"});
+  const std::string two = world.dir.MakeLayout("two", "x", {"/bin/false"});
+  const auto first = world.Fetch("oci:" + one, "1.1.0");
+  REQUIRE(first);
+  // So much is left that the layers fit, and what they unpack to does not.
+  const uint64_t unpacked = world.fetcher->List().front().bytes;
+  world.options.user_bytes_max = world.BlobBytes(one) + world.BlobBytes(two) + 2 * unpacked - 8192;
+  in_use[first->digest] = {kAnybody.uid};
+  const uint64_t before = world.StoredBlobBytes();
+  world.Open();
+  REQUIRE(WriteFileDurably(freed, std::string(64U << 20U, 'x')));
+  const auto second = world.Fetch("oci:" + two, "2.1.0");
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code == ErrorCode::kExhausted);
+  CHECK_THAT(second.error().message, Contains("on n1 (tide-agent --user-image-bytes)"));
+  CHECK(std::filesystem::is_empty(world.dir.File("store/staging")));
+  CHECK(world.StoredBlobBytes() == before);
+  // Ahead of jobs it is fetched; that it is here then makes no difference.
+  Fetched early;
+  world.fetcher->Fetch("early", "oci:" + two, kAnybody, early.Take(), FetchUrgency::kAhead);
+  CHECK(early.Wait());
+  world.fetcher->Settle("early");
+  const auto third = world.Fetch("oci:" + two, "2.1.0");
+  REQUIRE_FALSE(third);
+  CHECK(third.error().code == ErrorCode::kExhausted);
+  CHECK_THAT(third.error().message, Contains("theirs have 0."));
+  // For another user, and when the first is gone, it is.
+  in_use[first->digest] = {kAnybody.uid + 1};
+  CHECK(world.Fetch("oci:" + two, "3.1.0"));
+  // Not even begun where the layers alone are too much.
+  world.options.user_bytes_max = 1;
+  world.Open();
+  const std::string three = world.dir.MakeLayout("three", "x", {"/bin/echo"});
+  in_use.clear();
+  const auto fourth = world.Fetch("oci:" + three, "4.1.0");
+  REQUIRE_FALSE(fourth);
+  CHECK(fourth.error().code == ErrorCode::kExhausted);
+}
+
+TEST_CASE("a user's requests at once have no more than one after the other") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  const auto nothing = [] { return std::optional(ImagesOfTasks()); };
+  world.options.in_use = nothing;
+  const std::string one = world.dir.MakeLayout("one", "x", {"/bin/true"});
+  const std::string two = world.dir.MakeLayout("two", "x", {"/bin/false"});
+  const std::string three = world.dir.MakeLayout("three", "x", {"/bin/echo"});
+  world.Open();
+  for (const std::string& layout : {one, two}) {
+    Fetched early;
+    world.fetcher->Fetch("early", "oci:" + layout, kAnybody, early.Take(), FetchUrgency::kAhead);
+    REQUIRE(early.Wait());
+    world.fetcher->Settle("early");
+  }
+  // One of them fits, and not two, whichever.
+  const uint64_t unpacked = world.fetcher->List().front().bytes;
+  world.options.user_bytes_max = world.BlobBytes(one) + unpacked * 3 / 2;
+  world.Open();
+  for (int i = 0; i < 20; ++i) {
+    Fetched first;
+    Fetched second;
+    world.fetcher->Fetch("1.1.0", "oci:" + one, kAnybody, first.Take());
+    world.fetcher->Fetch("2.1.0", "oci:" + two, kAnybody, second.Take());
+    CHECK(first.Wait().has_value() != second.Wait().has_value());
+    world.fetcher->Settle("1.1.0");
+    world.fetcher->Settle("2.1.0");
+  }
+  // While one is fetched, another that is here is taken: the first is too much then.
+  std::atomic<bool> asked = false;
+  Fetched stored;
+  world.options.in_use = [&] {
+    if (!asked.exchange(true)) {
+      world.fetcher->Fetch("2.1.0", "oci:" + two, kAnybody, stored.Take());
+      CHECK(stored.Wait());
+    }
+    return nothing();
+  };
+  world.Open();
+  const auto late = world.Fetch("oci:" + three, "1.1.0");
+  REQUIRE_FALSE(late);
+  CHECK(late.error().code == ErrorCode::kExhausted);
+}
+
+TEST_CASE("what cannot be read of tasks is the node's fault") {
+  if (Skip()) {
+    return;
+  }
+  FetchTest world;
+  world.options.in_use = [] { return std::optional<ImagesOfTasks>(); };
+  world.options.user_bytes_max = 1U << 30U;
+  const auto fetched = world.Fetch("oci:" + world.dir.MakeLayout("one", "x", {"/bin/true"}));
+  REQUIRE_FALSE(fetched);
+  CHECK(fetched.error().code == ErrorCode::kUnavailable);
 }
 
 // A small file system for a store.
@@ -362,7 +485,7 @@ TEST_CASE("a full disk is the node's fault, and images that nobody has make room
     return;
   }
   world.options.folder = world.dir.File("disk/store");
-  world.options.in_use = [] { return std::set<std::string>(); };
+  world.options.in_use = [] { return ImagesOfTasks(); };
   const auto random = [&](const std::string& name, size_t mebibytes) {
     std::ofstream out(world.dir.File(name));
     out << std::ifstream("/dev/urandom").rdbuf()->sgetc();  // tells the layers apart

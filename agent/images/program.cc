@@ -7,24 +7,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <utility>
 
+#include "common/base/time.h"
+
 namespace tide::agent {
 namespace {
 
+constexpr int64_t kLookNanos = 1'000'000'000;
 constexpr size_t kErrorsMax = 16U << 10U;
-
-Result<std::pair<Fd, Fd>> MakePipe() {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return FailErrno("cannot create a pipe", errno);
-  }
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  return std::pair(Fd(ends[0]), Fd(ends[1]));
-}
 
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -85,8 +80,11 @@ class Group {
 }  // namespace
 
 Result<ProgramResult> RunProgram(const Program& command, const Fd& call_off) {
-  TIDE_ASSIGN(auto output, MakePipe());
-  TIDE_ASSIGN(auto errors, MakePipe());
+  TIDE_ASSIGN(Pipe output, MakePipe());
+  TIDE_ASSIGN(Pipe errors, MakePipe());
+  for (const Fd* end : {&output.read_end, &errors.read_end}) {
+    ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  }
   const std::vector<char*> argv = Pointers(command.argv);
   const std::vector<char*> envp = Pointers(command.environment);
   const pid_t pid = ::fork();
@@ -101,37 +99,43 @@ Result<ProgramResult> RunProgram(const Program& command, const Fd& call_off) {
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ::dup2(nothing, 0);
-    ::dup2(output.second.get(), 1);
-    ::dup2(errors.second.get(), 2);
+    ::dup2(output.write_end.get(), 1);
+    ::dup2(errors.write_end.get(), 2);
     ::execve(argv[0], argv.data(), envp.data());
     ::_exit(127);
   }
   ::setpgid(pid, pid);  // whoever comes first
   Group group(pid);
-  output.second.Close();
-  errors.second.Close();
+  output.write_end.Close();
+  errors.write_end.Close();
   // By number: this C library's header does not declare pidfd_open for C++.
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process.valid()) {
     return FailErrno("cannot watch " + command.argv.front(), errno);
   }
   ProgramResult result;
+  int64_t next_look = MonotonicNanos() + kLookNanos;  // also while it writes on and on
   bool ended = false;
   while (!ended && !result.called_off && !result.given_up &&
          result.output.size() <= command.output_max) {
     std::array<pollfd, 4> waiting{{{process.get(), POLLIN, 0},
-                                   {output.first.get(), POLLIN, 0},  // ignored when closed
-                                   {errors.first.get(), POLLIN, 0},
+                                   {output.read_end.get(), POLLIN, 0},  // ignored when closed
+                                   {errors.read_end.get(), POLLIN, 0},
                                    {call_off.get(), POLLIN, 0}}};
-    const int ready = ::poll(waiting.data(), waiting.size(), command.each_second ? 1000 : -1);
+    const int64_t left_ms = (next_look - MonotonicNanos()) / 1'000'000 + 1;
+    const int ready =
+        ::poll(waiting.data(),
+               waiting.size(),
+               command.each_second ? static_cast<int>(std::max<int64_t>(0, left_ms)) : -1);
     if (ready < 0) {
       continue;  // interrupted
     }
-    if (ready == 0) {
+    if (command.each_second && MonotonicNanos() >= next_look) {
       result.given_up = !command.each_second();
+      next_look = MonotonicNanos() + kLookNanos;
     }
-    Drain(output.first, result.output, command.output_max + 1);
-    Drain(errors.first, result.errors, kErrorsMax);
+    Drain(output.read_end, result.output, command.output_max + 1);
+    Drain(errors.read_end, result.errors, kErrorsMax);
     ended = waiting[0].revents != 0;
     result.called_off = !ended && waiting[3].revents != 0;
   }

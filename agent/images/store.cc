@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/disk_use.h"
 #include "common/base/file.h"
 #include "common/base/time.h"
 
@@ -19,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr uint64_t kStatBlock = 512;
 
 std::string ImageToJson(const StoredImage& image) {
   Json blobs = Json::array();
@@ -51,20 +50,6 @@ std::optional<StoredImage> ImageFromJson(const std::string& text) {
   } catch (const Json::exception&) {
     return std::nullopt;
   }
-}
-
-// On the disk, in bytes; a file with several names counts once for each.
-uint64_t DiskBytes(const std::string& folder) {
-  uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; it != end && !error;
-       it.increment(error)) {
-    struct stat info{};
-    if (::lstat(it->path().c_str(), &info) == 0) {
-      bytes += static_cast<uint64_t>(info.st_blocks) * kStatBlock;
-    }
-  }
-  return bytes;
 }
 
 // Waits until everything written to the file system of `folder` is on the disk.
@@ -145,6 +130,10 @@ std::vector<StoredImage> ImageStore::List() const {
   return images;
 }
 
+std::optional<StoredImage> ImageStore::Find(const std::string& digest) const {
+  return Read(DigestHex(digest));
+}
+
 std::optional<std::string> ImageStore::Known(const std::string& name) const {
   const auto found = names_.find(name);
   return found != names_.end() && Read(DigestHex(found->second)) ? std::optional(found->second)
@@ -187,15 +176,17 @@ void ImageStore::Discard(const std::string& staged) {
   fs::remove_all(staged, ignored);
 }
 
-Status ImageStore::Prepare(const std::string& staged, StoredImage image) {
+Result<DiskUse> ImageStore::Prepare(const std::string& staged, StoredImage image) {
   const std::string ready = staged + "/image";
   TIDE_TRY(MakeDirs(ready, 0700));
   if (::rename((staged + "/bundle/rootfs").c_str(), (ready + "/rootfs").c_str()) != 0) {
     return FailErrno("cannot move " + staged + "/bundle/rootfs", errno);
   }
   TIDE_TRY(SyncDisk(ready));  // only then is it known what it takes on the disk
-  image.unpacked_bytes = DiskBytes(ready + "/rootfs");
-  return WriteFileDurably(ready + "/image.json", ImageToJson(image));
+  const DiskUse use = WalkFolder(ready + "/rootfs");
+  image.unpacked_bytes = use.bytes;
+  TIDE_TRY(WriteFileDurably(ready + "/image.json", ImageToJson(image)));
+  return use;
 }
 
 Result<Image> ImageStore::Publish(const std::string& staged, const std::string& digest) {
@@ -233,19 +224,27 @@ uint64_t ImageStore::FetchedBytes(const std::vector<Descriptor>& blobs,
   return bytes;
 }
 
-// Returns the bytes of the blobs that stay.
-uint64_t ImageStore::RemoveOrphans(const std::vector<StoredImage>& images) {
-  std::set<std::string> wanted;
-  for (const StoredImage& image : images) {
-    for (const Descriptor& blob : image.blobs) {
-      wanted.insert(DigestHex(blob.digest));
+void ImageStore::RemoveOrphans(const std::vector<Descriptor>& wanted) {
+  RemoveOrphans(List(), wanted);
+}
+
+uint64_t ImageStore::RemoveOrphans(const std::vector<StoredImage>& images,
+                                   const std::vector<Descriptor>& wanted) {
+  std::set<std::string> kept;
+  const auto keep = [&kept](const std::vector<Descriptor>& blobs) {
+    for (const Descriptor& blob : blobs) {
+      kept.insert(DigestHex(blob.digest));
     }
+  };
+  keep(wanted);
+  for (const StoredImage& image : images) {
+    keep(image.blobs);
   }
   uint64_t bytes = 0;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_ + "/blobs/sha256", ignored)) {
     std::error_code gone;
-    if (!wanted.contains(entry.path().filename().string())) {
+    if (!kept.contains(entry.path().filename().string())) {
       fs::remove(entry.path(), gone);
     } else if (const uint64_t size = fs::file_size(entry.path(), gone); !gone) {
       bytes += size;
@@ -260,7 +259,7 @@ std::vector<std::string> ImageStore::Collect(uint64_t bytes_max,
   std::ranges::sort(images, std::greater(), &StoredImage::used_at);
   std::vector<std::string> aside;
   const auto total = [&] {
-    uint64_t bytes = RemoveOrphans(images);
+    uint64_t bytes = RemoveOrphans(images, {});
     for (const StoredImage& image : images) {
       bytes += image.unpacked_bytes;
     }

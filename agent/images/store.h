@@ -18,6 +18,7 @@
 
 #include "agent/images/layout.h"
 #include "agent/images/reference.h"
+#include "common/base/disk_use.h"
 #include "common/base/result.h"
 
 namespace tide::agent {
@@ -37,6 +38,9 @@ struct StoredImage {
   int64_t used_at = 0;  // Unix ns
 };
 
+// Digests that tasks have of a store, and the accounts of those tasks.
+using ImagesOfTasks = std::map<std::string, std::set<uint32_t>>;
+
 class ImageStore {
  public:
   // Makes `folder`, with mode 0700: images hold programs with set-user-id bits. Removes what an
@@ -46,6 +50,7 @@ class ImageStore {
   // Marks it as used now.
   [[nodiscard]] std::optional<Image> Use(const std::string& digest);
   [[nodiscard]] std::vector<StoredImage> List() const;
+  [[nodiscard]] std::optional<StoredImage> Find(const std::string& digest) const;
 
   // What this name meant last, if that is known and its image is here.
   [[nodiscard]] std::optional<std::string> Known(const std::string& name) const;
@@ -57,9 +62,9 @@ class ImageStore {
   [[nodiscard]] Result<std::string> Stage();
   // Deletes it, or what Collect put aside. May take long; any thread.
   static void Discard(const std::string& staged);
-  // Makes the image of `staged` + "/bundle/rootfs" ready to be published, on the disk. May take
-  // long; any thread.
-  [[nodiscard]] static Status Prepare(const std::string& staged, StoredImage image);
+  // Makes the image of `staged` + "/bundle/rootfs" ready to be published, on the disk, and returns
+  // what it takes there. May take long; any thread.
+  [[nodiscard]] static Result<DiskUse> Prepare(const std::string& staged, StoredImage image);
   // Makes it part of the store. Durable when it returns.
   [[nodiscard]] Result<Image> Publish(const std::string& staged, const std::string& digest);
 
@@ -68,6 +73,9 @@ class ImageStore {
   // fetched. Returns what was put aside, to be discarded.
   [[nodiscard]] std::vector<std::string> Collect(uint64_t bytes_max,
                                                  const std::set<std::string>& in_use);
+  // Removes blobs that no image has, but for `wanted`: what an earlier fetch left half done. Not
+  // while an image is being fetched.
+  void RemoveOrphans(const std::vector<Descriptor>& wanted);
   // Of `blobs`, what is here already or on its way in `staged`. Any thread.
   [[nodiscard]] uint64_t FetchedBytes(const std::vector<Descriptor>& blobs,
                                       const std::string& staged) const;
@@ -78,7 +86,9 @@ class ImageStore {
   [[nodiscard]] std::string ImageFolder(const std::string& digest) const;
   [[nodiscard]] std::string BlobPath(const std::string& digest) const;
   [[nodiscard]] std::optional<StoredImage> Read(const std::string& hex) const;
-  [[nodiscard]] uint64_t RemoveOrphans(const std::vector<StoredImage>& images);
+  // Returns the bytes of the blobs that stay: those of `images`, and `wanted`.
+  uint64_t RemoveOrphans(const std::vector<StoredImage>& images,
+                         const std::vector<Descriptor>& wanted);
 
   std::string folder_;
   std::map<std::string, std::string> names_;

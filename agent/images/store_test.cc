@@ -94,6 +94,18 @@ TEST_CASE("the longest unused image goes first, one in use never") {
   CHECK_FALSE(world.HasBlob("shared"));
 }
 
+TEST_CASE("blobs of no image go, but for those that are wanted") {
+  TestStore world;
+  (void)world.Add("a", {"l"}, 100);
+  for (const std::string blob : {"half", "left"}) {
+    std::ofstream(world.dir.File("store/blobs/sha256/" + DigestHex(DigestOf(blob)))) << blob;
+  }
+  world.store.RemoveOrphans({{DigestOf("half"), 4}});
+  CHECK(world.HasBlob("l"));
+  CHECK(world.HasBlob("half"));
+  CHECK_FALSE(world.HasBlob("left"));
+}
+
 TEST_CASE("what was under way when an agent died is gone at the next start, images are not") {
   TestStore world;
   const std::string digest = world.Add("a", {"l"}, 100);

@@ -87,27 +87,22 @@ class Attendant {
     if (!in_container() && !SupervisorLives()) {
       return Fail(ErrorCode::kConflict, "the task ended meanwhile");
     }
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-      return FailErrno("cannot create a pipe", errno);
-    }
-    const Fd answer(ends[0]);
-    Fd complaint(ends[1]);
+    TIDE_ASSIGN(Pipe complaint, MakePipe());
     const pid_t self = ::getpid();
     command_ = ::fork();
     if (command_ < 0) {
       return FailErrno("cannot create a process", errno);
     }
     if (command_ == 0) {
-      Become(self, complaint.get());
+      Become(self, complaint.write_end.get());
     }
-    complaint.Close();
+    complaint.write_end.Close();
     // Only the command has them now: their end is the end of its output.
     for (const int fd : {kExecInputFd, kExecOutputFd, kExecErrorsFd}) {
       ::close(fd);
     }
     std::array<char, 512> text{};
-    const ssize_t size = ::read(answer.get(), text.data(), text.size());
+    const ssize_t size = ::read(complaint.read_end.get(), text.data(), text.size());
     if (size > 0) {
       return Fail(ErrorCode::kInvalidArgument, std::string(text.data(), static_cast<size_t>(size)));
     }

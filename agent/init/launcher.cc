@@ -22,6 +22,7 @@
 #include "agent/init/pins.h"
 #include "agent/runtime/cgroup.h"
 #include "agent/runtime/oci_bundle.h"
+#include "agent/runtime/port_guard.h"
 #include "agent/runtime/task_folder.h"
 
 namespace tide::agent {
@@ -31,22 +32,16 @@ constexpr const char* kBundle = kBundleFolder;
 constexpr const char* kRuntimeState = "../../bundle/state";
 constexpr const char* kPidFile = "../../bundle/pid";
 constexpr const char* kRootfs = "../../bundle/root";
+constexpr const char* kUnified = "../../bundle/unified";
 constexpr int kPipeBytes = 1 << 20;
 constexpr const char* kInitName = "tide-init";
 
 // Everything tide-init inherits, in the order of its descriptors from kConfigFd on.
 struct Inherited {
   std::vector<Fd> fds;
+  Fd input;
   Fd messages;
 };
-
-Result<std::pair<Fd, Fd>> MakePipe() {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return FailErrno("cannot create a pipe", errno);
-  }
-  return std::pair(Fd(ends[0]), Fd(ends[1]));
-}
 
 Result<Fd> ConfigFile(const TaskConfig& config) {
   TIDE_ASSIGN(const std::string text, TaskConfigToJson(config));
@@ -74,21 +69,21 @@ Status MakeChannels(const TaskConfig& config, Launch& launch, Inherited& inherit
   const int on = 1;
   ::setsockopt(launch.socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   for (size_t i = 0; i < 2 * config.ranks.size(); ++i) {
-    TIDE_ASSIGN(auto ends_of_log, MakePipe());
-    auto& [read_end, write_end] = ends_of_log;
-    ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
-    ::fcntl(read_end.get(), F_SETPIPE_SZ, kPipeBytes);
+    TIDE_ASSIGN(Pipe log, MakePipe());
+    ::fcntl(log.read_end.get(), F_SETFL, O_NONBLOCK);
+    ::fcntl(log.read_end.get(), F_SETPIPE_SZ, kPipeBytes);
     // A rank may open /dev/stdout again, which asks for the owner of the pipe.
-    if (::geteuid() == 0 && ::fchown(write_end.get(), config.uid, config.gid) != 0) {
+    if (::geteuid() == 0 && ::fchown(log.write_end.get(), config.uid, config.gid) != 0) {
       return FailErrno("cannot give a log pipe to the job's user", errno);
     }
-    launch.logs.push_back(std::move(read_end));
-    inherited.fds.push_back(std::move(write_end));
+    launch.logs.push_back(std::move(log.read_end));
+    inherited.fds.push_back(std::move(log.write_end));
   }
-  TIDE_ASSIGN(auto message_ends, MakePipe());
-  launch.messages = std::move(message_ends.first);
-  inherited.messages = std::move(message_ends.second);
+  TIDE_ASSIGN(Pipe messages, MakePipe());
+  launch.messages = std::move(messages.read_end);
+  inherited.messages = std::move(messages.write_end);
   ::fcntl(launch.messages.get(), F_SETFL, O_NONBLOCK);
+  TIDE_ASSIGN(inherited.input, MakeEmptyInput());
   return {};
 }
 
@@ -118,6 +113,19 @@ Status MountRoot(const std::string& lower) {
   return {};
 }
 
+// Makes the task's cgroup, which the runtime finds then, with its guard of ports.
+Status KeepPorts(const TaskConfig& config) {
+  if (config.kept_ports.low == 0) {
+    return {};
+  }
+  const std::string folder = UnifiedCgroup(TaskCgroup(config.key, config.folder));
+  if (folder.empty()) {
+    return Fail(ErrorCode::kUnavailable, "cgroups of version 2 are not mounted any more");
+  }
+  TIDE_TRY(MakeDirs(folder, 0755));
+  return GuardPorts(folder, config.kept_ports);
+}
+
 Status PrepareContainer(const TaskConfig& config) {
   if (::geteuid() != 0) {
     return Fail(ErrorCode::kPermissionDenied,
@@ -132,7 +140,8 @@ Status PrepareContainer(const TaskConfig& config) {
   const std::vector<std::string> host_mounts =
       on_host_root ? HostMounts() : std::vector<std::string>();
   TIDE_TRY(MountRoot(on_host_root ? "/" : config.rootfs));
-  HideUnifiedCgroup();
+  TIDE_TRY(KeepPorts(config));
+  TIDE_TRY(MoveUnifiedCgroup(kUnified));
   TIDE_ASSIGN(const TaskConfig pinned, PinMounts(config));
   TIDE_ASSIGN(const std::string json, OciConfig(pinned, "root", host_mounts));
   std::ofstream(std::string(kBundle) + "/config.json") << json;
@@ -192,6 +201,8 @@ int BecomeChild(const Inherited& inherited) {
     sources.push_back(::fcntl(fd.get(), F_DUPFD_CLOEXEC, first_free));
   }
   const int messages = ::fcntl(inherited.messages.get(), F_DUPFD_CLOEXEC, first_free);
+  const int input = ::fcntl(inherited.input.get(), F_DUPFD_CLOEXEC, first_free);
+  ::dup2(input, 0);
   ::dup2(messages, 1);
   ::dup2(messages, 2);
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -243,6 +254,12 @@ Result<Launch> LaunchTask(const TaskConfig& config) {
     BecomeInit(config, inherited);
   }
   if (launch.child == 0) {
+    const Status entered = EnterUnifiedCgroup(TaskCgroup(config.key, config.folder));
+    const bool may_be_missing = config.kept_ports.low == 0;
+    if (!entered && !(may_be_missing && entered.error().code == ErrorCode::kNotFound)) {
+      static_cast<void>(WriteAll(inherited.messages.get(), entered.error().message));
+      ::_exit(127);
+    }
     Exec(Command(config), Environment(config), inherited);
   }
   return launch;
@@ -283,7 +300,7 @@ bool UnmountRoot() {
     // Detached: a pin may hold mounts of its own.
     ::umount2(entry.path().c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
   }
-  for (const char* target : {kRootfs, kBundle}) {
+  for (const char* target : {kUnified, kRootfs, kBundle}) {
     while (::umount2(target, UMOUNT_NOFOLLOW) == 0) {
     }
     if (errno != EINVAL && errno != ENOENT) {

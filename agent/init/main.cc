@@ -13,12 +13,19 @@
 #include "agent/init/attendant.h"
 #include "agent/init/init.h"
 #include "agent/init/supervisor.h"
+#include "agent/runtime/cgroup.h"
 
 namespace {
 
 // Becomes an OCI runtime that enters a container: it sees the mounts of the container's supervisor,
 // with the runtime's files, and the cgroups as the runtime that made it did.
-int RunBeside(const char* supervisor, char** argv) {
+int RunBeside(const char* supervisor, const char* cgroup, char** argv) {
+  // It is missing where nothing guards the task: else the task's processes would be in it.
+  if (const tide::Status entered = tide::agent::EnterUnifiedCgroup(cgroup);
+      !entered && entered.error().code != tide::ErrorCode::kNotFound) {
+    std::fprintf(stderr, "tide-init: %s\n", entered.error().message.c_str());
+    return 70;
+  }
   const std::string mounts = std::string("/proc/") + supervisor + "/ns/mnt";
   const int fd = ::open(mounts.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 || ::setns(fd, CLONE_NEWNS) != 0) {
@@ -41,15 +48,15 @@ int Run(int argc, char** argv) {
   if (mode == "attend" && argc == 2) {
     return tide::agent::RunAttendant();
   }
-  if (mode == "beside" && argc > 3) {
-    return RunBeside(argv[2], argv + 3);
+  if (mode == "beside" && argc > 4) {
+    return RunBeside(argv[2], argv[3], argv + 4);
   }
   std::fputs(
       "tide-init is started by the agent:\n"
       "  tide-init supervise TASK_FOLDER   keep one task, as a daemon\n"
       "  tide-init run                     start the ranks of a task (in its container)\n"
       "  tide-init attend                  run a person's command in a task\n"
-      "  tide-init beside PID PROGRAM …    become the OCI runtime, among the mounts of a "
+      "  tide-init beside PID CGROUP PROGRAM …   become the OCI runtime, among the mounts of a "
       "supervisor\n",
       stderr);
   return 2;

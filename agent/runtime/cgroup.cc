@@ -1,9 +1,11 @@
 #include "agent/runtime/cgroup.h"
 
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -105,13 +107,43 @@ std::optional<uint64_t> CpuTimeIn(const std::string& folder) {
 
 }  // namespace
 
-void HideUnifiedCgroup() {
-  if (MountsOf("cgroup").empty()) {
-    return;
+bool HasBothCgroups() {
+  return !MountsOf("cgroup").empty() && !MountsOf("cgroup2").empty();
+}
+
+std::string UnifiedCgroup(const std::string& path) {
+  const std::vector<std::string> roots = MountsOf("cgroup2");
+  return roots.empty() ? "" : roots.front() + path;
+}
+
+Status MoveUnifiedCgroup(const std::string& place) {
+  if (!HasBothCgroups()) {
+    return {};
   }
-  for (const std::string& unified : MountsOf("cgroup2")) {
-    ::umount2(unified.c_str(), MNT_DETACH);
+  const std::vector<std::string> roots = MountsOf("cgroup2");
+  TIDE_TRY(MakeDirs(place, 0755));
+  if (::mount(roots.front().c_str(), place.c_str(), nullptr, MS_MOVE, nullptr) != 0) {
+    return FailErrno("cannot move the cgroups of version 2 at " + roots.front(), errno);
   }
+  for (size_t i = 1; i < roots.size(); ++i) {
+    ::umount2(roots[i].c_str(), MNT_DETACH);
+  }
+  return {};
+}
+
+Status EnterUnifiedCgroup(const std::string& path) {
+  if (!HasBothCgroups()) {
+    return {};
+  }
+  const std::string folder = UnifiedCgroup(path);
+  if (::access(folder.c_str(), F_OK) != 0 && errno == ENOENT) {
+    return Fail(ErrorCode::kNotFound, "there is no " + folder);
+  }
+  const Fd members(::open((folder + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+  if (!members.valid() || ::write(members.get(), "0", 1) != 1) {
+    return FailErrno("cannot enter " + folder, errno);
+  }
+  return {};
 }
 
 std::vector<std::string> CgroupFolders(const std::string& path) {

@@ -8,12 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
+
 namespace tide::agent {
 
-// Hides the mount of cgroup v2 where v1 is mounted, too, from this process and its children: crun
-// (1.8) refuses to run beside both. It uses v1 then, as runc does. The caller has a mount namespace
-// of its own.
-void HideUnifiedCgroup();
+// Reports whether v1 and v2 are both mounted: OCI runtimes use v1 then.
+[[nodiscard]] bool HasBothCgroups();
+// Returns the folder of `path` in v2, whether it exists or not; "" where v2 is not mounted.
+[[nodiscard]] std::string UnifiedCgroup(const std::string& path);
+// Moves the mount of v2 to the folder `place` where v1 is mounted, too: crun (1.8) refuses to run
+// beside both. The caller has a mount namespace of its own. Errors: kSystem.
+[[nodiscard]] Status MoveUnifiedCgroup(const std::string& place);
+// Moves this process into `path` of v2, where no OCI runtime does so. Errors: kNotFound when that
+// does not exist; kSystem, as its rules would not hold for the process.
+[[nodiscard]] Status EnterUnifiedCgroup(const std::string& path);
 
 // The existing folders of `path`.
 [[nodiscard]] std::vector<std::string> CgroupFolders(const std::string& path);

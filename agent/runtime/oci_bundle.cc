@@ -134,24 +134,47 @@ bool IsInside(const std::string& path, const std::string& folder) {
   return path == folder || path.starts_with(folder + "/");
 }
 
-// The masked folders, as empty ones. What lies below a fresh file system is hidden already, unless
-// a mount shows it there; of the node an image shows only what is mounted into it.
-void AddMasks(const TaskConfig& config, Json& mounts) {
+// Reports whether the container would show a masked folder. What lies below a fresh file system is
+// hidden already, unless a mount shows it there; of the node an image shows only what is mounted
+// into it.
+bool ShowsMasked(const TaskConfig& config, const std::string& mask) {
+  const bool mounted = std::ranges::any_of(config.mounts, [&](const MountConfig& mount) {
+    return mask != mount.target && IsInside(mask, mount.target);
+  });
+  const bool hidden = std::ranges::any_of(std::array{"/dev", "/run", "/tmp", "/var/tmp"},
+                                          [&](const char* fresh) { return IsInside(mask, fresh); });
+  std::error_code none;
+  return mounted || (config.rootfs.empty() && !hidden && std::filesystem::is_directory(mask, none));
+}
+
+// Mounts an empty folder over a masked one.
+Json MaskMount(const std::string& mask) {
+  return Mount(mask, "tmpfs", "tmpfs", {"nosuid", "nodev", "noexec", "mode=755", "size=1m"});
+}
+
+// A mount of the task, or a mask.
+struct Layer {
+  std::string target;
+  const MountConfig* mount = nullptr;  // nullptr: a mask
+};
+
+// Puts outer ones first, and a mask before a mount at its place: what a mount shows of a masked
+// folder is hidden by a mask that lies in it, and a mount in a masked folder goes on top of the
+// mask.
+std::vector<Layer> LayersOf(const TaskConfig& config, const std::vector<MountConfig>& wanted) {
+  std::vector<Layer> layers;
   for (const std::string& mask : config.masks) {
-    const bool mounted = std::ranges::any_of(config.mounts, [&](const MountConfig& mount) {
-      return mask != mount.target && IsInside(mask, mount.target);
-    });
-    const bool hidden =
-        std::ranges::any_of(std::array{"/dev", "/run", "/tmp", "/var/tmp"},
-                            [&](const char* fresh) { return IsInside(mask, fresh); });
-    std::error_code none;
-    const bool shown =
-        config.rootfs.empty() && !hidden && std::filesystem::is_directory(mask, none);
-    if (mounted || shown) {
-      mounts.push_back(
-          Mount(mask, "tmpfs", "tmpfs", {"nosuid", "nodev", "noexec", "mode=755", "size=1m"}));
+    if (ShowsMasked(config, mask)) {
+      layers.push_back({mask});
     }
   }
+  for (const MountConfig& mount : wanted) {
+    layers.push_back({mount.target, &mount});
+  }
+  std::ranges::stable_sort(layers, {}, [](const Layer& layer) {
+    return std::pair(std::ranges::count(layer.target, '/'), layer.mount != nullptr);
+  });
+  return layers;
 }
 
 Result<Json> TaskMounts(const TaskConfig& config, Json mounts) {
@@ -166,23 +189,13 @@ Result<Json> TaskMounts(const TaskConfig& config, Json mounts) {
     wanted.push_back({config.scratch, config.scratch, false});
   }
   wanted.insert(wanted.end(), config.mounts.begin(), config.mounts.end());
-  // Outer mounts first. Masks hide what those show of a masked folder; inner mounts go on top of
-  // them.
-  std::ranges::stable_sort(
-      wanted, {}, [](const MountConfig& mount) { return std::ranges::count(mount.target, '/'); });
-  const auto inner = std::ranges::stable_partition(wanted, [&](const MountConfig& mount) {
-    return std::ranges::none_of(
-        config.masks, [&](const std::string& mask) { return IsInside(mount.target, mask); });
-  });
-  for (auto mount = wanted.begin(); mount != wanted.end(); ++mount) {
-    if (mount == inner.begin()) {
-      AddMasks(config, mounts);
+  for (const Layer& layer : LayersOf(config, wanted)) {
+    if (layer.mount == nullptr) {
+      mounts.push_back(MaskMount(layer.target));
+      continue;
     }
-    TIDE_TRY(CheckSource(config, mount->source));
-    mounts.push_back(BindPinned(*mount));
-  }
-  if (inner.empty()) {
-    AddMasks(config, mounts);
+    TIDE_TRY(CheckSource(config, layer.mount->source));
+    mounts.push_back(BindPinned(*layer.mount));
   }
   return mounts;
 }
@@ -296,12 +309,7 @@ Result<Json> Linux(const TaskConfig& config) {
         "/sys/firmware"}},
       {"readonlyPaths",
        {"/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}},
-      {"seccomp",
-       {{"defaultAction", "SCMP_ACT_ALLOW"},
-        {"syscalls",
-         Json::array({{{"names", DeniedSyscalls()},
-                       {"action", "SCMP_ACT_ERRNO"},
-                       {"errnoRet", EPERM}}})}}}};
+      {"seccomp", SeccompProfile()}};
 }
 
 }  // namespace

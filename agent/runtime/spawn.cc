@@ -83,16 +83,11 @@ Result<pid_t> Spawn(const std::string& init_path,
 Result<pid_t> SpawnSupervisor(const std::string& init_path,
                               const std::string& folder,
                               const std::string& tag) {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return FailErrno("cannot create a pipe", errno);
-  }
-  const Fd answer(ends[0]);
-  Fd write_end(ends[1]);
-  TIDE_ASSIGN(const pid_t pid, Spawn(init_path, folder, tag, write_end.get()));
-  write_end.Close();
+  TIDE_ASSIGN(Pipe answer, MakePipe());
+  TIDE_ASSIGN(const pid_t pid, Spawn(init_path, folder, tag, answer.write_end.get()));
+  answer.write_end.Close();
   std::string text;
-  const bool in_time = ReadAnswer(answer.get(), text);
+  const bool in_time = ReadAnswer(answer.read_end.get(), text);
   if (text == kSupervisorReady) {
     return pid;
   }

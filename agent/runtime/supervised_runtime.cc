@@ -280,8 +280,9 @@ std::vector<TaskEvent> SupervisedRuntime::TakeEvents() {
     std::array<epoll_event, kReadyAtOnce> ready{};
     const int count = ::epoll_wait(epoll_.get(), ready.data(), kReadyAtOnce, 0);
     for (int i = 0; i < count; ++i) {
-      if (const auto key = numbers_.find(ready.at(static_cast<size_t>(i)).data.u64);
-          key != numbers_.end()) {
+      // A copy: the kernel's struct is packed, and find() takes a reference.
+      const uint64_t number = ready.at(static_cast<size_t>(i)).data.u64;
+      if (const auto key = numbers_.find(number); key != numbers_.end()) {
         ReadNews(key->second, watched_.at(key->second), events);
       }
     }

@@ -134,6 +134,11 @@ TaskConfig FromJson(const Json& json) {
   json.at("cpu_millis").get_to(config.cpu_millis);
   json.at("pids").get_to(config.pids);
   config.log_bytes = json.value("log_bytes", uint64_t{0});
+  if (const auto ports = json.find("kept_ports"); ports != json.end()) {
+    ports->at("low").get_to(config.kept_ports.low);
+    ports->at("high").get_to(config.kept_ports.high);
+    ports->at("own").get_to(config.kept_ports.own);
+  }
   json.at("init_path").get_to(config.init_path);
   json.at("runtime_path").get_to(config.runtime_path);
   json.at("hostname").get_to(config.hostname);
@@ -260,6 +265,10 @@ Result<std::string> TaskConfigToJson(const TaskConfig& config) {
                      {"shm_bytes", config.shm_bytes},
                      {"cpu_millis", config.cpu_millis},
                      {"pids", config.pids},
+                     {"kept_ports",
+                      {{"low", config.kept_ports.low},
+                       {"high", config.kept_ports.high},
+                       {"own", config.kept_ports.own}}},
                      {"log_bytes", config.log_bytes},
                      {"init_path", config.init_path},
                      {"runtime_path", config.runtime_path},

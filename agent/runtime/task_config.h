@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/runtime/port_guard.h"
 #include "common/base/result.h"
 
 namespace tide::agent {
@@ -87,6 +88,7 @@ struct TaskConfig {
   uint64_t shm_bytes = 0;  // 0 = half of memory_bytes, or of the machine's memory
   uint64_t cpu_millis = 0;
   uint64_t pids = 0;
+  KeptPorts kept_ports;             // oci only
   uint64_t log_bytes = 0;           // output kept of each rank, the newest; 0 = all
   std::string init_path;            // tide-init, statically linked
   std::string runtime_path;         // runc or crun; oci only

@@ -34,6 +34,7 @@ TaskConfig Full() {
   config.shm_bytes = 7;
   config.cpu_millis = 2500;
   config.pids = 99;
+  config.kept_ports = {20000, 20999, 20007};
   config.log_bytes = 1 << 20;
   config.init_path = "/bin/tide-init";
   config.runtime_path = "/usr/sbin/runc";
@@ -50,6 +51,7 @@ TEST_CASE("task config: JSON keeps every field") {
   CHECK(back.ranks[0].env.at("A") == "b=\"c\"\n");
   CHECK(back.ranks[0].cpus == std::vector<uint32_t>{0, 8191});
   CHECK(back.memory_bytes == 1ULL << 40U);
+  CHECK(back.kept_ports == KeptPorts{20000, 20999, 20007});
   CHECK(back.secrets == Full().secrets);
   CHECK(back.secrets_dir == Full().secrets_dir);
   CHECK(back.runtime == RuntimeKind::kOci);

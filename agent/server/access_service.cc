@@ -145,8 +145,9 @@ class AccessService final : public tide::v1::AgentAccess::Service {
   explicit AccessService(AccessServiceOptions options) : options_(std::move(options)) {}
 
   grpc::Status Exec(grpc::ServerContext* context, ExecStream* stream) override {
-    if (!options_.token.Matches(*context)) {
-      return rpc::Unauthenticated();
+    if (grpc::Status admitted = options_.security.Admit(*context, rpc::Role::kApi);
+        !admitted.ok()) {
+      return admitted;
     }
     const CallPlace place(sessions_, kExecSessionsMax);
     tide::v1::ExecInput first;

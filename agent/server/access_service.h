@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 
 namespace grpc {
 class Service;
@@ -17,7 +17,7 @@ namespace tide::agent {
 inline constexpr int kExecSessionsMax = 32;
 
 struct AccessServiceOptions {
-  rpc::ClusterToken token;
+  rpc::Security security;
   std::string state_dir;
   // Has the task written all it ever will? Any thread.
   std::function<bool(const std::string& key)> is_over;

@@ -60,7 +60,8 @@ struct AccessCall {
   AccessCall(const AccessWorld& world,
              const tide::v1::ExecStart& start,
              const rpc::ClusterToken& token)
-      : stub(tide::v1::AgentAccess::NewStub(rpc::Connect(world.address))) {
+      : stub(tide::v1::AgentAccess::NewStub(
+            rpc::Security().Connect(world.address, {rpc::Role::kAgent, ""}))) {
     token.Attach(context);
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     context.set_wait_for_ready(true);

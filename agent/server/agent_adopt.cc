@@ -150,7 +150,8 @@ void AgentLoop::AdoptPages(HeldTask& task) {
   book_.Put(task.key, task.pages);
   if (core_.Find(id)->exited()) {
     task.pages->SetRanksGone(ranks);
-  } else if (const Status added = sockets_.Add(task.key, RunDir(config_, task.key), owner->uid);
+  } else if (const Status added =
+                 sockets_.Add(task.key, RunDir(config_, task.key), {ranks, owner->uid});
              !added) {
     // It only hurries: without it the pages are read a little later.
     log::Warning("No socket for ranks", {{"Task", task.key}, {"Error", added.error().message}});
@@ -167,6 +168,7 @@ void AgentLoop::AdoptStatus(HeldTask& task) {
     return;
   }
   UpdateStatus(task, *status);
+  scratch_.Add(task.key, task.start.user());
   log::Info("Task adopted", {{"Task", task.key}, {"Running", status->started}});
 }
 

@@ -55,9 +55,8 @@ void AgentLoop::Do(const PrepareTask& effect) {
   const auto owner = config_.identities->Find(UserOf(task.start), config_.name);
   if (!owner) {
     core_.OnPrepareFailed(effect.id,
-                          owner.error().code == ErrorCode::kUnavailable
-                              ? AgentCore::Fault::kNode
-                              : AgentCore::Fault::kAccount,
+                          owner.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
+                                                                        : AgentCore::Fault::kUser,
                           owner.error().message);
     return;
   }
@@ -80,9 +79,11 @@ void AgentLoop::OnImage(const TaskId& id, uint64_t fetch, Result<Image> image) {
     core_.OnPrepared(id, Now());
   } else {
     log::Warning("Image not fetched", {{"Task", key}, {"Error", image.error().message}});
+    const ErrorCode code = image.error().code;
     core_.OnPrepareFailed(id,
-                          image.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
-                                                                        : AgentCore::Fault::kJob,
+                          code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
+                          : code == ErrorCode::kExhausted ? AgentCore::Fault::kUser
+                                                          : AgentCore::Fault::kJob,
                           image.error().message);
   }
   Act();
@@ -111,6 +112,7 @@ void AgentLoop::Do(const LaunchTask& effect) {
     return;
   }
   book_.Put(task.key, task.pages);
+  scratch_.Add(task.key, task.start.user());
   core_.OnLaunched(effect.id, Now());
   log::Info("Task starting", {{"Task", task.key}, {"Job", "j-" + std::to_string(effect.id.job)}});
 }
@@ -125,15 +127,14 @@ Status AgentLoop::Launch(HeldTask& task, AgentCore::Fault& fault) {
     const bool knows_user = config_.identities->Find(UserOf(task.start), config_.name).has_value();
     fault = plan.error().code == ErrorCode::kUnavailable ? AgentCore::Fault::kNode
             : knows_user                                 ? AgentCore::Fault::kJob
-                                                         : AgentCore::Fault::kAccount;
+                                                         : AgentCore::Fault::kUser;
     return std::unexpected(plan.error());
   }
   BeatIfDue();
-  TIDE_ASSIGN(
-      auto pages,
-      TaskPages::Open(plan->run_dir, task.start.spec().ranks_per_node(), plan->uid, plan->gid));
+  const uint32_t ranks = task.start.spec().ranks_per_node();
+  TIDE_ASSIGN(auto pages, TaskPages::Open(plan->run_dir, ranks, plan->uid, plan->gid));
   task.pages = std::move(pages);
-  TIDE_TRY(sockets_.Add(task.key, plan->run_dir, plan->uid));
+  TIDE_TRY(sockets_.Add(task.key, plan->run_dir, {ranks, plan->uid}));
   SetAlive(task.key, true);
   const Status started = runtime_->Start(*plan);
   if (!started && started.error().code == ErrorCode::kInvalidArgument) {
@@ -180,7 +181,11 @@ void AgentLoop::Do(const NoteEnd& effect) {
   if (outcome.reason == ExitReason::kFailed) {
     core_.SetOutcomeMessage(effect.id, outcome.message + LastWords(task, outcome.rank));
   }
-  log::Info("Task exited", {{"Task", task.key}, {"Outcome", outcome.message}});
+  const auto reason = static_cast<tide::v1::ExitReason>(outcome.reason);
+  log::Info("Task exited",
+            {{"Task", task.key},
+             {"Reason", tide::v1::ExitReason_Name(reason)},
+             {"Detail", outcome.message}});
   RemoveSecrets(config_, task.key);
   SetAlive(task.key, false);
 }
@@ -201,6 +206,12 @@ void AgentLoop::Do(const NoteCutPage& effect) {
                {{"Task", TaskKey(effect.id)}, {"Rank", effect.rank}});
 }
 
+void AgentLoop::Do(const NoteOverLimit& effect) {
+  log::Warning(
+      "Task takes too much of this node, ending it",
+      {{"Task", TaskKey(effect.id)}, {"Error", core_.Find(effect.id)->record().over_limit}});
+}
+
 void AgentLoop::Do(const DisownTask& effect) {
   const std::string key = TaskKey(effect.id);
   log::Warning("Task of a job that is not the scheduler's, ending it", {{"Task", key}});
@@ -211,6 +222,7 @@ void AgentLoop::Do(const DisownTask& effect) {
   sockets_.Remove(key);
   SetAlive(key, false);
   use_.Forget(key);
+  scratch_.Forget(key);
   ForgetSignal(key);
   RemoveHeld(config_.state_dir, key);
   held_.erase(effect.id);
@@ -232,6 +244,7 @@ void AgentLoop::Do(const ClearTask& effect) {
   }
   janitor_.Discard(key);
   use_.Forget(key);
+  scratch_.Forget(key);
   ForgetSignal(key);
   ClearRunDir(config_, key);  // of a task that the runtime never had
   if (const HeldTask* const task = FindHeld(effect.id); task != nullptr && task->job_over) {
@@ -269,7 +282,7 @@ void AgentLoop::Do(const LeadAgreement& effect) {
       serial,
       std::make_unique<SuspendRun>(
           FindHeld(effect.id)->start,
-          token_,
+          security_,
           effect.deadline,
           [this, id = effect.id, serial](Agreement::Phase phase, int64_t /*step*/) {
             Post([this, id, serial, phase] { OnAgreementOver(id, serial, phase); });
@@ -333,7 +346,7 @@ void AgentLoop::Do(const AskWitness& effect) {
   request.set_epoch(effect.id.epoch);
   request.set_task(effect.peer);
   request.set_submitted_at(task->start.submitted_at());
-  witnesses_.Ask(task->start.peers(static_cast<int>(effect.peer)).endpoint(),
+  witnesses_.Ask(task->start.peers(static_cast<int>(effect.peer)),
                  request,
                  Duration::Millis(effect.wait_ms),
                  [this, id = effect.id, number = effect.number](bool alive) {

@@ -194,6 +194,10 @@ TEST_CASE("a refusal is heard whatever its term, and the next hello goes above i
   message.mutable_refused()->set_newest_hello(seen);
   const size_t hellos = world.scheduler->hellos().size();
   world.scheduler->Send(message);
+  world.scheduler->SetTerm(6);  // read after it, on the same stream
+  world.scheduler->Welcome();
+  REQUIRE(
+      Eventually([&] { return ReadFile(world.config.state_dir + "/term").value_or("") == "6"; }));
   world.scheduler->Stop();
   world.scheduler->Serve();
   REQUIRE(Eventually([&] { return world.scheduler->hellos().size() > hellos; }));

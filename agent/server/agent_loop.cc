@@ -59,13 +59,13 @@ std::string ReadBootId() {
 }  // namespace
 
 AgentLoop::AgentLoop(AgentConfig config,
-                     rpc::ClusterToken token,
+                     rpc::Security security,
                      std::unique_ptr<Runtime> runtime,
                      std::unique_ptr<FaultSpool> faults,
                      TaskBook& book,
                      std::unique_ptr<ImageFetcher> images)
     : config_(std::move(config)),
-      token_(std::move(token)),
+      security_(std::move(security)),
       runtime_(std::move(runtime)),
       faults_(std::move(faults)),
       book_(book),
@@ -76,12 +76,22 @@ AgentLoop::AgentLoop(AgentConfig config,
           ReadNumber(config_, "hello")),
       janitor_(config_.state_dir + "/scratch"),
       log_janitor_(config_.state_dir + "/tasks"),
-      witnesses_(token_),
+      witnesses_(security_),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       use_([this](const std::string& key) {
         return ReadCgroupUse(TaskCgroup(key, config_.state_dir + "/tasks/" + key));
       }),
       images_(std::move(images)),
+      scratch_(config_.state_dir + "/scratch",
+               config_.user_scratch_bytes > 0 ? config_.user_scratch_bytes
+                                              : SpaceAt(config_.state_dir).all / 2,
+               [this](const OverLimit& over) {
+                 Post([this, over] {
+                   if (const auto id = ParseTaskKey(over.key)) {
+                     core_.EndOverLimit(*id, over.why, Now());
+                   }
+                 });
+               }),
       log_retention_(config_.state_dir + "/tasks",
                      {.total_bytes = config_.log_bytes_total, .age = config_.log_retention},
                      [this](const std::vector<std::string>& keys) {

@@ -24,6 +24,7 @@
 #include "agent/server/link.h"
 #include "agent/server/log_retention.h"
 #include "agent/server/rank_socket.h"
+#include "agent/server/scratch_watch.h"
 #include "agent/server/suspend_run.h"
 #include "agent/server/task_book.h"
 #include "agent/server/use_meter.h"
@@ -35,7 +36,7 @@ namespace tide::agent {
 class AgentLoop {
  public:
   AgentLoop(AgentConfig config,
-            rpc::ClusterToken token,
+            rpc::Security security,
             std::unique_ptr<Runtime> runtime,
             std::unique_ptr<FaultSpool> faults,
             TaskBook& book,
@@ -93,6 +94,7 @@ class AgentLoop {
   void Do(const NoteGivenUp& effect);
   void Do(const NoteCutOff& effect);
   void Do(const NoteCutPage& effect);
+  void Do(const NoteOverLimit& effect);
   void Do(const DisownTask& effect);
   void Do(const ClearTask& effect);
   void Do(const LeadAgreement& effect);
@@ -154,7 +156,7 @@ class AgentLoop {
   void ForgetSignal(const std::string& key);
 
   const AgentConfig config_;
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<FaultSpool> faults_;
   TaskBook& book_;
@@ -206,6 +208,7 @@ class AgentLoop {
   std::set<std::string> early_;           // images being fetched for jobs to come
   std::unique_ptr<ImageFetcher> images_;  // null = no images
   uint64_t images_said_ = 0;              // version of the names that the scheduler has
+  ScratchWatch scratch_;
   LogRetention log_retention_;
 };
 

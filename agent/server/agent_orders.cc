@@ -92,7 +92,7 @@ void AgentLoop::FetchEarly(const tide::v1::FetchImage& order) {
   const std::string key = EarlyKey(image);
   log::Info("Fetching image for a job to come",
             {{"Job", "j-" + std::to_string(order.job_id())}, {"Image", image}});
-  images_->Fetch(key, image, kAnybody, [this, key, image](const Result<Image>& fetched) {
+  const auto settle = [this, key, image](const Result<Image>& fetched) {
     Post([this, key, image, error = fetched ? "" : fetched.error().message] {
       images_->Settle(key);
       early_.erase(image);
@@ -100,7 +100,8 @@ void AgentLoop::FetchEarly(const tide::v1::FetchImage& order) {
         log::Info("Image not there ahead of time", {{"Image", image}, {"Error", error}});
       }
     });
-  });
+  };
+  images_->Fetch(key, image, kAnybody, settle, FetchUrgency::kAhead);
 }
 
 // For people; empty when nothing is under way.

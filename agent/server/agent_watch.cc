@@ -107,7 +107,7 @@ void AgentLoop::SaveIfDue(const TaskId& id, HeldTask& task) {
       serial,
       std::make_unique<SuspendRun>(
           task.start,
-          token_,
+          security_,
           (now + kSavePatience).unix_nanos(),
           [this, id, serial](Agreement::Phase phase, int64_t step) {
             Post([this, id, serial, phase, step] { OnSaveOver(id, serial, phase, step); });

@@ -46,9 +46,11 @@ struct AgentConfig {
   std::string image_auth;                          // as of `skopeo login`; empty = none
   std::vector<std::string> plain_http;             // registries without TLS
   uint64_t image_bytes = 200ULL << 30;             // more of images is collected
+  uint64_t user_image_bytes = 0;                   // of tasks of one user; 0 = half of the disk
   Duration image_patience = Duration::Minutes(5);  // with a registry that does not answer
   uint32_t port_low = 0;
   uint32_t port_high = 0;
+  bool guards_ports = false;               // tasks that share the node bind no port of others
   std::shared_ptr<Identities> identities;  // as whom jobs run
   std::shared_ptr<Membership> membership;  // of a cluster
   std::vector<std::string>
@@ -60,6 +62,7 @@ struct AgentConfig {
   // oldest go first. 0 = no limit.
   uint64_t log_bytes_per_rank = 4ULL << 30U;
   uint64_t log_bytes_total = 0;
+  uint64_t user_scratch_bytes = 0;  // of the tasks of one user; 0 = half of the disk
   Duration log_retention = Duration::Seconds(int64_t{14} * 24 * 3600);
   bool stop_tasks_on_exit = false;
 };

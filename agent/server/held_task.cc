@@ -42,6 +42,7 @@ Status WriteHeld(const std::string& state_dir, const JournalEntry& entry) {
       {"saved_step", record.saved_step},
       {"saved_at", record.saved_at},
       {"cut_rank", record.cut_rank},
+      {"over_limit", record.over_limit},
       {"given_up", record.given_up},
       {"late", record.late},
   };
@@ -83,6 +84,7 @@ Result<JournalEntry> ReadHeld(const std::string& state_dir, const std::string& k
     record.saved_at = json.at("saved_at");
     record.cut_rank = json.value("cut_rank", -1);  // these are younger than the format
     record.cut_off = json.value("cut_off", false);
+    record.over_limit = json.value("over_limit", "");
     record.given_up = json.value("given_up", "");
     record.late = json.value("late", "");
     record.suspend_until = json.value("suspend_until", record.suspend_deadline);

@@ -30,6 +30,7 @@ TEST_CASE("the journal gives back what was written") {
   entry.record.saved_step = 39;
   entry.record.saved_at = 7;
   entry.record.cut_rank = 3;
+  entry.record.over_limit = "its scratch folder is full";
   entry.record.given_up = "no pages";
   entry.record.late = "no rank";
   REQUIRE(WriteHeld(dir.path(), entry));

@@ -75,8 +75,9 @@ class ImageService final : public tide::v1::AgentImages::Service {
   grpc::Status List(grpc::ServerContext* context,
                     const tide::v1::ListImagesRequest* /*request*/,
                     tide::v1::ListImagesResponse* response) override {
-    if (!options_.token.Matches(*context)) {
-      return rpc::Unauthenticated();
+    if (grpc::Status admitted = options_.security.Admit(*context, rpc::Role::kApi);
+        !admitted.ok()) {
+      return admitted;
     }
     if (options_.fetcher == nullptr) {
       return grpc::Status::OK;
@@ -100,8 +101,9 @@ class ImageService final : public tide::v1::AgentImages::Service {
   grpc::Status Pull(grpc::ServerContext* context,
                     const tide::v1::PullImageRequest* request,
                     PullStream* stream) override {
-    if (!options_.token.Matches(*context)) {
-      return rpc::Unauthenticated();
+    if (grpc::Status admitted = options_.security.Admit(*context, rpc::Role::kApi);
+        !admitted.ok()) {
+      return admitted;
     }
     const Status possible = Check(*request);
     const auto image = possible ? Fetch(*context, *request, *stream)

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 
 namespace grpc {
 class Service;
@@ -18,7 +18,7 @@ class ImageFetcher;
 inline constexpr int kImagePullsMax = 16;  // at once; each holds a thread
 
 struct ImageServiceOptions {
-  rpc::ClusterToken token;
+  rpc::Security security;
   ImageFetcher* fetcher = nullptr;  // null = this node keeps no images
   std::string why_none;             // then: "it runs plain processes"
 };

@@ -38,7 +38,8 @@ struct ImageWorld {
     builder.RegisterService(service.get());
     server = builder.BuildAndStart();
     REQUIRE(server);
-    stub = tide::v1::AgentImages::NewStub(rpc::Connect(address()));
+    stub =
+        tide::v1::AgentImages::NewStub(rpc::Security().Connect(address(), {rpc::Role::kAgent, ""}));
   }
   [[nodiscard]] std::string address() const { return "unix:" + dir.File("images.sock"); }
 
@@ -102,7 +103,7 @@ TEST_CASE("an image is pulled ahead of jobs, and listed") {
     return;
   }
   ImageWorld world;
-  world.options.in_use = [] { return std::set<std::string>(); };
+  world.options.in_use = [] { return ImagesOfTasks(); };
   world.Serve();
   CHECK(world.List().images().empty());
   const std::string layout = world.dir.MakeLayout("src", "base", {"/bin/true"});

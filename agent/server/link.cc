@@ -2,6 +2,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "common/base/time.h"
@@ -14,21 +16,24 @@ namespace {
 constexpr int64_t kRetryPauseNs = 200'000'000;
 // A refusal is a person's to mend, or another leader's: no hurry, and each try is a line of a log.
 constexpr int64_t kRefusedPauseNs = 1'000'000'000;
+constexpr int64_t kWriterPatienceNs = 1'000'000'000;
 
 }  // namespace
 
 struct Link::Stream {
   uint64_t id = 0;
   bool refused = false;
+  bool welcomed = false;
+  bool written = false;  // its writer has ended; under the mutex
   grpc::ClientContext context;
   std::unique_ptr<
       grpc::ClientReaderWriterInterface<tide::v1::AgentMessage, tide::v1::SchedulerMessage>>
       wire;
 };
 
-Link::Link(std::vector<std::string> addresses, rpc::ClusterToken token, Callbacks callbacks)
+Link::Link(std::vector<std::string> addresses, rpc::Security security, Callbacks callbacks)
     : addresses_(std::move(addresses)),
-      token_(std::move(token)),
+      security_(std::move(security)),
       callbacks_(std::move(callbacks)) {}
 
 Link::~Link() {
@@ -82,14 +87,15 @@ void Link::Drop(uint64_t stream) {
 }
 
 void Link::Run() {
-  auto stub = tide::v1::AgentLink::NewStub(rpc::Connect(addresses_.front()));
+  auto stub = tide::v1::AgentLink::NewStub(
+      security_.Connect(addresses_.front(), {rpc::Role::kScheduler, ""}));
   uint64_t next_id = 1;
-  size_t turn = 0;  // of the address that is tried
-  bool said_unreachable = false;
+  size_t turn = 0;                          // of the address that is tried
+  std::map<std::string, std::string> said;  // why an address could not be reached, last
   while (true) {
     Stream stream;
     stream.id = next_id++;
-    token_.Attach(stream.context);
+    security_.Attach(stream.context);
     stream.context.set_wait_for_ready(false);
     {
       const MutexLock lock(mutex_);
@@ -108,15 +114,23 @@ void Link::Run() {
       stream_ = 0;
     }
     const grpc::Status status = stream.wire->Finish();
-    if (!status.ok() && !said_unreachable) {
-      log::Warning("Scheduler not reachable, trying again",
-                   {{"Address", addresses_[turn]}, {"Error", status.error_message()}});
+    if (stream.welcomed) {
+      said.clear();
     }
-    said_unreachable = !status.ok();
-    if (addresses_.size() > 1) {
-      // A new connection each time: an old one would first wait out the back-off of its failures.
+    // One line for each reason, not for each attempt: a certificate that was revoked is no network
+    // that is down.
+    if (std::string& before = said[addresses_[turn]];
+        !status.ok() && before != status.error_message()) {
+      before = status.error_message();
+      log::Warning("Scheduler not reachable, trying again",
+                   {{"Address", addresses_[turn]}, {"Error", before}});
+    }
+    if (addresses_.size() > 1 || status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+      // A new connection: an old one would first wait out the back-off of its failures, and shows
+      // the certificate that it was made with.
       turn = (turn + 1) % addresses_.size();
-      stub = tide::v1::AgentLink::NewStub(rpc::Connect(addresses_[turn]));
+      stub = tide::v1::AgentLink::NewStub(
+          security_.Connect(addresses_[turn], {rpc::Role::kScheduler, ""}));
     }
     callbacks_.on_lost(stream.id);
     PauseBeforeRetry(stream.refused ? kRefusedPauseNs : kRetryPauseNs);
@@ -126,10 +140,16 @@ void Link::Run() {
 // Reads until the stream ends; writes on a thread of its own meanwhile.
 void Link::Hold(Stream& stream) {
   callbacks_.on_stream(stream.id);
-  std::thread writer([this, &stream] { Write(stream); });
+  std::thread writer([this, &stream] {
+    Write(stream);
+    const MutexLock lock(mutex_);
+    stream.written = true;
+    changed_.NotifyAll();
+  });
   tide::v1::SchedulerMessage message;
   while (stream.wire->Read(&message)) {
     stream.refused = message.has_refused();
+    stream.welcomed = stream.welcomed || message.has_welcome();
     if (message.has_welcome() && message.welcome().has_beat_port()) {
       OpenBeatChannel(stream, message.welcome().beat_port());
     }
@@ -143,8 +163,21 @@ void Link::Hold(Stream& stream) {
     beats.swap(beats_);
   }
   changed_.NotifyAll();
-  stream.context.TryCancel();
+  AwaitWriter(stream);
   writer.join();
+}
+
+// A write ends with its stream. To call the stream off would hide why the scheduler has ended it.
+void Link::AwaitWriter(Stream& stream) {
+  const int64_t until = MonotonicNanos() + kWriterPatienceNs;
+  const MutexLock lock(mutex_);
+  for (int64_t left = kWriterPatienceNs; !stream.written && left > 0;
+       left = until - MonotonicNanos()) {
+    changed_.WaitFor(mutex_, left);
+  }
+  if (!stream.written) {
+    stream.context.TryCancel();
+  }
 }
 
 void Link::OpenBeatChannel(const Stream& stream, const tide::v1::BeatPort& port) {

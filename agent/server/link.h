@@ -15,7 +15,7 @@
 
 #include "agent/server/beat_channel.h"
 #include "common/base/mutex.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 #include "tide/v1/agent.pb.h"
 
 namespace grpc {
@@ -34,7 +34,7 @@ class Link {
   };
 
   // addresses: of the schedulers, at least one.
-  Link(std::vector<std::string> addresses, rpc::ClusterToken token, Callbacks callbacks);
+  Link(std::vector<std::string> addresses, rpc::Security security, Callbacks callbacks);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -52,10 +52,11 @@ class Link {
   void Hold(Stream& stream);
   void OpenBeatChannel(const Stream& stream, const tide::v1::BeatPort& port);
   void Write(Stream& stream);
+  void AwaitWriter(Stream& stream);
   void PauseBeforeRetry(int64_t pause_ns);
 
   const std::vector<std::string> addresses_;
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
   const Callbacks callbacks_;
   std::thread thread_;
 

@@ -1,11 +1,13 @@
 #include "agent/server/membership.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "common/base/cluster_id.h"
 #include "common/base/file.h"
 #include "common/people/token_text.h"
 
@@ -26,6 +28,33 @@ Result<std::string> ReadLine(const std::string& path) {
   return text->substr(0, text->find('\n'));
 }
 
+// The file says its own number, which that of a copy is not.
+Result<std::string> FolderId(const std::string& folder) {
+  const std::string path = folder + "/id";
+  const Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  struct stat info{};
+  if (!file.valid() || ::fstat(file.get(), &info) != 0) {
+    return FailErrno("cannot open " + path, errno);
+  }
+  TIDE_ASSIGN(std::string id, ReadLine(path));
+  const std::string own = "-" + std::to_string(info.st_ino);
+  if (id.empty()) {
+    id = RandomHex(kIdBytes) + own;
+    TIDE_TRY(WriteAll(file.get(), id + "\n"));
+    if (::fsync(file.get()) != 0) {
+      return FailErrno("cannot write " + path, errno);
+    }
+  }
+  if (!id.ends_with(own)) {
+    return Fail(ErrorCode::kConflict,
+                folder +
+                    " is a copy of another agent's state folder, whose tasks are not this one's: "
+                    "name an empty folder with --state; where the other is gone for good, remove " +
+                    path);
+  }
+  return id;
+}
+
 }  // namespace
 
 Result<Membership> Membership::Open(std::string state_dir, bool join_anew) {
@@ -36,35 +65,25 @@ Result<Membership> Membership::Open(std::string state_dir, bool join_anew) {
     return FailErrno("cannot remove " + folder + "/cluster", errno);
   }
   TIDE_ASSIGN(membership.cluster_, ReadLine(folder + "/cluster"));
-  const std::string id_file = folder + "/id";
-  TIDE_ASSIGN(std::string id, ReadLine(id_file));
-  if (id.empty()) {
-    id = RandomHex(kIdBytes);
-    TIDE_TRY(WriteFileDurably(id_file, id + "\n"));
-  }
-  // A copy of the folder holds the same text in another file.
-  struct stat info{};
-  if (::stat(id_file.c_str(), &info) != 0) {
-    return FailErrno("cannot look at " + id_file, errno);
-  }
-  membership.state_id_ = id + "-" + std::to_string(info.st_ino);
+  TIDE_ASSIGN(membership.state_id_, FolderId(folder));
   membership.machine_id_ = ReadLine("/etc/machine-id").value_or("");
   return membership;
 }
 
 Status Membership::Check(const std::string& cluster) {
-  if (cluster.empty() || cluster == cluster_) {
-    return {};
-  }
-  if (!cluster_.empty()) {
+  if (!MayDealWith(cluster_, cluster)) {
+    const std::string other =
+        cluster.empty() ? "names none: is it of an older release? Start one that does"
+                        : "is of cluster " + cluster +
+                              ": was it started on another store? To have the agent join that "
+                              "one, start it once with --join";
     return Fail(ErrorCode::kConflict,
-                "this agent belongs to cluster " + cluster_ + ", the scheduler is of cluster " +
-                    cluster +
-                    ": was it started on another store? To have the agent join that one, "
-                    "start it once with --join");
+                "this agent belongs to cluster " + cluster_ + ", the scheduler " + other);
   }
-  TIDE_TRY(WriteFileDurably(state_dir_ + "/cluster", cluster + "\n"));
-  cluster_ = cluster;
+  if (cluster_.empty() && !cluster.empty()) {
+    TIDE_TRY(WriteFileDurably(state_dir_ + "/cluster", cluster + "\n"));
+    cluster_ = cluster;
+  }
   return {};
 }
 

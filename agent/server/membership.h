@@ -14,16 +14,16 @@ class Membership {
  public:
   // Reads what the folder holds; makes the folder's id where there is none.
   //   join_anew: forgets the cluster, for an agent that is to join another.
-  //   Errors: those of files.
+  //   Errors: kConflict: it is a copy of another agent's; those of files.
   [[nodiscard]] static Result<Membership> Open(std::string state_dir, bool join_anew);
 
   // Does the agent obey this cluster? The first one that it joins it keeps, on disk. "" is a
-  // scheduler of an older release, which cannot say.
+  // scheduler that names none: only an agent that has joined none obeys it.
   //   Errors: kConflict for another one; those of files.
   [[nodiscard]] Status Check(const std::string& cluster);
 
   [[nodiscard]] const std::string& cluster() const { return cluster_; }  // "" = none yet
-  // The folder's id; that of a copy differs.
+  // The folder's id; a copy is refused.
   [[nodiscard]] const std::string& state_id() const { return state_id_; }
   [[nodiscard]] const std::string& machine_id() const { return machine_id_; }  // "" = not known
 

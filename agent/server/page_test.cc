@@ -48,6 +48,9 @@ TEST_CASE("numbers that nobody can have reached are cut down") {
   CHECK((*pages)->Read(0).step_ns == 0);
 }
 
+// The thread sanitizer holds a lock of its own where the signal strikes, which the handler's
+// atomics would wait for.
+#ifndef TIDE_THREAD_SANITIZED
 TEST_CASE("a page that is cut short ends the page, not the agent") {
   const TestDir dir;
   const auto pages = OpenPages(dir, 2);
@@ -76,6 +79,7 @@ TEST_CASE("a page that is cut short ends the page, not the agent") {
     CHECK_FALSE(OpenPages(other, 1)->FindCut());
   }
 }
+#endif
 
 TEST_CASE("arming, re-arming, committing and disarming") {
   const TestDir dir;

@@ -24,8 +24,9 @@ class PeerService final : public tide::v1::AgentPeer::Service {
   grpc::Status Agree(grpc::ServerContext* context,
                      const tide::v1::AgreeRequest* request,
                      tide::v1::AgreeResponse* response) override {
-    if (!options_.token.Matches(*context)) {
-      return rpc::Unauthenticated();
+    if (grpc::Status admitted = options_.security.Admit(*context, rpc::Role::kAgent);
+        !admitted.ok()) {
+      return admitted;
     }
     if (request->verb() < tide::v1::AGREE_VERB_PROBE ||
         request->verb() > tide::v1::AGREE_VERB_SIGNAL) {
@@ -65,8 +66,9 @@ class PeerService final : public tide::v1::AgentPeer::Service {
   grpc::Status Witness(grpc::ServerContext* context,
                        const tide::v1::WitnessRequest* request,
                        tide::v1::WitnessResponse* response) override {
-    if (!options_.token.Matches(*context)) {
-      return rpc::Unauthenticated();
+    if (grpc::Status admitted = options_.security.Admit(*context, rpc::Role::kAgent);
+        !admitted.ok()) {
+      return admitted;
     }
     response->set_alive(options_.is_alive(IdOf(*request), request->submitted_at()));
     return grpc::Status::OK;
@@ -75,8 +77,9 @@ class PeerService final : public tide::v1::AgentPeer::Service {
   grpc::Status ReadLog(grpc::ServerContext* context,
                        const tide::v1::ReadLogRequest* request,
                        grpc::ServerWriter<tide::v1::LogChunk>* writer) override {
-    if (!options_.token.Matches(*context)) {
-      return rpc::Unauthenticated();
+    if (grpc::Status admitted = options_.security.Admit(*context, rpc::Role::kApi);
+        !admitted.ok()) {
+      return admitted;
     }
     struct Count {
       explicit Count(std::atomic<int>& calls) : calls_(calls) { ++calls_; }
@@ -95,7 +98,11 @@ class PeerService final : public tide::v1::AgentPeer::Service {
         LogStream({.folder = options_.state_dir + "/tasks/" + key + "/" + kLogsFolder,
                    .name = "rank " + std::to_string(request->rank()) + " of task " + key,
                    .is_over = [&] { return options_.is_over(key); },
-                   .cancelled = [&] { return context->IsCancelled(); },
+                   .cancelled =
+                       [&] {
+                         return context->IsCancelled() ||
+                                !options_.security.Admit(*context, rpc::Role::kApi).ok();
+                       },
                    .send = [&](const tide::v1::LogChunk& chunk) { return writer->Write(chunk); }},
                   *request)
             .Run();

@@ -9,7 +9,7 @@
 
 #include "agent/core/effect.h"
 #include "agent/server/task_book.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 
 namespace grpc {
 class Service;
@@ -19,7 +19,7 @@ namespace tide::agent {
 
 struct PeerServiceOptions {
   TaskBook& book;
-  rpc::ClusterToken token;
+  rpc::Security security;
   std::string state_dir;
   // Sees to it that a task gets the signal that asks ranks without the SDK to leave, once for each
   // `deadline`. False: not delivered yet, ask again. Any thread.

@@ -15,7 +15,7 @@ struct Served {
   rpc::ClusterToken token{"0123456789abcdef"};
   Peer peer{dir, "n1", token};
   std::unique_ptr<tide::v1::AgentPeer::Stub> stub =
-      tide::v1::AgentPeer::NewStub(rpc::Connect(peer.address));
+      tide::v1::AgentPeer::NewStub(rpc::Security().Connect(peer.address, {rpc::Role::kAgent, ""}));
   std::string log = peer.state_dir + "/tasks/7.2.0/logs/rank-00000.log";
 
   void Log(const std::string& text) {

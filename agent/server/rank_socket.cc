@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -15,14 +16,16 @@ namespace tide::agent {
 namespace {
 
 constexpr size_t kLineMax = 64 * 1024;
-// Together, not each: a task's ranks cannot use up the agent's file descriptors.
-constexpr size_t kConnectionsMax = 512;
+// Shared by the tasks of the node, so that none takes another's part; as many as a task has ranks,
+// and some for what its ranks start, it has in any case.
+constexpr size_t kConnectionsShared = 512;
+constexpr size_t kBesideRanks = 16;
 // Of one connection at a time, so that a rank that never stops talking does not stop the loop.
 constexpr int kReadsMax = 32;
 constexpr int kAcceptsMax = 64;
 constexpr std::string_view kAnswer = "{\"ok\":true}\n";
 
-// Whether the process at the other end is of `uid`, or of the agent's.
+// Reports whether the process at the other end is of `uid`, or of the agent's.
 bool MayTalk(int fd, uint32_t uid) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -35,7 +38,7 @@ bool MayTalk(int fd, uint32_t uid) {
 RankSockets::RankSockets(std::function<void(const std::string& key)> on_message)
     : on_message_(std::move(on_message)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
-Status RankSockets::Add(const std::string& key, const std::string& folder, uint32_t uid) {
+Status RankSockets::Add(const std::string& key, const std::string& folder, Ranks ranks) {
   const std::string path = folder + "/agent.sock";
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -59,7 +62,8 @@ Status RankSockets::Add(const std::string& key, const std::string& folder, uint3
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) {
     return FailErrno("cannot watch " + path, errno);
   }
-  listeners_[key] = {std::move(fd), uid};
+  Remove(key);
+  listeners_[key] = {std::move(fd), ranks};
   return {};
 }
 
@@ -69,13 +73,15 @@ void RankSockets::Remove(const std::string& key) {
 }
 
 void RankSockets::Accept(int listener, const std::string& key) {
-  const uint32_t uid = listeners_.at(key).uid;
+  Listener& own = listeners_.at(key);
+  const size_t share =
+      std::max<size_t>(kConnectionsShared / listeners_.size(), own.ranks.count + kBesideRanks);
   for (int i = 0; i < kAcceptsMax; ++i) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.valid()) {
       return;
     }
-    if (!MayTalk(fd.get(), uid) || connections_.size() >= kConnectionsMax) {
+    if (!MayTalk(fd.get(), own.ranks.uid) || own.connections >= share) {
       continue;
     }
     epoll_event event{};
@@ -84,6 +90,7 @@ void RankSockets::Accept(int listener, const std::string& key) {
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0) {
       const int number = fd.get();
       connections_[number] = {std::move(fd), key, ""};
+      ++own.connections;
     }
   }
 }
@@ -122,6 +129,7 @@ void RankSockets::Serve() {
     const auto connection = connections_.find(fd);
     if (connection != connections_.end()) {
       if (!Read(connection->second)) {
+        --listeners_.at(connection->second.key).connections;
         connections_.erase(connection);
       }
       continue;

@@ -20,9 +20,13 @@ class RankSockets {
   // on_message: called with the task's key.
   explicit RankSockets(std::function<void(const std::string& key)> on_message);
 
-  // Listens on <folder>/agent.sock for processes of `uid`; replaces a socket left by an earlier
-  // agent.
-  [[nodiscard]] Status Add(const std::string& key, const std::string& folder, uint32_t uid);
+  // The ranks of a task: their number, and the account of their processes.
+  struct Ranks {
+    uint32_t count = 0;
+    uint32_t uid = 0;
+  };
+  // Listens on <folder>/agent.sock for them; replaces a socket left by an earlier agent.
+  [[nodiscard]] Status Add(const std::string& key, const std::string& folder, Ranks ranks);
   void Remove(const std::string& key);
 
   [[nodiscard]] int fd() const { return epoll_.get(); }
@@ -43,7 +47,8 @@ class RankSockets {
   Fd epoll_;
   struct Listener {
     Fd fd;
-    uint32_t uid = 0;
+    Ranks ranks;
+    size_t connections = 0;
   };
   std::map<std::string, Listener> listeners_;  // by task
   std::map<int, Connection> connections_;      // by fd

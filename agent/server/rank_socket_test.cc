@@ -48,7 +48,7 @@ struct Served {
   std::vector<std::string> heard;
   RankSockets sockets{[this](const std::string& key) { heard.push_back(key); }};
   std::string path = dir.File("agent.sock");
-  Served() { REQUIRE(sockets.Add("1.1.0", dir.path(), ::geteuid())); }
+  Served() { REQUIRE(sockets.Add("1.1.0", dir.path(), {1, ::geteuid()})); }
 };
 
 TEST_CASE("each line is answered, however it is cut") {
@@ -105,10 +105,25 @@ TEST_CASE("a rank that never stops talking does not stop the loop") {
   talker.join();
 }
 
+TEST_CASE("a task with too many connections keeps no other from being answered") {
+  Served served;
+  TestDir other;
+  REQUIRE(served.sockets.Add("2.1.0", other.path(), {1, ::geteuid()}));
+  std::vector<Fd> greedy;
+  for (int i = 0; i < 600; ++i) {
+    greedy.push_back(Dial(served.path));
+    REQUIRE(greedy.back().valid());
+    served.sockets.Serve();
+  }
+  const Fd rank = Dial(other.File("agent.sock"));
+  REQUIRE(WriteAll(rank.get(), "{}\n"));
+  CHECK(Hear(served.sockets, rank.get()) == "{\"ok\":true}\n");
+}
+
 TEST_CASE("the next agent takes the socket over, and a removed task has none") {
   Served served;
   RankSockets next([](const std::string&) {});
-  REQUIRE(next.Add("1.1.0", served.dir.path(), ::geteuid()));
+  REQUIRE(next.Add("1.1.0", served.dir.path(), {1, ::geteuid()}));
   const Fd rank = Dial(served.path);
   REQUIRE(WriteAll(rank.get(), "{}\n"));
   CHECK(Hear(next, rank.get()) == "{\"ok\":true}\n");
@@ -119,7 +134,7 @@ TEST_CASE("the next agent takes the socket over, and a removed task has none") {
 
 TEST_CASE("a path too long for a socket is said to be") {
   RankSockets sockets([](const std::string&) {});
-  const Status added = sockets.Add("1.1.0", "/tmp/" + std::string(120, 'd'), ::geteuid());
+  const Status added = sockets.Add("1.1.0", "/tmp/" + std::string(120, 'd'), {1, ::geteuid()});
   REQUIRE_FALSE(added);
   CHECK(added.error().message.find("--run-root") != std::string::npos);
 }

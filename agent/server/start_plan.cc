@@ -21,6 +21,7 @@
 #include "agent/devices/cdi.h"
 #include "agent/devices/device_files.h"
 #include "agent/devices/numa.h"
+#include "agent/identity/mount_aliases.h"
 #include "agent/identity/spec_path.h"
 #include "agent/runtime/task_folder.h"
 #include "agent/server/compat_env.h"
@@ -75,10 +76,10 @@ struct NamedFolder {
 
 // Mounts what the spec names, and masks what of Tide's own is seen in it.
 Status MountOfSpec(const AgentConfig& config,
+                   const PathRules& rules,
                    const Owner& owner,
                    const NamedFolder& named,
                    TaskConfig& task) {
-  const PathRules rules = RulesOf(config);
   const auto found = ResolveSpecPath(rules, owner, named.path, named.use, config.name);
   if (!found) {
     Error error = found.error();
@@ -114,12 +115,14 @@ std::string JobName(const tide::v1::StartTask& start) {
 // Mounts the job's checkpoint folder: its own, made with its rights, or one below the agent's root.
 //   Returns where it is.
 Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
+                                         const PathRules& rules,
                                          const Owner& owner,
                                          const tide::v1::StartTask& start,
                                          TaskConfig& task) {
   const std::string& asked = start.spec().checkpoint_dir();
   if (!asked.empty()) {
-    TIDE_TRY(MountOfSpec(config, owner, {"checkpoint.dir", asked, asked, PathUse::kFolder}, task));
+    TIDE_TRY(MountOfSpec(
+        config, rules, owner, {"checkpoint.dir", asked, asked, PathUse::kFolder}, task));
     return task.mounts.back().target;
   }
   std::string path = config.checkpoint_root + "/" + JobName(start);
@@ -136,7 +139,10 @@ Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
 
 // Gives the task its owner's home. A node may not have it, and a job need not miss it.
 //   Returns where it is; "" = nowhere.
-std::string MountHome(const AgentConfig& config, const Owner& owner, TaskConfig& task) {
+std::string MountHome(const AgentConfig& config,
+                      const PathRules& rules,
+                      const Owner& owner,
+                      TaskConfig& task) {
   std::string home = CleanPath(owner.home);
   if (owner.home.empty() || !CoveredBy(home).empty()) {
     return "";
@@ -144,7 +150,8 @@ std::string MountHome(const AgentConfig& config, const Owner& owner, TaskConfig&
   if (std::ranges::find(task.mounts, home, &MountConfig::target) != task.mounts.end()) {
     return home;
   }
-  const Status mounted = MountOfSpec(config, owner, {"home", home, home, PathUse::kWrite}, task);
+  const Status mounted =
+      MountOfSpec(config, rules, owner, {"home", home, home, PathUse::kWrite}, task);
   return mounted ? home : "";
 }
 
@@ -177,6 +184,14 @@ Status CheckPort(const AgentConfig& config, uint32_t port) {
                 "port " + std::to_string(port) + " on " + config.name + " is in use");
   }
   return {};
+}
+
+// Returns the ports that the task must leave to others of its node; none where it is alone there.
+KeptPorts KeptPortsOf(const AgentConfig& config, const tide::v1::StartTask& start) {
+  if (!config.guards_ports || !start.shares_node()) {
+    return {};
+  }
+  return {config.port_low, config.port_high, start.task() == 0 ? start.master_port() : 0};
 }
 
 // Those that the task was given, or the first ones where it has its node to itself.
@@ -421,7 +436,7 @@ std::map<std::string, std::string> RankEnv(const AgentConfig& config,
 
 }  // namespace
 
-PathRules RulesOf(const AgentConfig& config) {
+Result<PathRules> RulesOf(const AgentConfig& config) {
   PathRules rules{config.mount_roots, config.masked};
   for (const std::string& own :
        {config.state_dir, config.checkpoint_root, config.run_root, config.image_dir}) {
@@ -429,6 +444,11 @@ PathRules RulesOf(const AgentConfig& config) {
       rules.guarded.push_back(CleanPath(own));
     }
   }
+  auto aliases = WithAliases(std::move(rules.guarded));
+  if (!aliases) {
+    return Fail(ErrorCode::kUnavailable, aliases.error().message);  // of the node, not of the job
+  }
+  rules.guarded = *std::move(aliases);
   return rules;
 }
 
@@ -502,21 +522,21 @@ void ClearRunDir(const AgentConfig& config, const std::string& key) {
   RemoveSecrets(config, key);
 }
 
-std::optional<std::set<std::string>> ImagesInUse(const std::string& state_dir) {
-  std::set<std::string> digests;
+std::optional<ImagesOfTasks> ImagesInUse(const std::string& state_dir) {
+  ImagesOfTasks images;
   std::error_code error;
   for (std::filesystem::directory_iterator it(state_dir + "/tasks", error), end;
        it != end && !error;
        it.increment(error)) {
     const auto config = ReadTaskConfig(it->path());
     if (config) {
-      digests.insert(config->image);
+      images[config->image].insert(config->uid);
     } else if (config.error().code != ErrorCode::kNotFound) {
       return std::nullopt;
     }
   }
   return error && error != std::errc::no_such_file_or_directory ? std::nullopt
-                                                                : std::optional(std::move(digests));
+                                                                : std::optional(std::move(images));
 }
 
 JobUser UserOf(const tide::v1::StartTask& start) {
@@ -561,26 +581,30 @@ Result<TaskConfig> PlanStart(const AgentConfig& config,
   task.pids = kPidsMax;
   task.stuck_ms = config.stuck_after.millis();
   task.log_bytes = config.log_bytes_per_rank;
-  task.masks = RulesOf(config).guarded;
+  TIDE_ASSIGN(const PathRules rules, RulesOf(config));
+  task.masks = rules.guarded;
   if (start.task() == 0) {
     TIDE_TRY(CheckPort(config, start.master_port()));
   }
+  task.kept_ports = KeptPortsOf(config, start);
   task.scratch = config.state_dir + "/scratch/" + task.key;
   TIDE_TRY(MakeScratch(config, owner, task.scratch));
   task.workdir = spec.workdir().empty() ? task.scratch : spec.workdir();
   if (!spec.workdir().empty()) {
     const NamedFolder workdir{"workdir", spec.workdir(), spec.workdir(), PathUse::kEnter};
-    TIDE_TRY(MountOfSpec(config, owner, workdir, task));
+    TIDE_TRY(MountOfSpec(config, rules, owner, workdir, task));
   }
-  TIDE_ASSIGN(const std::string checkpoint_dir, PrepareCheckpointDir(config, owner, start, task));
+  TIDE_ASSIGN(const std::string checkpoint_dir,
+              PrepareCheckpointDir(config, rules, owner, start, task));
   if (!config.sdk_dir.empty()) {
     task.mounts.push_back({config.sdk_dir, kSdkInContainer, true});
   }
   for (const tide::v1::Mount& mount : spec.mounts()) {
     const PathUse use = mount.read_only() ? PathUse::kRead : PathUse::kWrite;
-    TIDE_TRY(MountOfSpec(config, owner, {"mount", mount.source(), mount.target(), use}, task));
+    TIDE_TRY(
+        MountOfSpec(config, rules, owner, {"mount", mount.source(), mount.target(), use}, task));
   }
-  const std::string home = MountHome(config, owner, task);
+  const std::string home = MountHome(config, rules, owner, task);
   for (const std::string& name : spec.secrets()) {
     task.secrets[SecretVariable(name)] = name;
     task.secrets_dir = SecretsDir(config, task.key);

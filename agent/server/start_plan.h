@@ -42,7 +42,7 @@ void RemoveUnusedCheckpointDir(const AgentConfig& config, const tide::v1::StartT
                                            const Image* image = nullptr);
 
 // Where jobs may name paths on this node.
-[[nodiscard]] PathRules RulesOf(const AgentConfig& config);
+[[nodiscard]] Result<PathRules> RulesOf(const AgentConfig& config);
 
 // Whose job it is.
 [[nodiscard]] JobUser UserOf(const tide::v1::StartTask& start);
@@ -52,7 +52,7 @@ void RemoveUnusedCheckpointDir(const AgentConfig& config, const tide::v1::StartT
 
 // The digests of the images that tasks of this agent have, alive or not cleared away; nothing where
 // one cannot be read.
-[[nodiscard]] std::optional<std::set<std::string>> ImagesInUse(const std::string& state_dir);
+[[nodiscard]] std::optional<ImagesOfTasks> ImagesInUse(const std::string& state_dir);
 
 // When the scheduler last answered this agent, for its successors and its tasks' supervisors.
 [[nodiscard]] std::string ContactPath(const AgentConfig& config);

@@ -220,17 +220,18 @@ TEST_CASE("an image brings its root and its environment, which others go before"
 TEST_CASE("an image is in use while a task's folder names it") {
   TestDir dir;
   const AgentConfig config = TestConfig(dir);
-  CHECK(ImagesInUse(config.state_dir) == std::set<std::string>());
+  CHECK(ImagesInUse(config.state_dir) == ImagesOfTasks());
   TaskConfig task;
   task.key = "7.1.0";
+  task.uid = 1000;
   task.image = "sha256:12";
   task.rootfs = "/images/12/rootfs";
   task.ranks.push_back({.rank = 0, .local_rank = 0, .env = {}, .argv = {"true"}, .cpus = {}});
   const std::string folder = config.state_dir + "/tasks/7.1.0";
   REQUIRE(MakeDirs(folder));
-  CHECK(ImagesInUse(config.state_dir) == std::set<std::string>());  // only its logs are left
+  CHECK(ImagesInUse(config.state_dir) == ImagesOfTasks());  // only its logs are left
   std::ofstream(folder + "/task.json") << *TaskConfigToJson(task);
-  CHECK(ImagesInUse(config.state_dir) == std::set<std::string>{"sha256:12"});
+  CHECK(ImagesInUse(config.state_dir) == ImagesOfTasks{{"sha256:12", {1000}}});
   std::ofstream(folder + "/task.json") << "{";
   CHECK_FALSE(ImagesInUse(config.state_dir));  // nobody knows: nothing is removed
 }

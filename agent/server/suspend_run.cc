@@ -46,12 +46,12 @@ struct SuspendRun::Peers {
 };
 
 SuspendRun::SuspendRun(tide::v1::StartTask start,
-                       rpc::ClusterToken token,
+                       rpc::Security security,
                        int64_t deadline,
                        std::function<void(Agreement::Phase, int64_t)> on_over,
                        AgreeOrder order)
     : start_(std::move(start)),
-      token_(std::move(token)),
+      security_(std::move(security)),
       on_over_(std::move(on_over)),
       run_(deadline, order),
       thread_([this] { Run(); }) {}
@@ -94,7 +94,8 @@ bool SuspendRun::Pause(Duration pause) {
 void SuspendRun::Run() {
   Peers peers;
   for (const tide::v1::Peer& peer : start_.peers()) {
-    peers.stubs.push_back(tide::v1::AgentPeer::NewStub(rpc::Connect(peer.endpoint())));
+    peers.stubs.push_back(tide::v1::AgentPeer::NewStub(
+        security_.Connect(peer.endpoint(), {rpc::Role::kAgent, peer.node()})));
   }
   Agreement::Phase phase{};
   int64_t step = -1;
@@ -149,7 +150,7 @@ std::vector<AgreeReply> SuspendRun::HoldRound(Peers& peers,
   for (uint32_t task = 0; task < calls.size(); ++task) {
     Call& call = calls[task];
     call.context.set_deadline(give_up);
-    token_.Attach(call.context);
+    security_.Attach(call.context);
     call.request.set_job_id(start_.job_id());
     call.request.set_epoch(start_.epoch());
     call.request.set_task(task);

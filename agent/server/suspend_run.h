@@ -10,7 +10,7 @@
 
 #include "agent/core/agreement_run.h"
 #include "common/base/mutex.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 #include "tide/v1/agent.pb.h"
 
 namespace tide::agent {
@@ -21,7 +21,7 @@ class SuspendRun {
   // tasks then). on_over: called once, on the run's thread, with the final phase and the step;
   // kAborted after the deadline. Not called when the run is destroyed before.
   SuspendRun(tide::v1::StartTask start,
-             rpc::ClusterToken token,
+             rpc::Security security,
              int64_t deadline,
              std::function<void(Agreement::Phase, int64_t)> on_over,
              AgreeOrder order = AgreeOrder::kSuspend);
@@ -42,7 +42,7 @@ class SuspendRun {
   bool Pause(Duration pause);
 
   const tide::v1::StartTask start_;
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
   const std::function<void(Agreement::Phase, int64_t)> on_over_;
 
   Mutex mutex_;

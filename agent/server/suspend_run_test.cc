@@ -273,9 +273,9 @@ TEST_CASE("after the deadline the run gives up and says so") {
 }
 
 TEST_CASE("dropping a run does not wait for a peer that does not answer") {
-  Gang gang;
   std::atomic<bool> asked = false;
   std::atomic<bool> dropped = false;
+  Gang gang;  // its peers look at those
   gang.peers[1].on_signal = [&] {
     asked = true;
     (void)Eventually([&] { return dropped.load(); });

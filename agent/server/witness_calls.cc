@@ -20,22 +20,23 @@ struct WitnessCalls::Call {
   bool done = false;  // guarded by mutex_
 };
 
-WitnessCalls::WitnessCalls(const rpc::ClusterToken& token) : token_(token) {}
+WitnessCalls::WitnessCalls(const rpc::Security& security) : security_(security) {}
 
 WitnessCalls::~WitnessCalls() {
   Stop();
 }
 
-void WitnessCalls::Ask(const std::string& endpoint,
+void WitnessCalls::Ask(const tide::v1::Peer& peer,
                        const tide::v1::WitnessRequest& request,
                        Duration wait,
                        std::function<void(bool alive)> on_answer) {
   auto made = std::make_unique<Call>();
   Call* call = made.get();
-  call->stub = tide::v1::AgentPeer::NewStub(rpc::Connect(endpoint));
+  call->stub = tide::v1::AgentPeer::NewStub(
+      security_.Connect(peer.endpoint(), {rpc::Role::kAgent, peer.node()}));
   call->context.set_deadline(std::chrono::system_clock::now() +
                              std::chrono::nanoseconds(wait.nanos()));
-  token_.Attach(call->context);
+  security_.Attach(call->context);
   call->request = request;
   call->on_answer = std::move(on_answer);
   {

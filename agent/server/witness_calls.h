@@ -11,20 +11,20 @@
 
 #include "common/base/mutex.h"
 #include "common/base/time.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 #include "tide/v1/agent.pb.h"
 
 namespace tide::agent {
 
 class WitnessCalls {
  public:
-  explicit WitnessCalls(const rpc::ClusterToken& token);
+  explicit WitnessCalls(const rpc::Security& security);
   ~WitnessCalls();
   WitnessCalls(const WitnessCalls&) = delete;
   WitnessCalls& operator=(const WitnessCalls&) = delete;
 
   // on_answer: called once; false also when nobody answered within `wait`. After Stop never.
-  void Ask(const std::string& endpoint,
+  void Ask(const tide::v1::Peer& peer,
            const tide::v1::WitnessRequest& request,
            Duration wait,
            std::function<void(bool alive)> on_answer);
@@ -35,7 +35,7 @@ class WitnessCalls {
   struct Call;
   void Finish(Call& call);
 
-  const rpc::ClusterToken& token_;
+  const rpc::Security& security_;
   Mutex mutex_;
   Condition changed_;
   bool stopping_ TIDE_GUARDED_BY(mutex_) = false;

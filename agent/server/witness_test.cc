@@ -86,11 +86,13 @@ TEST_CASE("an agent asks a peer that shows the cluster's secret, and takes no an
   request.set_epoch(2);
   request.set_task(1);
   request.set_submitted_at(5);
-  const auto ask = [&](const rpc::ClusterToken& token) {
-    WitnessCalls calls(token);
+  tide::v1::Peer asked;
+  asked.set_node("n2");
+  asked.set_endpoint(peer.address);
+  const auto ask = [&](const rpc::Security& security) {
+    WitnessCalls calls(security);
     std::atomic<int> answer = -1;
-    calls.Ask(
-        peer.address, request, Duration::Seconds(60), [&](bool alive) { answer = alive ? 1 : 0; });
+    calls.Ask(asked, request, Duration::Seconds(60), [&](bool alive) { answer = alive ? 1 : 0; });
     REQUIRE(Eventually([&] { return answer >= 0; }));
     return answer == 1;
   };

@@ -99,14 +99,9 @@ Result<Verdict> Interpret(const std::string& path, const ChildResult& child) {
 Result<Verdict> RunValidator(const std::string& path,
                              const std::vector<std::string>& args,
                              Duration timeout) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return FailErrno("cannot make a pipe for " + path, errno);
-  }
-  Fd read_end(ends[0]);
-  Fd write_end(ends[1]);
+  TIDE_ASSIGN(Pipe output, MakePipe());
   SpawnPlan plan;
-  plan.Prepare(write_end.get());
+  plan.Prepare(output.write_end.get());
   const int64_t start = MonotonicNanos();
   pid_t pid = -1;
   const int error = plan.Spawn(pid, path, args);
@@ -116,9 +111,9 @@ Result<Verdict> RunValidator(const std::string& path,
   if (error != 0) {
     return FailErrno("cannot run " + path, error);
   }
-  write_end.Close();
+  output.write_end.Close();
   TIDE_ASSIGN(const ChildResult child,
-              CollectChild(pid, std::move(read_end), timeout, KillScope::kGroup));
+              CollectChild(pid, std::move(output.read_end), timeout, KillScope::kGroup));
   if (child.timed_out) {
     Verdict verdict;
     verdict.validator = NameOf(path);

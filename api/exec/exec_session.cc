@@ -77,10 +77,14 @@ Result<std::vector<v1::ExecInput>> ParseInput(std::string_view frames) {
 
 }  // namespace
 
-ExecSession::ExecSession(std::unique_ptr<ExecCall> call, AuditRecord record, AuditLog& audit)
+ExecSession::ExecSession(std::unique_ptr<ExecCall> call,
+                         AuditRecord record,
+                         AuditLog& audit,
+                         std::function<bool()> may)
     : call_(std::move(call)),
       record_(std::move(record)),
       audit_(audit),
+      may_(std::move(may)),
       began_(MonotonicNanos()),
       left_at_(began_),
       thread_([this] { Pump(); }) {}

@@ -11,6 +11,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,8 +28,12 @@ class ExecSession {
   static constexpr uint64_t kKeptBytes = 256U << 10U;
   static constexpr uint64_t kAheadBytes = 256U << 10U;
 
-  // call: has said that the command runs. record: of its start.
-  ExecSession(std::unique_ptr<ExecCall> call, AuditRecord record, AuditLog& audit);
+  // call: has reported that the command runs. record: of its start. may: whether its user still
+  // may.
+  ExecSession(std::unique_ptr<ExecCall> call,
+              AuditRecord record,
+              AuditLog& audit,
+              std::function<bool()> may);
   // Ends the command, if it still runs.
   ~ExecSession();
   ExecSession(const ExecSession&) = delete;
@@ -50,6 +55,8 @@ class ExecSession {
   void Close(const std::string& why);
   // The command runs, as far as is known. Any thread.
   [[nodiscard]] bool running();
+  // Returns whether its user may still run it. One thread.
+  [[nodiscard]] bool MayGoOn() const { return may_(); }
   // Nobody has read for so long, nor given input. Any thread.
   [[nodiscard]] bool IsForgotten(std::chrono::milliseconds idle);
 
@@ -62,6 +69,7 @@ class ExecSession {
   const std::unique_ptr<ExecCall> call_;
   AuditRecord record_;
   AuditLog& audit_;
+  const std::function<bool()> may_;
   const int64_t began_;
 
   std::mutex input_mutex_;  // held while input goes to the agent, so that it stays in order

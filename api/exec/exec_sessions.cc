@@ -12,7 +12,10 @@ namespace {
 
 constexpr size_t kNameBytes = 16;
 constexpr size_t kKeptTimes = 16;
-constexpr auto kLookForForgotten = std::chrono::milliseconds(500);
+constexpr auto kLookAtSessions = std::chrono::milliseconds(500);
+// Why a command was ended, for its record.
+constexpr const char* kMayNoMore = "who started it may not run it any more";
+constexpr const char* kNobodyReads = "nobody read its output any more";
 
 }  // namespace
 
@@ -39,10 +42,16 @@ auto ExecSessions::TakePlace(const std::string& user) -> Result<std::list<Starti
     own += running && session->user() == user ? 1 : 0;
   }
   // What has ended is kept for a moment, should its last output have to be said again.
-  if (all >= limits_.sessions || own >= limits_.of_one_user ||
-      sessions_.size() >= kKeptTimes * limits_.sessions) {
+  if (own >= limits_.of_one_user) {
     return Fail(ErrorCode::kExhausted,
-                "too many commands run through this server; end one and try again");
+                user + " runs " + std::to_string(own) +
+                    " commands in tasks, as many as one user may; end one, or have an operator of "
+                    "this server raise that: `tide-api --user-exec`");
+  }
+  if (all >= limits_.sessions || sessions_.size() >= kKeptTimes * limits_.sessions) {
+    return Fail(
+        ErrorCode::kExhausted,
+        "too many commands run through this server, of all users together; try again later");
   }
   Starting place;
   place.user = user;
@@ -50,11 +59,11 @@ auto ExecSessions::TakePlace(const std::string& user) -> Result<std::list<Starti
   return starting_.insert(starting_.end(), std::move(place));
 }
 
-Result<std::unique_ptr<ExecCall>> ExecSessions::Call(const std::string& endpoint,
+Result<std::unique_ptr<ExecCall>> ExecSessions::Call(const AgentPlace& agent,
                                                      const v1::ExecStart& start,
                                                      const std::string& user) {
   TIDE_ASSIGN(const auto place, TakePlace(user));
-  auto call = agents_.Exec(endpoint, start);
+  auto call = agents_.Exec(agent, start);
   {
     const std::scoped_lock lock(mutex_);
     place->call = call.get();
@@ -76,13 +85,14 @@ Result<std::unique_ptr<ExecCall>> ExecSessions::Call(const std::string& endpoint
   return Fail(ErrorCode::kUnavailable, "the agent did not start the command; try again");
 }
 
-Result<std::string> ExecSessions::Start(const std::string& endpoint,
+Result<std::string> ExecSessions::Start(const AgentPlace& agent,
                                         const v1::ExecStart& start,
-                                        AuditRecord record) {
+                                        AuditRecord record,
+                                        std::function<bool()> may) {
   // Before it runs: what cannot be recorded does not happen.
   record.event = "allowed";
   TIDE_TRY(audit_.Record(record));
-  auto call = Call(endpoint, start, record.user);
+  auto call = Call(agent, start, record.user);
   if (!call) {
     record.event = "failed";
     record.reason = call.error().message;
@@ -90,7 +100,8 @@ Result<std::string> ExecSessions::Start(const std::string& endpoint,
     return std::unexpected(call.error());
   }
   std::string name = RandomHex(kNameBytes);
-  auto session = std::make_shared<ExecSession>(*std::move(call), std::move(record), audit_);
+  auto session =
+      std::make_shared<ExecSession>(*std::move(call), std::move(record), audit_, std::move(may));
   const std::scoped_lock lock(mutex_);
   if (stopping_) {
     return Fail(ErrorCode::kUnavailable, "this server stops; try again");
@@ -140,21 +151,23 @@ void ExecSessions::Look() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     GiveUpSlowStarts();
-    std::vector<std::shared_ptr<ExecSession>> forgotten;
+    std::vector<std::pair<std::shared_ptr<ExecSession>, const char*>> over;
     std::erase_if(sessions_, [&](const auto& entry) {
-      if (entry.second->IsForgotten(limits_.idle)) {
-        forgotten.push_back(entry.second);
-        return true;
+      const char* why = !entry.second->MayGoOn()                  ? kMayNoMore
+                        : entry.second->IsForgotten(limits_.idle) ? kNobodyReads
+                                                                  : nullptr;
+      if (why != nullptr) {
+        over.emplace_back(entry.second, why);
       }
-      return false;
+      return why != nullptr;
     });
     lock.unlock();
-    for (const auto& session : forgotten) {
-      session->Close("nobody read its output any more");
+    for (const auto& [session, why] : over) {
+      session->Close(why);
     }
-    forgotten.clear();
+    over.clear();
     lock.lock();
-    changed_.wait_for(lock, kLookForForgotten, [this] { return stopping_; });
+    changed_.wait_for(lock, kLookAtSessions, [this] { return stopping_; });
   }
 }
 

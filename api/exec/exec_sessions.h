@@ -1,8 +1,9 @@
 #pragma once
 // The commands that people run inside tasks through this server, by their secret name. Ends those
-// whose output nobody reads any more.
+// whose output nobody reads any more, and those of people who may run them no more.
 
 #include <chrono>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -32,10 +33,12 @@ class ExecSessions {
 
   // Starts a command and returns the session's name: 128 random bits. record: who and where; its
   // start or failure goes to the audit log before this returns.
+  //   may: whether who started it still may, asked now and then; the command ends when not.
   // Errors: kExhausted, what the agent says, and kSystem when it cannot be recorded.
-  [[nodiscard]] Result<std::string> Start(const std::string& endpoint,
+  [[nodiscard]] Result<std::string> Start(const AgentPlace& agent,
                                           const v1::ExecStart& start,
-                                          AuditRecord record);
+                                          AuditRecord record,
+                                          std::function<bool()> may);
   // Null for one that does not exist, or is another user's.
   [[nodiscard]] std::shared_ptr<ExecSession> Find(const std::string& name, const std::string& user);
   // Ends it. False for one that Find does not find.
@@ -52,7 +55,7 @@ class ExecSessions {
     bool given_up = false;
   };
   // Asks the agent, and waits for its first word.
-  [[nodiscard]] Result<std::unique_ptr<ExecCall>> Call(const std::string& endpoint,
+  [[nodiscard]] Result<std::unique_ptr<ExecCall>> Call(const AgentPlace& agent,
                                                        const v1::ExecStart& start,
                                                        const std::string& user);
   [[nodiscard]] Result<std::list<Starting>::iterator> TakePlace(const std::string& user);

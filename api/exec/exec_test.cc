@@ -99,7 +99,7 @@ class PlayedCall final : public ExecCall {
 
 class PlayedAgents final : public AgentAccess {
  public:
-  std::unique_ptr<ExecCall> Exec(const std::string& /*endpoint*/,
+  std::unique_ptr<ExecCall> Exec(const AgentPlace& /*agent*/,
                                  const v1::ExecStart& /*start*/) override {
     return std::make_unique<PlayedCall>(played);
   }
@@ -138,7 +138,7 @@ struct World {
     record.command = "c1";
     record.user = "alice";
     record.node = "n1";
-    const auto made = sessions->Start("unix:/x", {}, record);
+    const auto made = sessions->Start({"n1", "unix:/x"}, {}, record, [this] { return may.load(); });
     REQUIRE(made);
     name = *made;
     return sessions->Find(name, "alice");
@@ -154,6 +154,7 @@ struct World {
 
   TempFolder folder;
   PlayedAgents agents;
+  std::atomic<bool> may = true;
   std::unique_ptr<AuditLog> audit;
   std::unique_ptr<ExecSessions> sessions;
   std::string name;
@@ -289,6 +290,23 @@ TEST_CASE("a session that nobody reads is ended, also one that nobody ever read"
   CHECK(world.Lines().back()["reason"] == "nobody read its output any more");
 }
 
+TEST_CASE("a command ends when who started it may not run it any more", "[exec]") {
+  World world;
+  const auto session = world.Start();
+  world.agents.played.SayOut("working\n");
+  std::string text;
+  {
+    Sink sink;
+    std::jthread reader([&] { session->CopyOutput(0, sink); });
+    CHECK(world.agents.played.Wait([&] { return world.agents.played.read == 2; }));
+    world.may = false;
+    CHECK(world.agents.played.Wait([&] { return world.agents.played.cancelled; }));
+  }
+  CHECK(world.sessions->Find(world.name, "alice") == nullptr);
+  world.sessions.reset();
+  CHECK_FALSE(session->running());
+}
+
 TEST_CASE("an agent that does not answer is given up", "[exec]") {
   ExecSessions::Limits limits;
   limits.start = std::chrono::milliseconds(1);
@@ -296,13 +314,13 @@ TEST_CASE("an agent that does not answer is given up", "[exec]") {
   World world(limits);
   AuditRecord record;
   record.user = "alice";
-  const auto refused = world.sessions->Start("unix:/x", {}, record);
+  const auto refused = world.sessions->Start({"n1", "unix:/x"}, {}, record, [] { return true; });
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kUnavailable);
   CHECK(refused.error().message == "the agent does not answer; try again");
   CHECK(world.agents.played.cancelled);
   CHECK(world.Lines().back()["event"] == "exec_failed");
-  const auto again = world.sessions->Start("unix:/x", {}, record);
+  const auto again = world.sessions->Start({"n1", "unix:/x"}, {}, record, [] { return true; });
   REQUIRE_FALSE(again);
   CHECK(again.error().code == ErrorCode::kUnavailable);  // its place is free again
 }
@@ -325,7 +343,7 @@ TEST_CASE("there is an end to how many sessions one user has", "[exec]") {
   world.Start();
   AuditRecord record;
   record.user = "alice";
-  const auto second = world.sessions->Start("unix:/x", {}, record);
+  const auto second = world.sessions->Start({"n1", "unix:/x"}, {}, record, [] { return true; });
   REQUIRE_FALSE(second);
   CHECK(second.error().code == ErrorCode::kExhausted);
   CHECK(world.Lines().back()["event"] == "exec_failed");
@@ -343,7 +361,7 @@ TEST_CASE("a command that has ended takes no place", "[exec]") {
   CHECK_FALSE(session->running());
   AuditRecord record;
   record.user = "alice";
-  const auto second = world.sessions->Start("unix:/x", {}, record);
+  const auto second = world.sessions->Start({"n1", "unix:/x"}, {}, record, [] { return true; });
   CHECK((second || second.error().code != ErrorCode::kExhausted));
 }
 

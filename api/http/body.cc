@@ -8,8 +8,36 @@ namespace {
 
 constexpr size_t kKeyShown = 40;
 constexpr size_t kNumbersMax = 1000;
+constexpr int kDepthMax = 64;
+
+// Returns how deep brackets stand in brackets; what is in texts does not count.
+int DepthOf(std::string_view text) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      in_text = !in_text;
+    } else if (in_text) {
+      i += c == '\\' ? 1 : 0;
+    } else if (c == '{' || c == '[') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return deepest;
+}
 
 }  // namespace
+
+nlohmann::json ParseJson(const std::string& text) {
+  if (DepthOf(text) > kDepthMax) {
+    return nlohmann::json::value_t::discarded;
+  }
+  return nlohmann::json::parse(text.empty() ? "{}" : text, nullptr, /*allow_exceptions=*/false);
+}
 
 Reply JsonReply(const Json& document, int status) {
   Reply reply;
@@ -21,10 +49,9 @@ Reply JsonReply(const Json& document, int status) {
 std::expected<Body, Problem> Body::Read(const Call& call,
                                         std::initializer_list<std::string_view> keys) {
   Body body;
-  body.object_ = std::make_shared<const nlohmann::json>(
-      nlohmann::json::parse(call.body.empty() ? "{}" : call.body, nullptr, false));
+  body.object_ = std::make_shared<const nlohmann::json>(ParseJson(call.body));
   if (!body.object_->is_object()) {
-    return api::Refuse(ErrorCode::kInvalidArgument, "the body is not a JSON object");
+    return api::Refuse(ErrorCode::kInvalidArgument, kNoObject);
   }
   for (const auto& [key, value] : body.object_->items()) {
     if (std::ranges::find(keys, std::string_view(key)) == keys.end()) {

@@ -18,6 +18,11 @@ namespace tide::api {
 
 using Json = nlohmann::ordered_json;
 
+// Returns what the text of a body says; an empty one is an empty object. Discarded where it is no
+// JSON, or nested deeper than 64: each level costs more memory than its bytes.
+inline constexpr const char* kNoObject = "the body is not a JSON object, or nested deeper than 64";
+[[nodiscard]] nlohmann::json ParseJson(const std::string& text);
+
 [[nodiscard]] Reply JsonReply(const Json& document, int status = 200);
 
 class Body {

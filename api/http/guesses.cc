@@ -7,29 +7,39 @@ namespace {
 
 constexpr int64_t kMinute = 60'000'000'000;
 
-}  // namespace
-
-Status Guesses::Check(const std::string& key, int64_t now) {
-  const std::scoped_lock lock(mutex_);
-  const auto found = wrong_.find(key);
-  if (found == wrong_.end()) {
-    return {};
-  }
-  std::erase_if(found->second, [now](int64_t at) { return now - at > kMinute; });
-  if (found->second.size() < kPerMinute) {
+Status CheckCount(size_t wrong) {
+  if (wrong < Guesses::kPerMinute) {
     return {};
   }
   return Fail(ErrorCode::kExhausted,
               "too many wrong tokens or codes from here, or for this token; wait a minute");
 }
 
-void Guesses::Note(const std::string& key, int64_t now) {
-  const std::scoped_lock lock(mutex_);
-  if (wrong_.size() >= kKeysMax) {
-    std::erase_if(wrong_, [now](const auto& entry) { return now - entry.second.back() > kMinute; });
+}  // namespace
+
+std::vector<int64_t>& Guesses::WrongOf(const std::string& key, int64_t now) {
+  const auto is_old = [now](int64_t at) { return now - at > kMinute; };
+  if (wrong_.size() >= kKeysMax && !wrong_.contains(key)) {
+    std::erase_if(wrong_, [&](const auto& entry) {
+      return entry.second.empty() || is_old(entry.second.back());
+    });
   }
-  // Guesses from ten thousand addresses in a minute are slowed as one.
-  wrong_[wrong_.size() < kKeysMax || wrong_.contains(key) ? key : ""].push_back(now);
+  auto& wrong = wrong_[wrong_.size() < kKeysMax || wrong_.contains(key) ? key : ""];
+  std::erase_if(wrong, is_old);
+  return wrong;
+}
+
+Status Guesses::Check(const std::string& key, int64_t now) {
+  const std::scoped_lock lock(mutex_);
+  return CheckCount(WrongOf(key, now).size());
+}
+
+Status Guesses::Take(const std::string& key, int64_t now) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<int64_t>& wrong = WrongOf(key, now);
+  TIDE_TRY(CheckCount(wrong.size()));
+  wrong.push_back(now);
+  return {};
 }
 
 }  // namespace tide::api

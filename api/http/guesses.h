@@ -16,15 +16,20 @@ class Guesses {
  public:
   static constexpr size_t kPerMinute = 20;
 
-  //   now: CLOCK_MONOTONIC, ns. Errors: kExhausted: `key` has had as many as it may.
+  // Both return kExhausted where `key` has had as many wrong ones as it may.
+  //   now: CLOCK_MONOTONIC, ns.
   [[nodiscard]] Status Check(const std::string& key, int64_t now);
-  void Note(const std::string& key, int64_t now);
+  // Counts one more, where there were not too many.
+  [[nodiscard]] Status Take(const std::string& key, int64_t now);
 
  private:
   static constexpr size_t kKeysMax = 10'000;
 
+  // Those of the last minute. Guesses from ten thousand places in a minute are slowed as one.
+  [[nodiscard]] std::vector<int64_t>& WrongOf(const std::string& key, int64_t now);
+
   std::mutex mutex_;
-  std::map<std::string, std::vector<int64_t>> wrong_;  // of the last minute, by key
+  std::map<std::string, std::vector<int64_t>> wrong_;  // by key, the latest last
 };
 
 }  // namespace tide::api

@@ -42,8 +42,8 @@ void ImagePull::Run(BodySink& sink, std::chrono::milliseconds heartbeat) {
 
 void ImagePull::PullOn(const ChosenNode& node) {
   if (const Status fetched = FetchOn(node); !fetched) {
-    SayEnd(node.name,
-           JsonLine({{"node", node.name},
+    SayEnd(node.agent.node,
+           JsonLine({{"node", node.agent.node},
                      {"error", fetched.error().message},
                      {"code", ErrorCodeName(fetched.error().code)}}));
   }
@@ -54,7 +54,7 @@ Status ImagePull::FetchOn(const ChosenNode& node) {
   if (!node.unreachable.empty()) {
     return Fail(ErrorCode::kUnavailable, node.unreachable);
   }
-  const auto call = called_off_ ? nullptr : images_.Pull(node.endpoint, request_);
+  const auto call = called_off_ ? nullptr : images_.Pull(node.agent, request_);
   if (call == nullptr || !Enter(*call)) {
     return Fail(ErrorCode::kUnavailable, "called off");
   }
@@ -62,7 +62,7 @@ Status ImagePull::FetchOn(const ChosenNode& node) {
   while (const auto message = call->Read()) {
     digest = message->digest();
     if (digest.empty()) {
-      SayProgress(node.name, message->progress());
+      SayProgress(node.agent.node, message->progress());
     }
   }
   Leave(*call);
@@ -74,7 +74,7 @@ Status ImagePull::FetchOn(const ChosenNode& node) {
     const std::scoped_lock lock(mutex_);
     ++pulled_;
   }
-  SayEnd(node.name, JsonLine({{"node", node.name}, {"digest", digest}}));
+  SayEnd(node.agent.node, JsonLine({{"node", node.agent.node}, {"digest", digest}}));
   return {};
 }
 

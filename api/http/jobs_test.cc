@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -170,6 +171,77 @@ TEST_CASE("a job is found by id or by name, where the newest wins", "[api][jobs]
   api.upstream.scheduler.Remove(2);
   api.Show({});
   CHECK(json::parse(api.Get("/v1/jobs/train").body)["id"] == "j-1");
+}
+
+TEST_CASE("a name means one's own newest job, and nobody else's where several have it",
+          "[api][jobs]") {
+  Harness api;
+  api.Show({RunningJob(1, "prod", "alice"),
+            RunningJob(2, "prod", "bob"),
+            RunningJob(3, "q", "bob"),
+            RunningJob(4, "q", "bob"),
+            RunningJob(5, "p", "alice")});
+  CHECK(json::parse(api.Get("/v1/jobs/prod").body)["id"] == "j-1");
+  CHECK(json::parse(api.Get("/v1/jobs/prod?wait=1").body)["id"] == "j-1");
+  CHECK(json::parse(api.Get("/v1/jobs/prod/why").body)["job"] == "j-1");
+  CHECK(json::parse(api.Get("/v1/jobs/q").body)["id"] == "j-4");
+  CHECK(api.Post("/v1/jobs/p/move", R"({"before": "prod"})").status == 200);
+  CHECK(api.upstream.scheduler.job_controls().back().before() == 1);
+
+  api.token = TokenOf("bob");
+  CHECK(api.Post("/v1/jobs/prod/cancel", "{}").status == 200);
+  CHECK(api.upstream.scheduler.job_controls().back().job_id() == 2);
+
+  api.token = TokenOf("olga");
+  const size_t controls = api.upstream.scheduler.job_controls().size();
+  const size_t audited = api.upstream.scheduler.audited().size();
+  for (const auto& [method, path] :
+       std::map<std::string, std::string>{{"POST", "cancel"}, {"GET", "why"}, {"HEAD", "logs"}}) {
+    const Answer answer = api.Call(method, "/v1/jobs/prod/" + path, "");
+    INFO(path << ": " << answer.body);
+    CHECK(answer.status == 409);
+  }
+  CHECK(api.Post("/v1/jobs/q/move", R"({"before": "prod"})").status == 409);
+  CHECK(json::parse(api.Post("/v1/jobs/prod/exec", R"({"argv": ["id"]})").body)["detail"] ==
+        "prod is the name of jobs of several users: j-1 (alice), j-2 (bob); say the id");
+  CHECK(api.upstream.scheduler.job_controls().size() == controls);
+  CHECK(api.upstream.scheduler.audited().size() == audited);
+  // Another's is found by its name, and acted on by its id.
+  CHECK(json::parse(api.Get("/v1/jobs/q").body)["id"] == "j-4");
+  for (const std::string path : {"cancel", "exec"}) {
+    const Answer answer = api.Post("/v1/jobs/q/" + path, R"({"argv": ["id"]})");
+    CHECK(answer.status == 409);
+    CHECK(json::parse(answer.body)["detail"] == "q is a job of bob, not yours; say the id: j-4");
+  }
+  CHECK(api.upstream.scheduler.job_controls().size() == controls);
+  CHECK(api.Post("/v1/jobs/j-4/cancel", "{}").status == 200);
+  api.token = TokenOf("alice");
+  CHECK(api.Post("/v1/jobs/q/cancel", "{}").status == 403);
+  api.token = TokenOf("olga");
+
+  std::vector<v1::Job> many;
+  for (uint64_t id = 10; id < 30; ++id) {
+    many.push_back(RunningJob(id, "prod", "user-" + std::to_string(id)));
+  }
+  api.Show(many);
+  CHECK_THAT(std::string(json::parse(api.Get("/v1/jobs/prod").body)["detail"]),
+             Catch::EndsWith("j-15 (user-15), and those of 14 more; say the id"));
+}
+
+TEST_CASE("a wait for a name answers with the job that had it at first", "[api][jobs]") {
+  Harness api;
+  api.Show({RunningJob(1, "train", "alice")});
+  auto waiting = std::async(std::launch::async, [&] { return api.Get("/v1/jobs/train?wait=60"); });
+  const int64_t deadline = MonotonicNanos() + 10'000'000'000;
+  while (api.Get("/metrics").body.find("tide_streams 1\n") == std::string::npos) {
+    REQUIRE(MonotonicNanos() < deadline);
+  }
+  v1::Job ended = RunningJob(1, "train", "alice");
+  ended.set_state(v1::JOB_STATE_FINISHED);
+  api.Show({ended, RunningJob(2, "train", "alice")});
+  const json answer = json::parse(waiting.get().body);
+  CHECK(answer["id"] == "j-1");
+  CHECK(answer["state"] == "finished");
 }
 
 TEST_CASE("a job that the view shows no more is read from the archive, by its number",

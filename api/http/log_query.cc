@@ -74,30 +74,6 @@ std::expected<std::vector<uint32_t>, Problem> ParseRanks(const std::string& text
   return std::vector<uint32_t>(ranks.begin(), ranks.end());
 }
 
-// "10m" before now, or a time.
-std::expected<int64_t, Problem> ParseTime(const Call& call, const std::string& key, Instant now) {
-  const std::string text = call.Query(key);
-  if (text.empty()) {
-    return 0;
-  }
-  if (const auto at = ParseRfc3339(text)) {
-    return at->unix_nanos();
-  }
-  constexpr std::string_view kUnits = "smhd";
-  constexpr std::array<int64_t, 4> kSeconds = {1, 60, 3600, 86400};
-  constexpr int64_t kMost = int64_t{100} * 365 * 86400;
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const size_t unit = end == text.data() + text.size() - 1 ? kUnits.find(*end) : std::string::npos;
-  if (error != std::errc() || unit == std::string_view::npos || value < 0 ||
-      value > kMost / kSeconds[unit]) {
-    return Refuse(ErrorCode::kInvalidArgument,
-                  "`" + key + "=" + text +
-                      "` is neither a time (2026-01-31T12:00:00Z) nor how long ago (10m, 2h, 1d)");
-  }
-  return std::max<int64_t>(1, (now - Duration::Seconds(value * kSeconds[unit])).unix_nanos());
-}
-
 std::optional<Problem> Contradiction(const LogQuery& query) {
   const auto refuse = [](const std::string& why) {
     return ToProblem({ErrorCode::kInvalidArgument, why});

@@ -35,7 +35,8 @@ const v1::Attempt* FindAttempt(const v1::Job& job, uint64_t epoch) {
 
 struct LogSource::Where {
   LogPlace place;
-  bool exited = false;  // the task is over: its log grows no more
+  bool exited = false;   // the task is over: its log grows no more
+  bool started = false;  // its agent has started it, so that it has a log
 };
 
 LogSource::LogSource(App& app, uint64_t job_id, uint64_t epoch, uint32_t rank, LogRange range)
@@ -68,9 +69,11 @@ Result<LogSource::Where> LogSource::Find() const {
     return Fail(ErrorCode::kNotFound,
                 "node " + task->node() + ", which holds this log, is not part of the cluster now");
   }
-  return Where{{node->second->message.endpoint(), job_id_, epoch_, task->index(), rank_},
-               task->state() == v1::TASK_STATE_EXITED || attempt->released_at() != 0 ||
-                   job->message.state() == v1::JOB_STATE_FINISHED};
+  return Where{
+      {{task->node(), node->second->message.endpoint()}, job_id_, epoch_, task->index(), rank_},
+      task->state() == v1::TASK_STATE_EXITED || attempt->released_at() != 0 ||
+          job->message.state() == v1::JOB_STATE_FINISHED,
+      task->state() >= v1::TASK_STATE_RUNNING};
 }
 
 Result<LogSource::Where> LogSource::Open() {
@@ -82,6 +85,7 @@ Result<LogSource::Where> LogSource::Open() {
     range.since = 0;
   }
   exited_before_ = where.exited;
+  started_before_ = where.started;
   caught_up_ = false;
   asked_ = MonotonicNanos();
   reader_ = app_.agents.ReadLog(where.place, range);
@@ -91,10 +95,13 @@ Result<LogSource::Where> LogSource::Open() {
 Result<LogPiece> LogSource::Peek(milliseconds wait) {
   TIDE_ASSIGN(const Where where, Open());
   LogPiece piece = reader_->Next(wait);
+  if (piece.event == LogEvent::kError && IsYetToCome(piece.error)) {
+    piece.event = LogEvent::kEnd;
+  }
   if (piece.event == LogEvent::kError) {
-    return Fail(
-        piece.error.code,
-        "cannot read the log on the agent at " + where.place.endpoint + ": " + piece.error.message);
+    return Fail(piece.error.code,
+                "cannot read the log on the agent at " + where.place.agent.endpoint + ": " +
+                    piece.error.message);
   }
   peeked_ = piece;
   return piece;
@@ -142,13 +149,29 @@ LogPiece LogSource::OnEnd() {
   return Last(LogEvent::kEnd, {});
 }
 
+// The scheduler has placed the task, and its agent has not been told or makes its folder just now.
+bool LogSource::IsYetToCome(const Error& error) const {
+  return error.code == ErrorCode::kNotFound && !started_before_ && !exited_before_;
+}
+
 LogPiece LogSource::OnError(const Error& error) {
+  if (!range_.follow && reader_ != nullptr && IsYetToCome(error)) {
+    return Last(LogEvent::kEnd, {});
+  }
   const auto where = Find();
-  if (range_.follow && where && !where->exited && MayPass(error)) {
+  const bool may_pass = range_.follow && where && MayPass(error);
+  if (may_pass && !where->exited) {
+    quiet_since_ = 0;
     return TryLater(kRetryNanos);
   }
-  const bool all_read = ended_ && next_offset_;  // its agent is gone now
-  return all_read ? Last(LogEvent::kEnd, {}) : Last(LogEvent::kError, error);
+  if (ended_ && next_offset_) {
+    return Last(LogEvent::kEnd, {});  // all of it was read, and its agent is gone now
+  }
+  // The agent of a task that is over may begin anew just now: the last lines are still there.
+  if (may_pass && error.code != ErrorCode::kNotFound && !IsQuietForLong()) {
+    return TryLater(kRetryNanos);
+  }
+  return Last(LogEvent::kError, error);
 }
 
 // An agent that is cut off never ends its stream; the scheduler knows that the task is over.
@@ -156,13 +179,18 @@ LogPiece LogSource::OnSilence() {
   const auto where = Find();
   if (where && !where->exited) {
     quiet_since_ = 0;
-  } else if (quiet_since_ == 0) {
-    quiet_since_ = MonotonicNanos();
-  } else if (MonotonicNanos() - quiet_since_ > kGiveUpNanos) {
+  } else if (IsQuietForLong()) {
     reader_.reset();
     return OnError({ErrorCode::kUnavailable, "its agent does not answer"});
   }
   return {};
+}
+
+bool LogSource::IsQuietForLong() {
+  if (quiet_since_ == 0) {
+    quiet_since_ = MonotonicNanos();
+  }
+  return MonotonicNanos() - quiet_since_ > kGiveUpNanos;
 }
 
 LogPiece LogSource::TryLater(int64_t nanos) {

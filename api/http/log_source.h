@@ -44,6 +44,9 @@ class LogSource {
   LogPiece OnEnd();
   LogPiece OnError(const Error& error);
   LogPiece OnSilence();
+  // Reports whether nothing has come for too long; counts from its first call after data.
+  bool IsQuietForLong();
+  [[nodiscard]] bool IsYetToCome(const Error& error) const;
   LogPiece Last(LogEvent event, const Error& error);
   LogPiece TryLater(int64_t nanos);
 
@@ -59,8 +62,9 @@ class LogSource {
   int64_t quiet_since_ = 0;              // since the task was seen to be over, monotonic ns
   int64_t asked_ = 0;                    // monotonic ns
   bool caught_up_ = false;
-  bool exited_before_ = false;  // the task was over before `reader_` began
-  bool ended_ = false;          // nothing came since the agent said that it is all
+  bool exited_before_ = false;   // the task was over before `reader_` began
+  bool started_before_ = false;  // the task had been started before `reader_` began
+  bool ended_ = false;           // nothing came since the agent said that it is all
   bool done_ = false;
 };
 

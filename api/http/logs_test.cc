@@ -1,6 +1,7 @@
 // Logs: of one rank, of several merged by time, over the attempts of a job.
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "api/http/log_copy.h"
 #include "api/testing/harness.h"
@@ -53,6 +54,22 @@ TEST_CASE("a job without an attempt has no log, and the answer says what to ask"
   CHECK_THAT(answer.body, Catch::Contains("tide why j-1"));
 }
 
+TEST_CASE("a task that its agent has not started has an empty log", "[api][logs]") {
+  LogCase run({"n1", "n2"});
+  const auto show = [&run](v1::TaskState state) {
+    run.job.mutable_attempts(0)->mutable_tasks(0)->set_state(state);
+    run.api.Show({run.job});
+  };
+  show(v1::TASK_STATE_PREPARING);
+  const auto early = run.api.Get("/v1/jobs/a/logs");
+  CHECK(early.status == 200);
+  CHECK(early.body.empty());
+  run.api.upstream.agent.Append({1, 1, 1, 1}, "one 1\n");
+  CHECK(run.api.Get("/v1/jobs/a/logs?rank=all").body == "[1] one 1\n");
+  show(v1::TASK_STATE_RUNNING);
+  CHECK(run.api.Get("/v1/jobs/a/logs").status == 404);
+}
+
 TEST_CASE("following goes over attempts and ends with the job", "[api][logs]") {
   LogCase run({"n1"});
   auto& agent = run.api.upstream.agent;
@@ -84,6 +101,37 @@ TEST_CASE("following goes over attempts and ends with the job", "[api][logs]") {
         "step 120\nsaved\n--- attempt 2 on n2 (resumed at step 120) ---\nstep 121\n");
 }
 
+TEST_CASE("following ends with what it was let in with", "[api][logs]") {
+  LogCase run({"n1"});
+  auto& agent = run.api.upstream.agent;
+  agent.Append({1, 1, 0, 0}, "step 120\n");
+  const std::string path = "/v1/jobs/a/logs?follow=true";
+  SECTION("the token of an attempt that is over") {
+    const std::string secret(64, '5');
+    run.job.set_token_sha256(SecretDigest(secret));
+    run.api.Show({run.job});
+    run.api.token = MakeJobTokenText(1, secret);
+    const auto log = run.api.Open(path);
+    log->WaitFor("step 120\n");
+    run.job.set_token_sha256(SecretDigest(std::string(64, '6')));  // of the next attempt
+    run.api.Show({run.job});
+    CHECK(log->WaitForEnd() == "step 120\n");
+  }
+  SECTION("a session that is signed out") {
+    const std::string body = nlohmann::json{{"token", run.api.token}}.dump();
+    const auto login = run.api.Post("/v1/login", body);
+    const std::string cookie = login.headers.at("set-cookie");
+    const testing::HeaderList session = {{"Cookie", cookie.substr(0, cookie.find(';'))},
+                                         {"Origin", "http://localhost"},
+                                         {"Host", "localhost"}};
+    run.api.token = "";
+    const auto log = run.api.Open(path, session);
+    log->WaitFor("step 120\n");
+    CHECK(run.api.Post("/v1/logout", "", session).status == 200);
+    CHECK(log->WaitForEnd() == "step 120\n");
+  }
+}
+
 TEST_CASE("following one attempt ends with it", "[api][logs]") {
   LogCase run({"n1", "n2"});
   const auto log = run.api.Open("/v1/jobs/a/logs?follow=true&attempt=1&rank=all");
@@ -112,6 +160,22 @@ TEST_CASE("a log that ends before its task is asked for again", "[api][logs]") {
   agent.Close({1, 1, 0, 0});
   run.job.mutable_attempts(0)->mutable_tasks(0)->set_state(v1::TASK_STATE_EXITED);
   run.api.Show({run.job});
+  CHECK(log->WaitForEnd() == "step 1\nstep 2\n");
+}
+
+TEST_CASE("an agent that begins anew as its task ends is asked again", "[api][logs]") {
+  LogCase run({"n1"});
+  auto& agent = run.api.upstream.agent;
+  agent.Append({1, 1, 0, 0}, "step 1\n");
+  const auto log = run.api.Open("/v1/jobs/a/logs?follow=true&attempt=1");
+  log->WaitFor("step 1\n");
+  run.job.mutable_attempts(0)->mutable_tasks(0)->set_state(v1::TASK_STATE_EXITED);
+  run.api.Show({run.job});
+  agent.Leave();
+  REQUIRE(agent.WaitReads(2));
+  agent.Append({1, 1, 0, 0}, "step 2\n");
+  agent.Close({1, 1, 0, 0});
+  agent.Return();
   CHECK(log->WaitForEnd() == "step 1\nstep 2\n");
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/gate/reply.h"
 #include "api/http/auth.h"
 #include "api/http/problem.h"
 #include "common/people/permissions.h"
@@ -23,6 +24,7 @@ struct Call {
   Actor who;                                  // nobody on open routes
   std::shared_ptr<const Directory> people;    // by which it was found out; null on open routes
   std::string address;                        // where the request came from
+  bool over_https = false;                    // to this server, or to a proxy that is trusted
   std::string body;
   std::map<std::string, std::string> path;     // "ref" → "j-12"
   std::map<std::string, std::string> query;    // first value of each key
@@ -38,6 +40,9 @@ struct Call {
     return caller;
   }
   [[nodiscard]] Relation RelationTo(const v1::Job& job) const {
+    if (who.job != 0) {
+      return who.job == job.id() ? Relation::kOwn : Relation::kOther;
+    }
     return people->RelationTo(who.user, job.user(), job.spec().project());
   }
   [[nodiscard]] std::string Query(const std::string& key) const { return Find(query, key); }
@@ -49,25 +54,6 @@ struct Call {
     const auto it = in.find(key);
     return it == in.end() ? std::string() : it->second;
   }
-};
-
-// Where a streamed body goes. Both say false once the client is gone or the server stops.
-class BodySink {
- public:
-  virtual ~BodySink() = default;
-  virtual bool Write(std::string_view data) = 0;
-  virtual bool Alive() = 0;
-};
-
-inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
-inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
-
-struct Reply {
-  int status = 200;
-  std::string content_type = std::string(kJsonType);
-  std::string body;
-  std::vector<std::pair<std::string, std::string>> headers;
-  std::function<void(BodySink&)> stream;  // set = the body, sent in chunks, instead of `body`
 };
 
 using Outcome = std::expected<Reply, Problem>;

@@ -17,7 +17,7 @@ Problem NoSuch(const App& app, const std::string& what) {
 }
 
 ChosenNode Chosen(const v1::Node& node) {
-  ChosenNode chosen{node.name(), node.endpoint(), ""};
+  ChosenNode chosen{{node.name(), node.endpoint()}, ""};
   if (node.state() == v1::NODE_STATE_LOST) {
     chosen.unreachable = "it is lost: " + node.reason();
   } else if (node.endpoint().empty()) {

@@ -17,8 +17,7 @@ struct NodeChoice {
 };
 
 struct ChosenNode {
-  std::string name;
-  std::string endpoint;
+  AgentPlace agent;
   std::string unreachable;  // why it need not be asked; "" = ask it
 };
 

@@ -14,51 +14,50 @@ using testing::Answer;
 using testing::Harness;
 using testing::TokenOf;
 
-constexpr const char* kTrueSpec = R"({"version": 1, "name": "x", "command": ["true"]})";
-
-// A call that does one operation, about a job of `owner` where it is about one.
-struct Try {
-  Operation operation;
-  const char* method;
-  const char* path;  // {job}: the job's
-  const char* body = "";
-};
-
-// One for each operation that HTTP has. Calls that change something change nothing that the next
-// needs: names are of nobody, and 404 is an answer as good as 200.
-constexpr Try kTries[] = {
-    {Operation::kSeeJobs, "GET", "/v1/jobs/{job}"},
-    {Operation::kSeeInside, "GET", "/v1/jobs/{job}/why"},
-    {Operation::kReadLogs, "GET", "/v1/jobs/{job}/logs"},
-    {Operation::kSubmitJob, "POST", "/v1/jobs", kTrueSpec},
-    {Operation::kPlanJob, "POST", "/v1/plan", kTrueSpec},
-    {Operation::kControlJob, "POST", "/v1/jobs/{job}/suspend"},
-    {Operation::kRunCommand, "POST", "/v1/jobs/{job}/exec", R"({"argv": ["true"]})"},
-    {Operation::kUseSecrets, "GET", "/v1/secrets"},
-    {Operation::kSeeNodes, "GET", "/v1/nodes"},
-    {Operation::kControlNode, "POST", "/v1/nodes/n1/drain", R"({"reason": "x"})"},
-    {Operation::kSeeImages, "GET", "/v1/images"},
-    {Operation::kPullImage, "POST", "/v1/images/pull", "{}"},
-    {Operation::kSeeFaults, "GET", "/v1/faults"},
-    {Operation::kSeeSelf, "GET", "/v1/session"},
-    {Operation::kManageOwnTokens, "DELETE", "/v1/tokens/999"},
-    {Operation::kSeeUsers, "GET", "/v1/users"},
-    {Operation::kManageUsers, "DELETE", "/v1/users/nobody"},
-    {Operation::kSeeProjects, "GET", "/v1/projects"},
-    {Operation::kManageProjects, "DELETE", "/v1/projects/none"},
-    {Operation::kReadAudit, "GET", "/v1/audit"},
-};
-
-std::string PathFor(const Try& tried, const std::string& job) {
-  std::string path = tried.path;
-  if (const size_t at = path.find("{job}"); at != std::string::npos) {
-    path.replace(at, 5, job);
+// Values for the names in a route's path. Names are of nobody, so that calls which change
+// something change nothing that the next needs: 404 is an answer as good as 200.
+std::string PathFor(const Route& route, const std::string& job) {
+  const std::map<std::string, std::string> names = {{"{ref}", job},
+                                                    {"{name}", "none"},
+                                                    {"{user}", "none"},
+                                                    {"{id}", "999"},
+                                                    {"{session}", "none"}};
+  std::string path = route.pattern;
+  for (size_t begin = path.find('{'); begin != std::string::npos; begin = path.find('{')) {
+    const size_t length = path.find('}', begin) + 1 - begin;
+    path.replace(begin, length, names.at(path.substr(begin, length)));
   }
   return path;
 }
 
-bool IsAboutJob(const Try& tried) {
-  return std::string_view(tried.path).find("{job}") != std::string_view::npos;
+// Bodies without which a call gets no further than its form.
+std::string BodyFor(const Route& route) {
+  const std::map<std::string, std::string> bodies = {
+      {"/v1/jobs", R"({"version": 1, "name": "x", "command": ["true"]})"},
+      {"/v1/plan", R"({"version": 1, "name": "x", "command": ["true"]})"},
+      {"/v1/jobs/{ref}/exec", R"({"argv": ["true"]})"}};
+  const auto found = bodies.find(route.pattern);
+  return route.method == "GET" || found == bodies.end() ? "" : found->second;
+}
+
+bool IsAboutJob(const Route& route) {
+  return route.pattern.find("{ref}") != std::string::npos;
+}
+
+Answer Ask(Harness& api, const Route& route, const std::string& job) {
+  // The head is enough where the body never ends.
+  const std::string method = route.pattern == "/v1/stream" ? "HEAD" : route.method;
+  return api.Call(method, PathFor(route, job), BodyFor(route));
+}
+
+// Commands in tasks are forbidden here to whoever may run them, too.
+bool IsRefused(const Answer& answer) {
+  return answer.status == 403 && answer.body.find("exec_forbidden") == std::string::npos;
+}
+
+// A token for one call: it may be one that ends it.
+std::string NewToken(Harness& api, const std::string& scopes = "read,jobs,nodes,admin") {
+  return json::parse(api.Post("/v1/tokens", json{{"scopes", scopes}}.dump()).body)["token"];
 }
 
 // j-1 is of the user who asks, j-2 in a project that shows its members' work, j-3 another's.
@@ -82,45 +81,145 @@ struct Asked {
 constexpr std::pair<Relation, const char*> kRelations[] = {
     {Relation::kOwn, "j-1"}, {Relation::kMember, "j-2"}, {Relation::kOther, "j-3"}};
 
-TEST_CASE("each operation, by each role, in each relation", "[api][people]") {
+TEST_CASE("each route, by each role, in each relation", "[api][people]") {
   const auto [user, role] = GENERATE(table<std::string, Role>({{"vera", Role::kViewer},
                                                                {"alice", Role::kUser},
                                                                {"olga", Role::kOperator},
                                                                {"adam", Role::kAdmin}}));
-  std::set<Operation> tried;
   Asked world(user);
-  for (const Try& each : kTries) {
-    tried.insert(each.operation);
+  const std::string own = world.api.token;
+  for (const Route& route : world.api.routes()) {
     for (const auto& [relation, job] : kRelations) {
-      if (!IsAboutJob(each) && relation != Relation::kOwn) {
+      if (!route.access || (!IsAboutJob(route) && relation != Relation::kOwn)) {
         continue;  // about no job: nobody's, or one's own
       }
-      INFO(user << " " << each.method << " " << PathFor(each, job));
-      const Answer answer = world.api.Call(each.method, PathFor(each, job), each.body);
-      const bool allowed = IsAllowed(role, kAllScopes, each.operation, relation);
+      INFO(user << " " << route.method << " " << PathFor(route, job));
+      world.api.token = own;
+      world.api.token = NewToken(world.api);
+      const size_t recorded = world.api.upstream.scheduler.audited().size();
+      const Answer answer = Ask(world.api, route, job);
+      const bool allowed = IsAllowed(role, kAllScopes, *route.access, relation);
       CHECK(answer.status != 401);
-      CHECK((answer.status != 403 || answer.body.find("exec_forbidden") != std::string::npos) ==
-            allowed);
+      CHECK(IsRefused(answer) == !allowed);
+      if (!allowed) {
+        REQUIRE(world.api.upstream.scheduler.audited().size() == recorded + 1);
+        const auto record = world.api.upstream.scheduler.audited().back();
+        CHECK(record.caller().user() == user);
+        CHECK(record.operation() == PermissionOf(*route.access).name);
+        CHECK(record.outcome() == "permission_denied");
+      }
+      world.api.token = own;
+      for (const json& each : json::parse(world.api.Get("/v1/tokens").body)["items"]) {
+        if (each["this"] == false) {
+          world.api.Call("DELETE", "/v1/tokens/" + each["id"].dump(), "");
+        }
+      }
     }
   }
-  CHECK(tried.size() == kOperations);
 }
 
 TEST_CASE("a token may do what its scopes allow", "[api][people]") {
-  for (const Scope scope : {Scope::kRead, Scope::kJobs, Scope::kNodes, Scope::kAdmin}) {
-    Asked world("adam");
-    const json token =
-        json::parse(world.api.Post("/v1/tokens", json{{"scopes", ScopeName(scope)}}.dump()).body);
-    world.api.token = token["token"];
-    for (const Try& each : kTries) {
-      INFO(ScopeName(scope) << " " << each.method << " " << each.path);
-      const Answer answer = world.api.Call(each.method, PathFor(each, "j-1"), each.body);
+  const Scope scope = GENERATE(Scope::kRead, Scope::kJobs, Scope::kNodes, Scope::kAdmin);
+  Asked world("adam");
+  const std::string own = world.api.token;
+  for (const Route& route : world.api.routes()) {
+    if (!route.access) {
+      continue;
+    }
+    INFO(ScopeName(scope) << " " << route.method << " " << route.pattern);
+    world.api.token = own;
+    world.api.token = NewToken(world.api, std::string(ScopeName(scope)));
+    const Answer answer = Ask(world.api, route, "j-1");
+    CHECK(IsRefused(answer) ==
+          !IsAllowed(Role::kAdmin, static_cast<uint32_t>(scope), *route.access, Relation::kOwn));
+  }
+}
+
+TEST_CASE("a job's token is about that job, while its attempt runs", "[api][people]") {
+  const std::string secret(64, '5');
+  Asked world("alice");
+  v1::Job own = testing::RunningJob(1, "own", "alice");
+  own.set_token_sha256(SecretDigest(secret));
+  world.api.Show({own, testing::RunningJob(4, "also-hers", "alice")});
+  world.api.token = MakeJobTokenText(1, secret);
+  for (const Route& route : world.api.routes()) {
+    for (const char* job : {"j-1", "j-2", "j-3", "j-4", "j-1[]", "none"}) {
+      if (!route.access || (!IsAboutJob(route) && std::string_view(job) != "j-1")) {
+        continue;
+      }
+      INFO(route.method << " " << PathFor(route, job));
+      const Answer answer = Ask(world.api, route, job);
       const bool allowed =
-          IsAllowed(Role::kAdmin, static_cast<uint32_t>(scope), each.operation, Relation::kOwn);
-      CHECK((answer.status != 403 || answer.body.find("exec_forbidden") != std::string::npos) ==
-            allowed);
+          IsAboutJob(route) && std::string_view(job) == "j-1" && PermissionOf(*route.access).by_job;
+      CHECK(answer.status != 401);
+      CHECK((answer.status == 403) == !allowed);
     }
   }
+  CHECK(json::parse(world.api.Get("/v1/jobs/own").body)["id"] == "j-1");
+  // It signs nobody in: a session would see all jobs of its user, and outlast the attempt.
+  const std::string token = world.api.token;
+  world.api.token = "";
+  const Answer login = world.api.Post("/v1/login", json{{"token", token}}.dump());
+  CHECK(login.status == 403);
+  CHECK_FALSE(login.headers.contains("set-cookie"));
+  world.api.token = token;
+  CHECK(world.api.upstream.scheduler.audited().back().caller().user() == "alice");
+
+  world.api.token = MakeJobTokenText(4, secret);  // which has none
+  CHECK(world.api.Get("/v1/jobs/j-4").status == 401);
+  world.api.token = MakeJobTokenText(1, std::string(64, '6'));
+  CHECK(world.api.Get("/v1/jobs/j-1").status == 401);
+  world.api.token = MakeJobTokenText(99, secret);
+  CHECK(world.api.Get("/v1/jobs/j-99").status == 401);
+  world.api.token = MakeJobTokenText(1, secret);
+  CHECK(world.api.Get("/v1/jobs/j-1").body.find(SecretDigest(secret)) == std::string::npos);
+  own.clear_token_sha256();
+  own.set_state(v1::JOB_STATE_FINISHED);
+  world.api.Show({own});
+  CHECK(world.api.Get("/v1/jobs/j-1").status == 401);
+}
+
+TEST_CASE("wrong tokens are in the audit, as a count for each address", "[api][people]") {
+  Harness::Options options;
+  options.tell_every = std::chrono::milliseconds(50);
+  Harness api(options);
+  constexpr int kTries = 7;
+  for (int i = 0; i < kTries; ++i) {
+    api.token = MakeTokenText(1, std::string(64, 'f'));
+    CHECK(api.Get("/v1/jobs").status == 401);
+  }
+  int told = 0;
+  api.token = TokenOf("alice");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (told < kTries && std::chrono::steady_clock::now() < until) {
+    told = 0;
+    api.Get("/v1/jobs");
+    for (const auto& record : api.upstream.scheduler.audited()) {
+      CHECK(record.caller().address() == "127.0.0.1");
+      CHECK(record.caller().user().empty());
+      CHECK(record.outcome() == "unauthenticated");
+      CHECK_THAT(record.detail(), Catch::EndsWith("wrong tokens or codes, the last: tide_1"));
+      told += std::stoi(record.detail());
+    }
+  }
+  CHECK(told == kTries);
+}
+
+TEST_CASE("the audit is asked for by time, user and operation", "[api][people]") {
+  Harness api;
+  api.token = TokenOf("adam");
+  CHECK(api.Get("/v1/audit?from=7&limit=50&since=2026-01-31T12:00:00Z&until=2026-02-01T00:00:00Z"
+                "&user=olga&operation=jobs.inside")
+            .status == 200);
+  const v1::ReadAuditRequest asked = api.upstream.scheduler.audit_reads().back();
+  CHECK(asked.from() == 7);
+  CHECK(asked.most() == 50);
+  CHECK(asked.until() - asked.since() == int64_t{12} * 3600 * 1'000'000'000);
+  CHECK(asked.user() == "olga");
+  CHECK(asked.operation() == "jobs.inside");
+  CHECK(api.Get("/v1/audit?since=10m").status == 200);
+  CHECK(api.upstream.scheduler.audit_reads().back().since() > 0);
+  CHECK(api.Get("/v1/audit?since=yesterday").status == 422);
 }
 
 TEST_CASE("every route has an operation, or is open and says so", "[api][people]") {

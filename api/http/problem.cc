@@ -45,7 +45,8 @@ Problem ToProblem(const Error& error) {
                  .code = std::string(ErrorCodeName(error.code)),
                  .detail = error.message,
                  .retryable = IsRetryable(error.code),
-                 .errors = {}};
+                 .errors = {},
+                 .retry_after_s = 1};
 }
 
 std::unexpected<Problem> Refuse(ErrorCode code, std::string detail) {
@@ -57,7 +58,8 @@ std::unexpected<Problem> RefuseStatus(int status, std::string_view code, std::st
                                  .code = std::string(code),
                                  .detail = std::move(detail),
                                  .retryable = false,
-                                 .errors = {}});
+                                 .errors = {},
+                                 .retry_after_s = 1});
 }
 
 std::unexpected<Problem> RefuseSpec(std::vector<SpecFinding> findings) {

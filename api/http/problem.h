@@ -17,6 +17,7 @@ struct Problem {
   std::string detail;             // what, which object, what to do
   bool retryable = false;
   std::vector<SpecFinding> errors;  // findings about a spec
+  int retry_after_s = 1;            // where it is retryable
 };
 
 [[nodiscard]] Problem ToProblem(const Error& error);

@@ -1,8 +1,11 @@
 #include "api/http/routes.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "api/http/body.h"
 #include "api/view/json.h"
 #include "common/base/time.h"
 
@@ -13,12 +16,9 @@ constexpr auto kReadAfterWrite = std::chrono::seconds(10);  // an array of 10,00
 constexpr size_t kMaxLimit = 1000;
 
 std::expected<nlohmann::json, Problem> ParseBody(const Call& call) {
-  if (call.body.empty()) {
-    return nlohmann::json::object();
-  }
-  auto body = nlohmann::json::parse(call.body, nullptr, /*allow_exceptions=*/false);
+  auto body = ParseJson(call.body);
   if (!body.is_object()) {
-    return Refuse(ErrorCode::kInvalidArgument, "the body is not a JSON object");
+    return Refuse(ErrorCode::kInvalidArgument, kNoObject);
   }
   return body;
 }
@@ -42,14 +42,6 @@ void FenceReads(Routes& routes, App& app) {
 }
 
 }  // namespace
-
-std::shared_ptr<void> StreamSlots::Take() {
-  if (open_.fetch_add(1) >= limit_) {
-    open_.fetch_sub(1);
-    return nullptr;
-  }
-  return {this, [this](void*) { open_.fetch_sub(1); }};
-}
 
 Routes AllRoutes(App& app) {
   Routes all;
@@ -79,18 +71,41 @@ std::expected<ViewPtr, Problem> NeedView(const App& app) {
   return view;
 }
 
-std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app, const Call& call) {
+std::expected<std::shared_ptr<const JobRow>, Problem> LookUpJob(const App& app,
+                                                                const Call& call,
+                                                                const std::string& ref) {
   const auto view = NeedView(app);
   if (!view) {
     return std::unexpected(view.error());
   }
-  auto job = FindJob(**view, call.Path("ref"));
-  if (job == nullptr) {
-    return std::unexpected(NotFound(
-        app, "there is no job " + call.Path("ref") + "; `tide ps --all` lists what there is"));
+  const auto job = FindJob(**view, ref, call.who.user);
+  if (!job) {
+    return std::unexpected(ToProblem(job.error()));
   }
-  if (const auto allowed = CheckJob(app, call, job->message); !allowed) {
+  if (*job == nullptr) {
+    return std::unexpected(
+        NotFound(app, "there is no job " + ref + "; `tide ps --all` lists what there is"));
+  }
+  return *job;
+}
+
+std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app, const Call& call) {
+  const std::string ref = call.Path("ref");
+  auto job = LookUpJob(app, call, ref);
+  if (!job) {
+    return job;
+  }
+  if (const auto allowed = CheckJob(app, call, (*job)->message); !allowed) {
     return std::unexpected(allowed.error());
+  }
+  // A name that was one's own until its job went to the archive is anybody's.
+  const v1::Job& found = (*job)->message;
+  const bool acts =
+      call.operation == Operation::kControlJob || call.operation == Operation::kRunCommand;
+  if (acts && found.user() != call.who.user && !ParseJobName(ref)) {
+    return Refuse(ErrorCode::kConflict,
+                  ref + " is a job of " + found.user() +
+                      ", not yours; say the id: " + FormatJobName(found.id()));
   }
   return job;
 }
@@ -98,13 +113,16 @@ std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app, co
 std::expected<void, Problem> CheckJob(const App& app, const Call& call, const v1::Job& job) {
   const Relation relation = call.RelationTo(job);
   const Status allowed = CheckAllowed(call.who, call.operation, relation, job.user());
-  const bool recorded_here =
-      call.operation == Operation::kRunCommand ||
-      (relation != Relation::kOwn && PermissionOf(call.operation).looks_inside);
+  // A command is recorded by its route, which knows more of whether it may begin.
+  const bool recorded_here = call.operation != Operation::kRunCommand &&
+                             relation != Relation::kOwn &&
+                             PermissionOf(call.operation).looks_inside;
   if (!allowed || recorded_here) {
-    const Status recorded =
-        RecordAudit(app, call, {FormatJobName(job.id()), job.user(), allowed ? Status() : allowed});
-    if (!recorded) {
+    AuditNote note{FormatJobName(job.id()), job.user(), {}};
+    if (!allowed) {
+      note.refusal = ToProblem(allowed.error());
+    }
+    if (const Status recorded = RecordAudit(app, call, note); !recorded) {
       return std::unexpected(ToProblem(recorded.error()));
     }
   }
@@ -127,9 +145,8 @@ Status RecordAudit(const App& app, const Call& call, const AuditNote& note) {
   request.set_operation(std::string(PermissionOf(call.operation).name));
   request.set_object(note.object);
   request.set_owner(note.owner);
-  request.set_outcome(note.outcome ? "done"
-                                   : std::string(ErrorCodeName(note.outcome.error().code)));
-  request.set_detail(note.outcome ? "" : note.outcome.error().message);
+  request.set_outcome(note.refusal ? note.refusal->code : "done");
+  request.set_detail(note.refusal ? note.refusal->detail : "");
   return app.scheduler.RecordAudit(request);
 }
 
@@ -187,6 +204,29 @@ std::expected<int64_t, Problem> ParseNumber(const Call& call,
                   "`" + key + "=" + text + "` is not a whole number from 0 on");
   }
   return value;
+}
+
+std::expected<int64_t, Problem> ParseTime(const Call& call, const std::string& key, Instant now) {
+  const std::string text = call.Query(key);
+  if (text.empty()) {
+    return 0;
+  }
+  if (const auto at = ParseRfc3339(text)) {
+    return at->unix_nanos();
+  }
+  constexpr std::string_view kUnits = "smhd";
+  constexpr std::array<int64_t, 4> kSeconds = {1, 60, 3600, 86400};
+  constexpr int64_t kMost = int64_t{100} * 365 * 86400;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const size_t unit = end == text.data() + text.size() - 1 ? kUnits.find(*end) : std::string::npos;
+  if (error != std::errc() || unit == std::string_view::npos || value < 0 ||
+      value > kMost / kSeconds[unit]) {
+    return Refuse(ErrorCode::kInvalidArgument,
+                  "`" + key + "=" + text +
+                      "` is neither a time (2026-01-31T12:00:00Z) nor how long ago (10m, 2h, 1d)");
+  }
+  return std::max<int64_t>(1, (now - Duration::Seconds(value * kSeconds[unit])).unix_nanos());
 }
 
 std::expected<Page, Problem> ParsePage(const Call& call, size_t default_limit) {

@@ -1,13 +1,16 @@
 #pragma once
 // The table of routes. Each function below gives the rows of one file.
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "api/gate/counters.h"
+#include "api/gate/server_tls.h"
+#include "api/http/limits.h"
 #include "api/http/message.h"
+#include "api/http/proxies.h"
 #include "api/upstream/upstream.h"
 #include "api/view/read_fences.h"
 #include "api/view/view.h"
@@ -27,19 +30,6 @@ struct Route {
 };
 using Routes = std::vector<Route>;
 
-// Counts open streams: each holds a thread of the server.
-class StreamSlots {
- public:
-  explicit StreamSlots(int limit) : limit_(limit) {}
-  // Null when all are taken; the slot is free again when the last copy is gone.
-  [[nodiscard]] std::shared_ptr<void> Take();
-  [[nodiscard]] int open() const { return open_; }
-
- private:
-  const int limit_;
-  std::atomic<int> open_ = 0;
-};
-
 class ExecSessions;
 class NodeImages;
 
@@ -55,6 +45,11 @@ struct App {
   std::chrono::milliseconds stream_heartbeat = std::chrono::seconds(15);
   ExecSessions* exec = nullptr;  // null = no commands in tasks
   std::shared_ptr<ReadFences> fences = std::make_shared<ReadFences>();
+  std::shared_ptr<Allowances> allowances = std::make_shared<Allowances>();
+  std::shared_ptr<RequestSlots> requests = std::make_shared<RequestSlots>();
+  std::shared_ptr<const TrustedProxies> proxies = std::make_shared<TrustedProxies>();
+  const ServerTls* tls = nullptr;  // null = plain HTTP
+  std::shared_ptr<GateCounters> connections = std::make_shared<GateCounters>();
 };
 
 [[nodiscard]] Routes JobRoutes(App& app);
@@ -74,8 +69,13 @@ struct App {
 
 // The view, or 503 until the scheduler has sent one.
 [[nodiscard]] std::expected<ViewPtr, Problem> NeedView(const App& app);
-// The job of the path. Refused where the caller may not do to it what the route does; a look at
-// another's is recorded before it is granted.
+// Finds the job that an id or a name means to the caller. Errors: NotFound; 409 where it may be one
+// of several users'.
+[[nodiscard]] std::expected<std::shared_ptr<const JobRow>, Problem> LookUpJob(
+    const App& app, const Call& call, const std::string& ref);
+// Finds the job of the path. Refused where the caller may not do to it what the route does, and
+// where it is another's and is to be acted on by its name; a look at another's is recorded before
+// it is granted.
 [[nodiscard]] std::expected<std::shared_ptr<const JobRow>, Problem> NeedJob(const App& app,
                                                                             const Call& call);
 // The same check, of a job that is known.
@@ -91,9 +91,9 @@ struct App {
 [[nodiscard]] std::expected<std::shared_ptr<const JobRow>, Problem> NeedJobOrArchived(
     const App& app, const Call& call);
 struct AuditNote {
-  std::string object;  // "j-12"
-  std::string owner;   // of the object, "" = nobody
-  Status outcome;      // what came of it
+  std::string object;              // "j-12"
+  std::string owner;               // of the object, "" = nobody
+  std::optional<Problem> refusal;  // nothing = it was done
 };
 // Has the scheduler record what was refused here, or looked at here. What it does itself it records
 // itself. Errors: it does not answer; then nothing is to be shown.
@@ -111,6 +111,11 @@ struct Page {
 [[nodiscard]] std::expected<int64_t, Problem> ParseNumber(const Call& call,
                                                           const std::string& key,
                                                           int64_t fallback);
+
+// A moment of the query, in unix ns: a time, or how long ago ("10m"); 0 when it is not there.
+[[nodiscard]] std::expected<int64_t, Problem> ParseTime(const Call& call,
+                                                        const std::string& key,
+                                                        Instant now);
 
 // Gathers the items of a page and writes the list's document.
 class ListWriter {

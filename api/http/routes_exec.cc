@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/exec/exec_sessions.h"
+#include "api/http/body.h"
 #include "api/http/routes.h"
 #include "api/view/json.h"
 #include "common/exec/limits.h"
@@ -76,9 +77,9 @@ std::expected<void, Problem> ReadTerminal(const ExecBody& terminal, v1::ExecStar
 }
 
 std::expected<v1::ExecStart, Problem> ReadStart(const Call& call) {
-  const ExecBody body = ExecBody::parse(call.body.empty() ? "{}" : call.body, nullptr, false);
+  const ExecBody body = ParseJson(call.body);
   if (!body.is_object()) {
-    return BadBody("the body is not a JSON object");
+    return BadBody(kNoObject);
   }
   v1::ExecStart start;
   for (const auto& [key, value] : body.items()) {
@@ -129,15 +130,10 @@ std::expected<void, Problem> CheckAllowed(const View& view, const Call& call, co
   return {};
 }
 
-struct ExecPlace {
-  std::string node;
-  std::string endpoint;
-};
-
 // The agent of the rank; fills in which task it is.
-std::expected<ExecPlace, Problem> FindPlace(const View& view,
-                                            const v1::Job& job,
-                                            v1::ExecStart& start) {
+std::expected<AgentPlace, Problem> FindPlace(const View& view,
+                                             const v1::Job& job,
+                                             v1::ExecStart& start) {
   const std::string name = FormatJobName(job.id());
   const bool holds_nodes = job.state() == v1::JOB_STATE_STARTING ||
                            job.state() == v1::JOB_STATE_RUNNING ||
@@ -164,7 +160,7 @@ std::expected<ExecPlace, Problem> FindPlace(const View& view,
   start.set_epoch(attempt.epoch());
   start.set_task(task->index());
   start.set_submitted_at(job.submitted_at());
-  return ExecPlace{task->node(), node->second->message.endpoint()};
+  return AgentPlace{task->node(), node->second->message.endpoint()};
 }
 
 AuditRecord RecordOf(const Call& call, const v1::Job& job, const v1::ExecStart& start) {
@@ -185,12 +181,37 @@ AuditRecord RecordOf(const Call& call, const v1::Job& job, const v1::ExecStart& 
   return record;
 }
 
-Outcome StartExec(App& app, const Call& call) {
+// Returns what says whether the caller still may: by the same token, with the same role and
+// standing to the job, and as its project allows.
+std::function<bool()> StillMay(const ViewStore& store, const Call& call, const v1::Job& job) {
+  Call asked;
+  asked.who = call.who;
+  v1::Job about;
+  about.set_user(job.user());
+  about.mutable_spec()->set_project(job.spec().project());
+  return [&store, still = StillSignedIn(store, call.who), asked, about]() mutable {
+    const ViewPtr view = store.Get();
+    asked.people = view->people;
+    return still.Check() &&
+           IsAllowed(
+               asked.who.role, asked.who.scopes, Operation::kRunCommand, asked.RelationTo(about)) &&
+           CheckAllowed(*view, asked, about);
+  };
+}
+
+// A command that may be started.
+struct AllowedExec {
+  AgentPlace place;
+  v1::ExecStart start;
+  AuditRecord record;
+};
+
+// Errors: it may not be, which the record of commands has then.
+std::expected<AllowedExec, Problem> AllowExec(App& app, const Call& call, const v1::Job& job) {
   const auto view = NeedView(app);
-  const auto job = NeedJob(app, call);
   auto start = ReadStart(call);
-  if (!view || !job || !start) {
-    return std::unexpected(!view ? view.error() : !job ? job.error() : start.error());
+  if (!view || !start) {
+    return std::unexpected(!view ? view.error() : start.error());
   }
   if (app.exec == nullptr) {
     return RefuseStatus(403,
@@ -198,28 +219,51 @@ Outcome StartExec(App& app, const Call& call) {
                         "this server runs no commands, as it keeps no record of them; start "
                         "tide-api with --audit-log FILE");
   }
-  AuditRecord record = RecordOf(call, (*job)->message, *start);
-  const auto refuse = [&](const Problem& problem, const char* event) -> Outcome {
+  AuditRecord record = RecordOf(call, job, *start);
+  const auto refuse = [&](const Problem& problem, const char* event) -> std::unexpected<Problem> {
     record.event = event;
     record.reason = problem.detail;
-    if (const Status recorded = app.exec->audit().Record(record); !recorded) {
-      return std::unexpected(ToProblem(recorded.error()));
-    }
-    return std::unexpected(problem);
+    const Status recorded = app.exec->audit().Record(record);
+    return std::unexpected(recorded ? problem : ToProblem(recorded.error()));
   };
-  if (const auto allowed = CheckAllowed(**view, call, (*job)->message); !allowed) {
+  if (const auto allowed = CheckAllowed(**view, call, job); !allowed) {
     return refuse(allowed.error(), "refused");
   }
-  const auto place = FindPlace(**view, (*job)->message, *start);
+  auto place = FindPlace(**view, job, *start);
   if (!place) {
     return refuse(place.error(), "failed");
   }
   start->set_actor(call.who.user);
   record.attempt = start->epoch();
   record.node = place->node;
-  const auto session = app.exec->Start(place->endpoint, *start, record);
+  return AllowedExec{*std::move(place), *std::move(start), std::move(record)};
+}
+
+// Starts a command once the audit has it; one that does not begin is recorded as that, too.
+Outcome StartExec(App& app, const Call& call) {
+  const auto job = NeedJob(app, call);
+  if (!job) {
+    return std::unexpected(job.error());
+  }
+  const v1::Job& target = (*job)->message;
+  AuditNote note{FormatJobName(target.id()), target.user(), {}};
+  const auto refuse = [&](const Problem& problem) -> std::unexpected<Problem> {
+    note.refusal = problem;
+    const Status recorded = RecordAudit(app, call, note);
+    return std::unexpected(recorded ? problem : ToProblem(recorded.error()));
+  };
+  const auto allowed = AllowExec(app, call, target);
+  if (!allowed) {
+    return refuse(allowed.error());
+  }
+  if (const Status recorded = RecordAudit(app, call, note); !recorded) {
+    return std::unexpected(ToProblem(recorded.error()));
+  }
+  const AuditRecord& record = allowed->record;
+  const auto session =
+      app.exec->Start(allowed->place, allowed->start, record, StillMay(app.store, call, target));
   if (!session) {
-    return std::unexpected(ToProblem(session.error()));
+    return refuse(ToProblem(session.error()));
   }
   Reply reply;
   reply.status = 201;
@@ -252,13 +296,13 @@ Outcome ExecOutputOf(App& app, const Call& call) {
   if (const Status there = (*session)->CheckOffset(from); !there) {
     return std::unexpected(ToProblem(there.error()));
   }
-  auto slot = app.streams.Take();
-  if (slot == nullptr) {
-    return Refuse(ErrorCode::kUnavailable, "too many streams are open; try again in a moment");
+  const auto slot = app.streams.Take(call.who.user);
+  if (!slot) {
+    return std::unexpected(slot.error());
   }
   Reply reply;
   reply.content_type = "application/octet-stream";
-  reply.stream = [session = *session, from, slot](BodySink& sink) {
+  reply.stream = [session = *session, from, slot = *slot](BodySink& sink) {
     session->CopyOutput(from, sink);
   };
   return reply;

@@ -67,21 +67,21 @@ Outcome ListImages(App& app, const Call& call) {
   if (!nodes) {
     return std::unexpected(nodes.error());
   }
-  const auto slot = app.streams.Take();  // it holds more threads than other requests
-  if (slot == nullptr) {
-    return Refuse(ErrorCode::kUnavailable, "too many streams are open; try again in a moment");
+  const auto slot = app.streams.Take(call.who.user);  // it holds more threads than other requests
+  if (!slot) {
+    return std::unexpected(slot.error());
   }
   std::vector<Result<v1::ListImagesResponse>> answers(nodes->size());
   ForEachNode(nodes->size(), [&](size_t i) {
     const ChosenNode& node = (*nodes)[i];
     answers[i] = node.unreachable.empty()
-                     ? app.images.List(node.endpoint, kListTimeout)
+                     ? app.images.List(node.agent, kListTimeout)
                      : std::unexpected(Error{ErrorCode::kUnavailable, node.unreachable});
   });
   ImageRows rows;
   ordered_json unreachable = ordered_json::array();
   for (size_t i = 0; i < answers.size(); ++i) {
-    const std::string& node = (*nodes)[i].name;
+    const std::string& node = (*nodes)[i].agent.node;
     if (answers[i]) {
       Merge(node, *answers[i], rows);
     } else {
@@ -104,7 +104,7 @@ std::expected<NodeChoice, Problem> ChoiceOfBody(const Call& call) {
     return std::unexpected(!zone ? zone.error() : group.error());
   }
   NodeChoice choice{.nodes = {}, .zone = *zone, .group = *group};
-  const json body = json::parse(call.body.empty() ? "{}" : call.body);  // BodyText took it
+  const json body = ParseJson(call.body);  // BodyText took it
   const json nodes = body.value("nodes", json());
   const bool texts = nodes.is_array() && std::ranges::all_of(nodes, &json::is_string);
   if (!nodes.is_null() && !texts) {
@@ -130,13 +130,12 @@ Outcome PullImage(App& app, const Call& call) {
   if (!nodes) {
     return std::unexpected(nodes.error());
   }
-  auto slot = app.streams.Take();
-  if (slot == nullptr) {
-    return Refuse(ErrorCode::kUnavailable, "too many streams are open; try again in a moment");
+  const auto slot = app.streams.Take(call.who.user);
+  if (!slot) {
+    return std::unexpected(slot.error());
   }
   // The nodes do it, not the scheduler, which would have recorded it.
-  if (const Status recorded = RecordAudit(app, call, {"image " + *image, "", Status()});
-      !recorded) {
+  if (const Status recorded = RecordAudit(app, call, {"image " + *image, "", {}}); !recorded) {
     return std::unexpected(ToProblem(recorded.error()));
   }
   v1::PullImageRequest request;
@@ -145,7 +144,7 @@ Outcome PullImage(App& app, const Call& call) {
   const auto pull = std::make_shared<ImagePull>(app.images, *std::move(nodes), std::move(request));
   Reply reply;
   reply.content_type = "application/x-ndjson";
-  reply.stream = [pull, slot, heartbeat = app.stream_heartbeat](BodySink& sink) {
+  reply.stream = [pull, slot = *slot, heartbeat = app.stream_heartbeat](BodySink& sink) {
     pull->Run(sink, heartbeat);
   };
   return reply;

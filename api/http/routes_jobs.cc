@@ -65,6 +65,9 @@ Outcome Submit(App& app, const Call& call) {
   if (key.size() > kMaxKeyLength) {
     return Refuse(ErrorCode::kInvalidArgument, "Idempotency-Key may have up to 256 characters");
   }
+  if (const auto may = app.allowances->TakeSubmit(call.who.user, MonotonicNanos()); !may) {
+    return std::unexpected(may.error());
+  }
   v1::SubmitJobRequest request;
   *request.mutable_spec() = wire::ToProto(*spec);
   *request.mutable_caller() = call.Caller();
@@ -118,14 +121,15 @@ Outcome ShowElements(const App& app, const Call& call) {
 }
 
 // Waits until the job has finished, `seconds` at most; not at all where as many wait as may.
-void AwaitEnd(const App& app, const Call& call, int64_t seconds) {
-  const auto slot = app.streams.Take();
+void AwaitEnd(const App& app, const Call& call, uint64_t id, int64_t seconds) {
+  const auto slot = app.streams.Take(call.who.user);
   const int64_t until = MonotonicNanos() + seconds * 1'000'000'000;
-  while (slot != nullptr && !app.store.stopped()) {
+  while (slot && !app.store.stopped()) {
     const ViewPtr view = app.store.Get();
-    const auto job = view == nullptr ? nullptr : FindJob(*view, call.Path("ref"));
+    const auto job = view->jobs.find(id);
     const int64_t left_ms = (until - MonotonicNanos()) / 1'000'000;
-    if (job == nullptr || job->message.state() == v1::JOB_STATE_FINISHED || left_ms <= 0) {
+    if (job == view->jobs.end() || job->second->message.state() == v1::JOB_STATE_FINISHED ||
+        left_ms <= 0) {
       return;
     }
     static_cast<void>(app.store.WaitBeyond(view->seq, std::chrono::milliseconds(left_ms)));
@@ -158,10 +162,15 @@ Outcome Show(const App& app, const Call& call) {
     return !wait ? std::unexpected(wait.error())
                  : Refuse(ErrorCode::kInvalidArgument, "`wait` may be 60 seconds at most");
   }
-  if (*wait > 0) {
-    AwaitEnd(app, call, *wait);
+  auto job = NeedJobOrArchived(app, call);
+  if (job && *wait > 0) {
+    // By its id from now on: another may have the name by then.
+    const uint64_t id = (*job)->message.id();
+    AwaitEnd(app, call, id, *wait);
+    Call again = call;
+    again.path["ref"] = FormatJobName(id);
+    job = NeedJobOrArchived(app, again);
   }
-  const auto job = NeedJobOrArchived(app, call);
   if (!job) {
     return std::unexpected(job.error());
   }
@@ -201,20 +210,18 @@ Outcome Why(const App& app, const Call& call) {
 
 // The job before which one is to stand, an id or a name; 0 where the body names none.
 std::expected<uint64_t, Problem> ReadBefore(const App& app, const Call& call) {
-  const auto view = NeedView(app);
   const auto before = BodyText(call, "before");
-  if (!view || !before) {
-    return std::unexpected(!view ? view.error() : before.error());
+  if (!before) {
+    return std::unexpected(before.error());
   }
   if (before->empty()) {
     return 0;
   }
-  const auto job = FindJob(**view, *before);
-  if (job == nullptr) {
-    return std::unexpected(
-        NotFound(app, "there is no job " + *before + "; `tide ps --all` lists what there is"));
+  const auto job = LookUpJob(app, call, *before);
+  if (!job) {
+    return std::unexpected(job.error());
   }
-  return job->message.id();
+  return (*job)->message.id();
 }
 
 // What `ref` names, where it names elements of an array; moving is for single jobs.

@@ -8,6 +8,27 @@
 namespace tide::api {
 namespace {
 
+// Counts what a user reads, and slows down who reads more than he may.
+class ChargedSink final : public BodySink {
+ public:
+  ChargedSink(const App& app, const std::string& user, BodySink& out)
+      : app_(app), user_(user), out_(out) {}
+  bool Write(std::string_view data) override {
+    if (!out_.Write(data)) {
+      return false;
+    }
+    const int64_t debt = app_.allowances->log_bytes.Charge(
+        user_, static_cast<int64_t>(data.size()), MonotonicNanos());
+    return debt == 0 || !app_.store.Pause(std::chrono::milliseconds(debt / 1'000'000 + 1));
+  }
+  bool Alive() override { return out_.Alive(); }
+
+ private:
+  const App& app_;
+  const std::string& user_;
+  BodySink& out_;
+};
+
 Outcome Logs(App& app, const Call& call) {
   const auto job = NeedJobOrArchived(app, call);
   if (!job) {
@@ -17,9 +38,12 @@ Outcome Logs(App& app, const Call& call) {
   if (!query) {
     return std::unexpected(query.error());
   }
-  auto slot = app.streams.Take();
-  if (slot == nullptr) {
-    return Refuse(ErrorCode::kUnavailable, "too many streams are open; try again in a moment");
+  if (const auto may = app.allowances->CheckLogs(call.who.user, MonotonicNanos()); !may) {
+    return std::unexpected(may.error());
+  }
+  const auto slot = app.streams.Take(call.who.user);
+  if (!slot) {
+    return std::unexpected(slot.error());
   }
   auto copy = std::make_shared<LogCopy>(app, (*job)->message.id(), *query);
   const auto& attempts = (*job)->message.attempts();
@@ -42,7 +66,10 @@ Outcome Logs(App& app, const Call& call) {
   if (const auto start = copy->start_offset(); query->exact() && start) {
     reply.headers.emplace_back("Tide-Log-Offset", std::to_string(*start));
   }
-  reply.stream = [copy, slot](BodySink& sink) { copy->Run(sink); };
+  reply.stream = [&app, copy, slot = *slot, user = call.who.user](BodySink& out) {
+    ChargedSink sink(app, user, out);
+    copy->Run(sink);
+  };
   return reply;
 }
 

@@ -61,6 +61,22 @@ Outcome ControlNode(App& app, const Call& call, v1::NodeVerb verb) {
   return ShowNode(app, call);
 }
 
+Outcome RemoveNode(App& app, const Call& call) {
+  v1::ControlNodeRequest request;
+  request.set_node(call.Path("name"));
+  request.set_verb(v1::NODE_VERB_REMOVE);
+  *request.mutable_caller() = call.Caller();
+  request.set_reason(call.Query("reason"));
+  const auto rev = app.scheduler.Control(request);
+  if (!rev) {
+    return std::unexpected(ToProblem(rev.error()));
+  }
+  AwaitRev(app, *rev);
+  Reply reply;
+  reply.body = R"({"removed":)" + Quoted(call.Path("name")) + "}";
+  return reply;
+}
+
 Outcome ListFaults(const App& app, const Call& call) {
   const auto view = NeedView(app);
   const auto page = ParsePage(call, 100);
@@ -95,6 +111,10 @@ Routes NodeRoutes(App& app) {
        "/v1/nodes/{name}",
        Operation::kSeeNodes,
        [&app](const Call& c) { return ShowNode(app, c); }},
+      {"DELETE",
+       "/v1/nodes/{name}",
+       Operation::kControlNode,
+       [&app](const Call& c) { return RemoveNode(app, c); }},
       {"POST", "/v1/nodes/{name}/drain", Operation::kControlNode, control(v1::NODE_VERB_DRAIN)},
       {"POST", "/v1/nodes/{name}/undrain", Operation::kControlNode, control(v1::NODE_VERB_UNDRAIN)},
       {"POST",

@@ -228,13 +228,24 @@ Json EntryJson(const v1::AuditEntry& entry) {
 Outcome ListAudit(App& app, const Call& call) {
   const auto from = ParseNumber(call, "from", 1);
   const auto page = ParsePage(call, kAuditMost);
-  if (!from || !page) {
-    return std::unexpected(!from ? from.error() : page.error());
+  const auto since = ParseTime(call, "since", SystemNow());
+  const auto until = ParseTime(call, "until", SystemNow());
+  for (const auto* number : {&from, &since, &until}) {
+    if (!*number) {
+      return std::unexpected(number->error());
+    }
+  }
+  if (!page) {
+    return std::unexpected(page.error());
   }
   v1::ReadAuditRequest request;
   *request.mutable_caller() = call.Caller();
   request.set_from(static_cast<uint64_t>(*from));
   request.set_most(static_cast<uint32_t>(page->limit));
+  request.set_since(*since);
+  request.set_until(*until);
+  request.set_user(call.Query("user"));
+  request.set_operation(call.Query("operation"));
   const auto read = app.scheduler.ReadAudit(request);
   if (!read) {
     return std::unexpected(ToProblem(read.error()));

@@ -102,7 +102,7 @@ class EventStream {
     }
     while (sink_.Alive() && !app_.store.stopped()) {
       const ViewPtr view = app_.store.WaitBeyond(seq_, std::min(kLook, app_.stream_heartbeat));
-      if (app_.store.stopped() || !IsStillWhoItWas(*view) || !SendStatus()) {
+      if (app_.store.stopped() || !sink_.Alive() || !SendStatus()) {
         return;
       }
       const bool sent = view->seq > seq_ ? SendDelta() : SendHeartbeat();
@@ -113,11 +113,6 @@ class EventStream {
   }
 
  private:
-  [[nodiscard]] bool IsStillWhoItWas(const View& view) const {
-    const auto actor = view.people->ActorOf(call_.who.token, call_.who.user, SystemNow());
-    return actor && actor->role == call_.who.role;
-  }
-
   bool Begin(const std::string& last_event_id) {
     const std::string prefix = app_.store.boot() + "-";
     if (last_event_id.starts_with(prefix)) {
@@ -195,14 +190,13 @@ Outcome Stream(App& app, const Call& call) {
   if (!view) {
     return std::unexpected(view.error());
   }
-  auto slot = app.streams.Take();
-  if (slot == nullptr) {
-    return Refuse(ErrorCode::kUnavailable,
-                  "too many live streams are open; ask /v1/jobs every 10 seconds instead");
+  const auto slot = app.streams.Take(call.who.user);
+  if (!slot) {
+    return std::unexpected(slot.error());
   }
   Reply reply;
   reply.content_type = "text/event-stream";
-  reply.stream = [&app, slot, call](BodySink& sink) { EventStream(app, call, sink).Run(); };
+  reply.stream = [&app, slot = *slot, call](BodySink& sink) { EventStream(app, call, sink).Run(); };
   return reply;
 }
 

@@ -2,6 +2,7 @@
 
 #include "api/http/routes.h"
 #include "api/view/json.h"
+#include "common/base/time.h"
 
 namespace tide::api {
 namespace {
@@ -15,6 +16,15 @@ Outcome Ready(const App& app) {
   reply.content_type = std::string(kTextType);
   reply.body = "ready\n";
   return reply;
+}
+
+std::string CertificateMetric(const ServerTls& tls) {
+  const int64_t left = tls.expires_at() - SystemNow().unix_nanos() / 1'000'000'000;
+  return "# HELP tide_certificate_expires_seconds Time until a certificate of this daemon "
+         "expires.\n"
+         "# TYPE tide_certificate_expires_seconds gauge\n"
+         "tide_certificate_expires_seconds{certificate=\"https\"} " +
+         std::to_string(left) + "\n";
 }
 
 std::string Sample(const std::string& name, const std::string& labels, size_t value) {
@@ -71,10 +81,23 @@ Outcome Metrics(const App& app) {
   text +=
       "# HELP tide_streams Open live streams and log readers.\n# TYPE tide_streams gauge\n" +
       Sample("tide_streams", "", static_cast<size_t>(app.streams.open())) +
+      "# HELP tide_http_connections Open connections, and those of them that a thread serves.\n"
+      "# TYPE tide_http_connections gauge\n" +
+      Sample("tide_http_connections", "state=\"open\"", app.connections->open) +
+      Sample("tide_http_connections", "state=\"busy\"", app.connections->busy) +
+      "# HELP tide_http_refused_total Requests that were not let in; connections that were closed "
+      "since they were idle or slow, or to make room.\n"
+      "# TYPE tide_http_refused_total counter\n" +
+      Sample("tide_http_refused_total", "what=\"request\"", app.connections->refused) +
+      Sample("tide_http_refused_total", "what=\"overdue\"", app.connections->overdue) +
+      Sample("tide_http_refused_total", "what=\"crowded\"", app.connections->crowded) +
       "# HELP tide_view_stale_seconds Age of the data since the scheduler was lost.\n"
       "# TYPE tide_view_stale_seconds gauge\n" +
       Sample(
           "tide_view_stale_seconds", "", static_cast<size_t>(app.store.StaleSeconds().value_or(0)));
+  if (app.tls != nullptr) {
+    text += CertificateMetric(*app.tls);
+  }
   Reply reply;
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
   reply.body = std::move(text);

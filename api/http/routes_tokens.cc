@@ -1,5 +1,6 @@
 // Sign-in, sign-out, and one's tokens: of programs, of browsers, codes that work once.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/http/body.h"
@@ -13,7 +14,7 @@ namespace tide::api {
 namespace {
 
 constexpr Duration kCodeLife = Duration::Seconds(60);
-constexpr Duration kCodeLifeMost = Duration::Minutes(60);
+constexpr Duration kCodeLifeMost = Duration::Minutes(10);  // the link of `tide dev`
 constexpr Duration kTokenLife = Duration::Minutes(90 * 24 * 60);
 
 Json MomentOrNull(Instant at) {
@@ -58,9 +59,11 @@ Json SelfJson(const Actor& who, const Directory& people) {
           {"projects", ProjectsOf(people, who.user)}};
 }
 
-std::string SessionCookie(const std::string& value, int64_t seconds) {
+// Where it speaks HTTPS, a browser keeps the cookie from plain HTTP.
+std::string SessionCookie(const Call& call, const std::string& value, int64_t seconds) {
   return std::string(kSessionCookie) + "=" + value +
-         "; Path=/; HttpOnly; SameSite=Strict; Max-Age=" + std::to_string(seconds);
+         "; Path=/; HttpOnly; SameSite=Strict; Max-Age=" + std::to_string(seconds) +
+         (call.over_https ? "; Secure" : "");
 }
 
 Outcome Login(App& app, const Call& call) {
@@ -95,7 +98,7 @@ Outcome Login(App& app, const Call& call) {
   }
   Reply reply = JsonReply(SelfJson(who->actor, *who->people));
   reply.headers.emplace_back("Set-Cookie",
-                             SessionCookie(session->cookie, Authenticator::kSessionSeconds));
+                             SessionCookie(call, session->cookie, Authenticator::kSessionSeconds));
   return reply;
 }
 
@@ -115,7 +118,7 @@ Outcome Revoke(App& app, const Call& call, uint64_t number) {
 Outcome Logout(App& app, const Call& call) {
   auto revoked = Revoke(app, call, call.who.token);
   if (revoked) {
-    revoked->headers.emplace_back("Set-Cookie", SessionCookie("", 0));
+    revoked->headers.emplace_back("Set-Cookie", SessionCookie(call, "", 0));
   }
   return revoked;
 }
@@ -149,7 +152,7 @@ Outcome MakeCode(App& app, const Call& call) {
   const uint32_t seconds =
       body->Number("ttl_s").value_or(static_cast<uint32_t>(kCodeLife.millis() / 1000));
   if (Duration::Seconds(seconds) > kCodeLifeMost || seconds == 0) {
-    body->Refuse("ttl_s", "1 to 3600 seconds");
+    body->Refuse("ttl_s", "1 to 600 seconds");
   }
   if (const auto read = body->Finish(); !read) {
     return std::unexpected(read.error());
@@ -162,10 +165,18 @@ Outcome MakeCode(App& app, const Call& call) {
   return Issue(app, call, std::move(issue));
 }
 
-// When a token ends that is asked for with `expires`: a span such as 30d, "never", or not said.
-std::optional<Instant> ReadExpiry(const std::optional<std::string>& text) {
+// Returns when a token ends for which no end is asked: one of one's own not after the one it is
+// made by.
+Instant UsualExpiry(const Call& call, bool own) {
+  const Token* maker = call.people->TokenBehind(call.who.token);
+  const Instant usual = SystemNow() + kTokenLife;
+  return own && maker != nullptr ? std::min(usual, maker->expires_at) : usual;
+}
+
+// Reads when a token ends that is asked for with `expires`: a span such as 30d, or "never".
+std::optional<Instant> ReadExpiry(const std::optional<std::string>& text, Instant usual) {
   if (!text) {
-    return SystemNow() + kTokenLife;
+    return usual;
   }
   if (*text == "never") {
     return Instant::Never();
@@ -190,7 +201,7 @@ Outcome MakeToken(App& app, const Call& call) {
   }
   const bool own = issue.user() == call.who.user;
   issue.set_scopes(bits.value_or(0) & (own && !scopes ? call.who.scopes : kAllScopes));
-  const auto expires = ReadExpiry(body->Text("expires"));
+  const auto expires = ReadExpiry(body->Text("expires"), UsualExpiry(call, own));
   if (!expires) {
     body->Refuse("expires", "a time such as 30d or 12h, or never");
   }

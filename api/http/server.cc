@@ -1,273 +1,260 @@
 #include "api/http/server.h"
 
-#include <httplib.h>
-
 #include <algorithm>
+#include <array>
+#include <exception>
+#include <utility>
 
+#include "api/gate/gate.h"
 #include "common/log/log.h"
 
 namespace tide::api {
 namespace {
 
-// Threads beyond those that streams may hold: short requests and idle connections.
-constexpr int kShortRequests = 64;
-// Above the 1 MiB of a job spec, so that the route can say what is too long.
-constexpr size_t kMaxBody = (1U << 20U) + (64U << 10U);
+// Threads beyond those that streams may hold: short requests.
+constexpr size_t kShortRequests = 64;
+// The body of a request that needs no sign-in: a code, a token.
+constexpr size_t kOpenBodyMax = 4U << 10U;
 
-const httplib::Headers kSecurityHeaders = {
-    {"Content-Security-Policy",
-     "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
-     "form-action 'none'; object-src 'none'"},
-    {"X-Content-Type-Options", "nosniff"},
-    {"X-Frame-Options", "DENY"},
-    {"Referrer-Policy", "no-referrer"},
-    {"Cross-Origin-Opener-Policy", "same-origin"},
-    {"Cross-Origin-Resource-Policy", "same-origin"}};
+// Sent with every answer.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSecurityHeaders = {
+    {{"Content-Security-Policy",
+      "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
+      "form-action 'none'; object-src 'none'"},
+     {"X-Content-Type-Options", "nosniff"},
+     {"X-Frame-Options", "DENY"},
+     {"Referrer-Policy", "no-referrer"},
+     {"Cross-Origin-Opener-Policy", "same-origin"},
+     {"Cross-Origin-Resource-Policy", "same-origin"}}};
 
-// "/v1/jobs/{ref}" → an expression with one group for each name.
-std::string Expression(const std::string& pattern, std::vector<std::string>& names) {
-  std::string out;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] == '{') {
-      const size_t end = pattern.find('}', i);
-      names.push_back(pattern.substr(i + 1, end - i - 1));
-      out += "([^/]+)";
-      i = end;
-    } else if (pattern[i] == '.' || pattern[i] == '+') {
-      out += std::string("\\") + pattern[i];
-    } else {
-      out += pattern[i];
+// Takes the first step off a path: "v1" of "/v1/jobs".
+std::string_view CutStep(std::string_view& path) {
+  const size_t end = std::min(path.find('/', 1), path.size());
+  const std::string_view step = path.substr(1, end - 1);
+  path.remove_prefix(end);
+  return step;
+}
+
+// Whether `path` is one of "/v1/jobs/{ref}"; fills in what stands at the names.
+bool Matches(std::string_view pattern,
+             std::string_view path,
+             std::map<std::string, std::string>& names) {
+  names.clear();
+  while (!pattern.empty() && !path.empty()) {
+    const std::string_view wanted = CutStep(pattern);
+    const std::string_view step = CutStep(path);
+    if (wanted.starts_with('{') && !step.empty()) {
+      names.emplace(wanted.substr(1, wanted.size() - 2), step);
+    } else if (wanted != step) {
+      return false;
     }
   }
-  return out;
+  return pattern.empty() && path.empty();
 }
 
-// Where Tame() keeps what the client wrote in Accept-Encoding.
-constexpr const char* kAcceptsKey = "tide-accept-encoding";
+// Headers that name a proxy's user are read where the proxy is known, and nowhere else.
+struct ProxyWord {
+  std::string user;        // that a trusted proxy has signed in; "" = none
+  bool is_forged = false;  // somebody else named one
+};
 
-// Two habits of the library that this server cannot live with:
-//   - it waits for a body until its time limit where a request states no length, although such a
-//     request has none (RFC 9112, 6.3);
-//   - it compresses every text by itself, which holds back streams until they end and packs the
-//     dashboard's files a second time.
-// The request is the server's own object and not const; only the hook that calls this sees it so.
-void Tame(const httplib::Request& request) {
-  auto& headers = const_cast<httplib::Request&>(request).headers;
-  if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
-    headers.emplace("Content-Length", "0");
-  }
-  headers.erase(kAcceptsKey);
-  if (request.has_header("Accept-Encoding")) {
-    headers.emplace(kAcceptsKey, request.get_header_value("Accept-Encoding"));
-    headers.erase("Accept-Encoding");
-  }
+bool IsToken(const std::string& bearer) {
+  return ParseTokenText(bearer) || ParseJobTokenText(bearer);
 }
 
-Call MakeCall(const httplib::Request& request, const std::vector<std::string>& names) {
+Call MakeCall(const Head& head) {
   Call call;
-  call.address = request.remote_addr;
   call.request_id = RandomHex(8);
-  call.body = request.body;
-  for (size_t i = 0; i < names.size(); ++i) {
-    call.path[names[i]] = request.matches[i + 1].str();
-  }
-  for (const auto& [key, value] : request.params) {
-    call.query.emplace(key, value);
-  }
-  for (const auto& [key, value] : request.headers) {
-    std::string name = key;
-    std::ranges::transform(
-        name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    call.headers.emplace(name == kAcceptsKey ? "accept-encoding" : std::move(name), value);
-  }
+  call.query = head.query;
+  call.headers = head.headers;
   return call;
 }
 
-void SendProblem(httplib::Response& response, const Problem& problem, const std::string& id) {
-  response.status = problem.status;
+Reply ProblemReply(const Problem& problem, const std::string& id) {
+  Reply reply;
+  reply.status = problem.status;
+  reply.content_type = kProblemType;
+  reply.body = ProblemJson(problem, id);
   if (problem.status == 401) {
-    response.set_header("WWW-Authenticate", "Bearer realm=\"tide\"");
+    reply.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"tide\"");
   }
   if (problem.retryable) {
-    response.set_header("Retry-After", "1");
+    reply.headers.emplace_back("Retry-After", std::to_string(problem.retry_after_s));
   }
-  response.set_header("Tide-Request-Id", id);
-  response.set_content(ProblemJson(problem, id), std::string(kProblemType));
+  return reply;
 }
 
-class HttplibSink final : public BodySink {
+// Ends when the server does, or what the request was let in with: a token that is revoked, a job's
+// attempt that is over.
+class StoppableSink final : public BodySink {
  public:
-  HttplibSink(httplib::DataSink& sink, const ViewStore& store) : sink_(sink), store_(store) {}
-  bool Write(std::string_view data) override {
-    return !store_.stopped() && (data.empty() || sink_.write(data.data(), data.size()));
-  }
-  bool Alive() override { return !store_.stopped() && sink_.is_writable(); }
+  StoppableSink(BodySink& sink, const ViewStore& store, const Actor& who)
+      : sink_(sink), store_(store), still_(store, who) {}
+  bool Write(std::string_view data) override { return GoesOn() && sink_.Write(data); }
+  bool Alive() override { return GoesOn() && sink_.Alive(); }
 
  private:
-  httplib::DataSink& sink_;
+  [[nodiscard]] bool GoesOn() { return !store_.stopped() && still_.Check(); }
+
+  BodySink& sink_;
   const ViewStore& store_;
+  StillSignedIn still_;
 };
 
 }  // namespace
 
-class Server::Impl {
+class Server::Impl final : public Service {
  public:
   Impl(ServerOptions options, Routes routes, const App& app)
       : options_(std::move(options)),
         routes_(std::move(routes)),
         app_(app),
         auth_(app.auth),
-        store_(app.store) {
-    const auto threads = static_cast<size_t>(options_.max_streams) + kShortRequests;
-    http_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
-    http_.set_keep_alive_max_count(100);
-    http_.set_payload_max_length(kMaxBody);
-    http_.set_default_headers(kSecurityHeaders);
-    http_.set_tcp_nodelay(true);
-    // The default lets a second process share the port silently.
-    http_.set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    });
-    InstallGuards();
-    for (const Route& route : routes_) {
-      Install(route);
+        store_(app.store),
+        gate_(options_.gate,
+              static_cast<size_t>(options_.max_streams) + kShortRequests,
+              *this,
+              *app.connections,
+              app.tls) {}
+
+  Result<int> Listen() { return gate_.Listen(options_.host, options_.port); }
+  void Run() { gate_.Run(); }
+  void Stop() { gate_.Stop(); }
+
+  std::expected<size_t, Reply> Admit(const Head& head, const std::string& address) override {
+    Call call = CallOf(head, address);
+    const auto route = Find(head, call);
+    if (!route) {
+      return std::unexpected(Finished(ProblemReply(route.error(), call.request_id), call));
     }
+    if (const auto refused = Authorise(**route, WordOf(head, address), call)) {
+      return std::unexpected(Finished(ProblemReply(*refused, call.request_id), call));
+    }
+    if ((*route)->method == "GET") {
+      return 0;  // none reads it; a stream would keep it as long as it lasts
+    }
+    return (*route)->access ? options_.gate.body : kOpenBodyMax;
   }
 
-  Result<int> Listen() {
-    int port = options_.port;
-    const bool bound = port == 0 ? (port = http_.bind_to_any_port(options_.host)) > 0
-                                 : http_.bind_to_port(options_.host, port);
-    if (!bound) {
-      return Fail(ErrorCode::kUnavailable,
-                  "cannot listen on " + options_.host + ":" + std::to_string(options_.port) + ": " +
-                      std::generic_category().message(errno) +
-                      "; stop what holds it or choose another port with --listen");
+  Reply Answer(Request request) override {
+    Call call = CallOf(request.head, request.address);
+    call.body = std::move(request.body);
+    Reply reply;
+    try {
+      auto outcome = Handle(request, call);
+      reply = outcome ? *std::move(outcome) : ProblemReply(outcome.error(), call.request_id);
+    } catch (const std::exception& error) {
+      log::Failure(
+          "request failed",
+          {{"path", request.head.path}, {"error", error.what()}, {"request_id", call.request_id}});
+      reply = ProblemReply(
+          ToProblem({ErrorCode::kInternal, "tide-api failed; its log has the details"}),
+          call.request_id);
     }
-    return port;
+    return Finished(std::move(reply), call);
   }
 
-  void Run() { http_.listen_after_bind(); }
-  void Stop() { http_.stop(); }
+  [[nodiscard]] bool StandsForMany(const std::string& address) const override {
+    return app_.proxies->SitsAt(address);
+  }
+
+  Reply Refuse(const Refusal& refusal) override {
+    Call call;
+    call.request_id = RandomHex(8);
+    call.over_https = app_.tls != nullptr;
+    const Problem problem = RefuseStatus(refusal.status, refusal.code, refusal.detail).error();
+    return Finished(ProblemReply(problem, call.request_id), call);
+  }
 
  private:
-  void InstallGuards() {
-    http_.set_pre_routing_handler(
-        [this](const httplib::Request& request, httplib::Response& response) {
-          if (HostAllowed(request.get_header_value("Host"))) {
-            Tame(request);
-            return httplib::Server::HandlerResponse::Unhandled;
-          }
-          // A page of another site whose name was pointed here must learn nothing.
-          SendProblem(response,
-                      RefuseStatus(421,
-                                   "unknown_host",
-                                   "this server does not answer to that Host; use localhost, or "
-                                   "start tide-api with --allow-host NAME")
-                          .error(),
-                      RandomHex(8));
-          return httplib::Server::HandlerResponse::Handled;
-        });
-    http_.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
-      if (!response.body.empty()) {
-        return;
-      }
-      Problem problem{.status = response.status,
-                      .code = response.status == 404 ? "not_found" : "bad_request",
-                      .detail = "cannot understand this request",
-                      .retryable = false,
-                      .errors = {}};
-      if (response.status == 404) {
-        problem.detail = "there is nothing at " + request.method + " " + request.path;
-      } else if (response.status == 413) {
-        problem.code = "too_large";
-        problem.detail = "the body may have up to 1 MiB";
-      }
-      SendProblem(response, problem, RandomHex(8));
-    });
-    http_.set_exception_handler([](const httplib::Request& request,
-                                   httplib::Response& response,
-                                   const std::exception_ptr& /*what*/) {
-      const std::string id = RandomHex(8);
-      log::Failure("request failed", {{"path", request.path}, {"request_id", id}});
-      SendProblem(response,
-                  ToProblem({ErrorCode::kInternal, "tide-api failed; its log has the details"}),
-                  id);
-    });
+  [[nodiscard]] Call CallOf(const Head& head, const std::string& peer) const {
+    Call call = MakeCall(head);
+    call.address = app_.proxies->ClientOf(head, peer);
+    call.over_https = app_.tls != nullptr || app_.proxies->SaysHttps(head, peer);
+    return call;
   }
 
-  void Install(const Route& route) {
-    std::vector<std::string> names;
-    const std::string expression = Expression(route.pattern, names);
-    const auto handler = [this, &route, names](const httplib::Request& request,
-                                               httplib::Response& response) {
-      Answer(route, MakeCall(request, names), response);
-    };
-    if (route.method == "POST") {
-      http_.Post(expression, handler);
-    } else if (route.method == "PUT") {
-      http_.Put(expression, handler);
-    } else if (route.method == "PATCH") {
-      http_.Patch(expression, handler);
-    } else if (route.method == "DELETE") {
-      http_.Delete(expression, handler);
-    } else {
-      http_.Get(expression, handler);
-    }
+  [[nodiscard]] ProxyWord WordOf(const Head& head, const std::string& peer) const {
+    return {app_.proxies->UserOf(head, peer), app_.proxies->IsUserForged(head, peer)};
   }
 
-  void Answer(const Route& route, Call call, httplib::Response& response) {
-    if (const auto stale = store_.StaleSeconds(); stale && route.pattern.starts_with("/v1/")) {
-      response.set_header("Tide-Stale", std::to_string(*stale));
+  // The route of the request; fills in the names in its path.
+  std::expected<const Route*, Problem> Find(const Head& head, Call& call) const {
+    if (!HostAllowed(head.Header("host"))) {
+      // A page of another site whose name was pointed here must learn nothing.
+      return RefuseStatus(421,
+                          "unknown_host",
+                          "this server does not answer to that Host; use localhost, or "
+                          "start tide-api with --allow-host NAME");
     }
-    if (const auto refused = Authorise(route, call)) {
-      SendProblem(response, *refused, call.request_id);
-      return;
-    }
-    auto outcome = route.handler(call);
-    if (!outcome) {
-      if (outcome.error().status >= 500 && !outcome.error().retryable) {
-        log::Warning("request failed",
-                     {{"path", route.pattern},
-                      {"code", outcome.error().code},
-                      {"detail", outcome.error().detail},
-                      {"request_id", call.request_id}});
+    const std::string method = head.method == "HEAD" ? "GET" : head.method;
+    for (const Route& route : routes_) {
+      if (route.method == method && Matches(route.pattern, head.path, call.path)) {
+        return &route;
       }
-      SendProblem(response, outcome.error(), call.request_id);
-      return;
     }
-    Send(std::move(*outcome), call, response);
+    return RefuseStatus(404, "not_found", "there is nothing at " + head.method + " " + head.path);
   }
 
-  void Send(Reply reply, const Call& call, httplib::Response& response) {
-    response.status = reply.status;
-    response.set_header("Tide-Request-Id", call.request_id);
+  Outcome Handle(const Request& request, Call& call) {
+    const auto route = Find(request.head, call);
+    if (!route) {
+      return std::unexpected(route.error());
+    }
+    const ProxyWord word = WordOf(request.head, request.address);
+    if (const auto refused = Authorise(**route, word, call)) {
+      return std::unexpected(*refused);
+    }
+    // Some wait for the scheduler. A stream holds a slot of its own from here on.
+    const auto slot = call.who.user.empty() ? std::expected<std::shared_ptr<void>, Problem>()
+                                            : app_.requests->Take(call.who.user);
+    if (!slot) {
+      return std::unexpected(slot.error());
+    }
+    auto outcome = (*route)->handler(call);
+    if (!outcome && outcome.error().status >= 500 && !outcome.error().retryable) {
+      log::Warning("request failed",
+                   {{"path", (*route)->pattern},
+                    {"code", outcome.error().code},
+                    {"detail", outcome.error().detail},
+                    {"request_id", call.request_id}});
+    }
+    return outcome;
+  }
+
+  // Adds what every answer has.
+  Reply Finished(Reply reply, const Call& call) const {
     const auto named = [&reply](std::string_view name) {
       return std::ranges::any_of(reply.headers,
                                  [name](const auto& header) { return header.first == name; });
     };
     if (!named("Cache-Control")) {
-      response.set_header("Cache-Control", named("ETag") ? "private, no-cache" : "no-store");
+      reply.headers.emplace_back("Cache-Control", named("ETag") ? "private, no-cache" : "no-store");
     }
-    for (const auto& [name, value] : reply.headers) {
-      response.set_header(name, value);
+    reply.headers.emplace_back("Tide-Request-Id", call.request_id);
+    if (const auto stale = store_.StaleSeconds()) {
+      reply.headers.emplace_back("Tide-Stale", std::to_string(*stale));
     }
-    if (!reply.stream) {
-      if (reply.status != 304) {
-        response.set_content(reply.body, reply.content_type);
-      }
-      return;
+    for (const auto& [name, value] : kSecurityHeaders) {
+      reply.headers.emplace_back(name, value);
     }
-    response.set_header("X-Accel-Buffering", "no");  // a proxy must pass pieces on at once
-    response.set_chunked_content_provider(
-        reply.content_type,
-        [this, stream = std::move(reply.stream)](size_t, httplib::DataSink& data) {
-          HttplibSink sink(data, store_);
+    if (call.over_https) {
+      reply.headers.emplace_back("Strict-Transport-Security", "max-age=31536000");
+    }
+    if (reply.stream) {
+      reply.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy must pass pieces on at once
+      reply.stream = [this, stream = std::move(reply.stream), id = call.request_id, who = call.who](
+                         BodySink& out) {
+        StoppableSink sink(out, store_, who);
+        try {
           stream(sink);
-          data.done();
-          return true;
-        });
+        } catch (const std::exception& error) {
+          log::Failure("stream failed", {{"error", error.what()}, {"request_id", id}});
+          throw;
+        }
+      };
+    }
+    return reply;
   }
 
   [[nodiscard]] bool HostAllowed(const std::string& authority) const {
@@ -276,8 +263,40 @@ class Server::Impl {
            std::ranges::find(options_.allowed_hosts, host) != options_.allowed_hosts.end();
   }
 
+  // Finds out who calls: by a token that is shown; else whom a trusted proxy names; else by the
+  // session of a browser. Some proxies pass on a bearer that is none of Tide's.
+  Result<Identity> FindCaller(const std::string& bearer, const ProxyWord& word, const Call& call) {
+    if (!word.user.empty() && !IsToken(bearer)) {
+      v1::Caller caller = call.Caller();
+      caller.set_user(word.user);
+      return auth_.FromProxy(caller);
+    }
+    const std::string shown =
+        bearer.empty() ? CookieValue(call.Header("cookie"), kSessionCookie) : bearer;
+    auto who = auth_.FromToken(shown, call.address);
+    if (!who && shown.empty() && word.is_forged) {
+      who.error().message +=
+          "; who passed this request on names a user, but is no proxy that this server trusts: see "
+          "--trust-proxy and --proxy-secret-file";
+    }
+    return who;
+  }
+
+  // Returns whether this is about the job whose token is shown, or about anything by a user's.
+  [[nodiscard]] bool IsOfOwnJob(const Call& call) const {
+    if (call.who.job == 0) {
+      return true;
+    }
+    const ViewPtr view = store_.Get();
+    if (view == nullptr) {
+      return false;
+    }
+    const auto job = FindJob(*view, call.Path("ref"), call.who.user);
+    return job && *job != nullptr && (*job)->message.id() == call.who.job;
+  }
+
   // Fills in call.who, or says why not.
-  std::optional<Problem> Authorise(const Route& route, Call& call) {
+  std::optional<Problem> Authorise(const Route& route, const ProxyWord& word, Call& call) {
     const std::string origin = call.Header("origin");
     const std::string authority = call.Header("host");
     const bool same_origin = origin == "http://" + authority || origin == "https://" + authority;
@@ -289,14 +308,15 @@ class Server::Impl {
     }
     constexpr std::string_view kBearer = "Bearer ";
     const std::string authorization = call.Header("authorization");
-    const bool has_token = authorization.starts_with(kBearer);
-    const auto who = auth_.FromToken(has_token ? authorization.substr(kBearer.size())
-                                               : CookieValue(call.Header("cookie"), kSessionCookie),
-                                     call.address);
+    const std::string bearer =
+        authorization.starts_with(kBearer) ? authorization.substr(kBearer.size()) : "";
+    const auto who = FindCaller(bearer, word, call);
     if (!who) {
       return ToProblem(who.error());
     }
-    // A browser sends the cookie whoever made the page; only the Origin tells.
+    // A browser sends its cookie, and that of the proxy, whoever made the page; only the Origin
+    // tells.
+    const bool has_token = IsToken(bearer);
     if (!has_token && route.method != "GET" && !same_origin) {
       return ToProblem({ErrorCode::kPermissionDenied,
                         "a change made with a session needs the Origin of this server"});
@@ -305,9 +325,11 @@ class Server::Impl {
     call.who = who->actor;
     call.people = who->people;
     // Of one's own, which needs least: how the caller stands to a job is looked at when it is
-    // found.
-    if (const Status allowed = CheckAllowed(call.who, call.operation, Relation::kOwn); !allowed) {
-      if (const Status recorded = RecordAudit(app_, call, {"", "", allowed}); !recorded) {
+    // found. A job's token is for the routes of that job alone.
+    const Relation relation = IsOfOwnJob(call) ? Relation::kOwn : Relation::kOther;
+    if (const Status allowed = CheckAllowed(call.who, call.operation, relation); !allowed) {
+      if (const Status recorded = RecordAudit(app_, call, {"", "", ToProblem(allowed.error())});
+          !recorded) {
         log::Warning("a refusal is not in the audit", {{"error", recorded.error().message}});
       }
       return ToProblem(allowed.error());
@@ -320,7 +342,7 @@ class Server::Impl {
   const App& app_;
   Authenticator& auth_;
   const ViewStore& store_;
-  httplib::Server http_;
+  Gate gate_;  // last: its workers use the members above
 };
 
 Server::Server(ServerOptions options, Routes routes, const App& app)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/gate/gate.h"
 #include "api/http/routes.h"
 
 namespace tide::api {
@@ -15,6 +16,7 @@ struct ServerOptions {
   int port = 7070;                         // 0 = any free one
   std::vector<std::string> allowed_hosts;  // names for the Host header besides loopback and `host`
   int max_streams = 192;
+  GateLimits gate;
 };
 
 class Server {

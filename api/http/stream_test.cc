@@ -90,5 +90,18 @@ TEST_CASE("streams above the cap are refused", "[api][stream]") {
   CHECK(refused.headers.contains("retry-after"));
 }
 
+TEST_CASE("one user's streams leave room for another's", "[api][stream]") {
+  Harness api({.max_streams = 2, .user_streams = 1});
+  const auto events = api.Open("/v1/stream");
+  events->WaitFor("event: snapshot");
+  const auto refused = api.Get("/v1/stream");
+  CHECK(refused.status == 429);
+  CHECK(refused.headers.contains("retry-after"));
+  CHECK_THAT(refused.body, Catch::Contains("--user-streams"));
+  api.token = testing::TokenOf("bob");
+  const auto others = api.Open("/v1/stream");
+  CHECK_THAT(others->WaitFor("event: snapshot"), Catch::Contains("event: snapshot"));
+}
+
 }  // namespace
 }  // namespace tide::api

@@ -35,6 +35,8 @@ class FakeAgent::Service final : public v1::AgentPeer::Service {
   void Append(const Key& key, const std::string& text, int64_t at);
   void Remove(const Key& key, size_t bytes);
   void Close(const Key& key);
+  void Leave();
+  void Return();
   bool WaitReads(int count);
   std::vector<v1::ReadLogRequest> reads();
 
@@ -54,6 +56,7 @@ class FakeAgent::Service final : public v1::AgentPeer::Service {
   std::condition_variable changed_;
   std::map<Key, Log> logs_;
   std::vector<v1::ReadLogRequest> reads_;
+  bool away_ = false;
 };
 
 void FakeAgent::Service::Append(const Key& key, const std::string& text, int64_t at) {
@@ -115,6 +118,17 @@ void FakeAgent::Service::Close(const Key& key) {
   changed_.notify_all();
 }
 
+void FakeAgent::Service::Leave() {
+  const std::scoped_lock lock(mutex_);
+  away_ = true;
+  changed_.notify_all();
+}
+
+void FakeAgent::Service::Return() {
+  const std::scoped_lock lock(mutex_);
+  away_ = false;
+}
+
 bool FakeAgent::Service::WaitReads(int count) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(
@@ -142,6 +156,9 @@ grpc::Status FakeAgent::Service::ReadLog(grpc::ServerContext* context,
   }
   bool caught_up = false;
   while (!context->IsCancelled()) {
+    if (away_) {
+      return {grpc::StatusCode::UNAVAILABLE, "the agent ends"};
+    }
     const Log& log = logs_[key];
     if (offset < log.text.size()) {
       v1::LogChunk chunk = Chunk(log, std::max(offset, log.begin), *request);
@@ -181,6 +198,12 @@ std::vector<v1::ReadLogRequest> FakeAgent::reads() const {
 }
 void FakeAgent::Close(const Key& key) {
   service_->Close(key);
+}
+void FakeAgent::Leave() {
+  service_->Leave();
+}
+void FakeAgent::Return() {
+  service_->Return();
 }
 bool FakeAgent::WaitReads(int count) {
   return service_->WaitReads(count);

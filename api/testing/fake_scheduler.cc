@@ -79,6 +79,10 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
                            const v1::RecordAuditRequest* request,
                            v1::RecordAuditResponse* response) override;
   [[nodiscard]] std::vector<v1::RecordAuditRequest> audited() const;
+  grpc::Status ReadAudit(grpc::ServerContext* context,
+                         const v1::ReadAuditRequest* request,
+                         v1::ReadAuditResponse* response) override;
+  [[nodiscard]] std::vector<v1::ReadAuditRequest> audit_reads() const;
   grpc::Status Watch(grpc::ServerContext* context,
                      const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::ViewDelta>* writer) override;
@@ -90,6 +94,7 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   mutable std::mutex mutex_;
   PeopleRegistry people_{tide::testing::SomePeople()};
   std::vector<v1::RecordAuditRequest> audited_;
+  std::vector<v1::ReadAuditRequest> audit_reads_;
   std::condition_variable changed_;
   uint64_t rev_ = 0;
   uint64_t breaks_ = 0;
@@ -383,6 +388,25 @@ grpc::Status FakeScheduler::Service::RecordAudit(grpc::ServerContext* /*context*
   return grpc::Status::OK;
 }
 
+// Returns all that was recorded, whatever is asked for.
+grpc::Status FakeScheduler::Service::ReadAudit(grpc::ServerContext* /*context*/,
+                                               const v1::ReadAuditRequest* request,
+                                               v1::ReadAuditResponse* response) {
+  const std::scoped_lock lock(mutex_);
+  audit_reads_.push_back(*request);
+  for (const v1::RecordAuditRequest& each : audited_) {
+    v1::AuditEntry& entry = *response->add_entries();
+    entry.set_seq(static_cast<uint64_t>(response->entries_size()));
+    entry.set_operation(each.operation());
+  }
+  return grpc::Status::OK;
+}
+
+std::vector<v1::ReadAuditRequest> FakeScheduler::Service::audit_reads() const {
+  const std::scoped_lock lock(mutex_);
+  return audit_reads_;
+}
+
 std::vector<v1::RecordAuditRequest> FakeScheduler::Service::audited() const {
   const std::scoped_lock lock(mutex_);
   return audited_;
@@ -475,6 +499,9 @@ std::vector<v1::ControlNodeRequest> FakeScheduler::node_controls() const {
 }
 std::vector<v1::SetSecretRequest> FakeScheduler::secrets_set() const {
   return service_->secrets_set();
+}
+std::vector<v1::ReadAuditRequest> FakeScheduler::audit_reads() const {
+  return service_->audit_reads();
 }
 std::vector<v1::RecordAuditRequest> FakeScheduler::audited() const {
   return service_->audited();

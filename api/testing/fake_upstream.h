@@ -55,6 +55,7 @@ class FakeScheduler {
   [[nodiscard]] std::vector<v1::ControlNodeRequest> node_controls() const;
   [[nodiscard]] std::vector<v1::SetSecretRequest> secrets_set() const;
   [[nodiscard]] std::vector<v1::RecordAuditRequest> audited() const;
+  [[nodiscard]] std::vector<v1::ReadAuditRequest> audit_reads() const;
   [[nodiscard]] std::string last_cluster_token() const;
 
   [[nodiscard]] grpc::Service& service();
@@ -84,6 +85,9 @@ class FakeAgent {
   // Forgets the oldest bytes.
   void Remove(const Key& key, size_t bytes);
   void Close(const Key& key);
+  // Ends the reads under way, and each new one, as an agent that was killed; until Return().
+  void Leave();
+  void Return();
   // Until logs were asked for `count` times; false after 10 s.
   [[nodiscard]] bool WaitReads(int count);
   // Calls so far. It searches for `grep` as for a text; times of a request choose nothing here.

@@ -101,17 +101,26 @@ std::string OpenStream::WaitForEnd() {
 
 struct Harness::Parts {
   Parts(const Options& options, const std::string& scheduler_address)
-      : schedulers(AddressesOf(options, scheduler_address)),
+      : schedulers(AddressesOf(options, scheduler_address), rpc::ClusterToken("cluster-secret")),
         store(options.stale_after),
-        streams(options.max_streams),
+        streams(options.max_streams, options.user_streams),
         scheduler(MakeGrpcScheduler(schedulers, rpc::ClusterToken("cluster-secret"))),
         agents(MakeGrpcAgents(rpc::ClusterToken("cluster-secret"))),
         images(MakeGrpcImages(rpc::ClusterToken("cluster-secret"))),
-        auth(store, *scheduler),
+        auth(store, *scheduler, options.tell_every),
         app{store, *scheduler, *agents, *images, auth, streams},
         watcher(schedulers, rpc::ClusterToken("cluster-secret"), store) {
     app.stream_merge = std::chrono::milliseconds(1);
     app.stream_heartbeat = std::chrono::milliseconds(50);
+    if (options.requests != nullptr) {
+      app.requests = options.requests;
+    }
+    if (options.allowances != nullptr) {
+      app.allowances = options.allowances;
+    }
+    if (options.proxies != nullptr) {
+      app.proxies = options.proxies;
+    }
     ServerOptions server_options;
     server_options.port = 0;
     server_options.max_streams = options.max_streams;

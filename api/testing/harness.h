@@ -64,6 +64,11 @@ class Harness {
  public:
   struct Options {
     int max_streams = 8;
+    int user_streams = 8;
+    std::shared_ptr<Allowances> allowances = {};
+    std::shared_ptr<RequestSlots> requests = {};
+    std::shared_ptr<const TrustedProxies> proxies = {};
+    std::chrono::milliseconds tell_every = std::chrono::seconds(30);
     std::chrono::milliseconds stale_after = std::chrono::seconds(3);
     bool start_scheduler = true;
     std::vector<std::string> other_schedulers = {};  // named before the harness's own

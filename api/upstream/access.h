@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "api/upstream/agent_place.h"
 #include "common/base/result.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 #include "tide/v1/access.pb.h"
 
 namespace tide::api {
@@ -29,10 +30,9 @@ class ExecCall {
 class AgentAccess {
  public:
   virtual ~AgentAccess() = default;
-  virtual std::unique_ptr<ExecCall> Exec(const std::string& endpoint,
-                                         const v1::ExecStart& start) = 0;
+  virtual std::unique_ptr<ExecCall> Exec(const AgentPlace& agent, const v1::ExecStart& start) = 0;
 };
 
-[[nodiscard]] std::unique_ptr<AgentAccess> MakeGrpcAccess(rpc::ClusterToken cluster_token);
+[[nodiscard]] std::unique_ptr<AgentAccess> MakeGrpcAccess(rpc::Security security);
 
 }  // namespace tide::api

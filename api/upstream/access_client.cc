@@ -12,11 +12,10 @@ namespace {
 
 class GrpcExecCall final : public ExecCall {
  public:
-  GrpcExecCall(const std::string& endpoint,
-               const rpc::ClusterToken& token,
-               const v1::ExecStart& start)
-      : stub_(v1::AgentAccess::NewStub(rpc::Connect(endpoint))) {
-    token.Attach(context_);
+  GrpcExecCall(const AgentPlace& agent, const rpc::Security& security, const v1::ExecStart& start)
+      : stub_(v1::AgentAccess::NewStub(
+            security.Connect(agent.endpoint, {rpc::Role::kAgent, agent.node}))) {
+    security.Attach(context_);
     stream_ = stub_->Exec(&context_);
     v1::ExecInput first;
     *first.mutable_start() = start;
@@ -69,19 +68,19 @@ class GrpcExecCall final : public ExecCall {
 
 class GrpcAccess final : public AgentAccess {
  public:
-  explicit GrpcAccess(rpc::ClusterToken token) : token_(std::move(token)) {}
-  std::unique_ptr<ExecCall> Exec(const std::string& endpoint, const v1::ExecStart& start) override {
-    return std::make_unique<GrpcExecCall>(endpoint, token_, start);
+  explicit GrpcAccess(rpc::Security security) : security_(std::move(security)) {}
+  std::unique_ptr<ExecCall> Exec(const AgentPlace& agent, const v1::ExecStart& start) override {
+    return std::make_unique<GrpcExecCall>(agent, security_, start);
   }
 
  private:
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
 };
 
 }  // namespace
 
-std::unique_ptr<AgentAccess> MakeGrpcAccess(rpc::ClusterToken cluster_token) {
-  return std::make_unique<GrpcAccess>(std::move(cluster_token));
+std::unique_ptr<AgentAccess> MakeGrpcAccess(rpc::Security security) {
+  return std::make_unique<GrpcAccess>(std::move(security));
 }
 
 }  // namespace tide::api

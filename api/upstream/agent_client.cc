@@ -37,14 +37,14 @@ LogPiece ToPiece(v1::LogChunk& chunk) {
 class GrpcLogReader final : public LogReader {
  public:
   GrpcLogReader(std::shared_ptr<grpc::Channel> channel,
-                const rpc::ClusterToken& token,
+                const rpc::Security& security,
                 v1::ReadLogRequest request,
                 const LogRange& range)
       : channel_(std::move(channel)),
         request_(std::move(request)),
         read_ahead_(std::max<size_t>(range.read_ahead, 1)),
         arrivals_(range.arrivals) {
-    token.Attach(context_);
+    security.Attach(context_);
     thread_ = std::thread([this] { Run(); });
   }
   ~GrpcLogReader() override {
@@ -119,7 +119,7 @@ class GrpcLogReader final : public LogReader {
 
 class GrpcAgents final : public Agents {
  public:
-  explicit GrpcAgents(rpc::ClusterToken token) : token_(std::move(token)) {}
+  explicit GrpcAgents(rpc::Security security) : security_(std::move(security)) {}
 
   std::unique_ptr<LogReader> ReadLog(const LogPlace& place, const LogRange& range) override {
     v1::ReadLogRequest request;
@@ -137,33 +137,33 @@ class GrpcAgents final : public Agents {
     request.set_literal(range.grep.literal);
     request.set_ignore_case(range.grep.ignore_case);
     return std::make_unique<GrpcLogReader>(
-        ChannelTo(place.endpoint), token_, std::move(request), range);
+        ChannelTo(place.agent), security_, std::move(request), range);
   }
 
  private:
   // Connections are kept: people read the logs of the same few jobs again and again.
-  std::shared_ptr<grpc::Channel> ChannelTo(const std::string& endpoint) {
+  std::shared_ptr<grpc::Channel> ChannelTo(const AgentPlace& agent) {
     const std::scoped_lock lock(mutex_);
-    if (channels_.size() >= kMaxChannels && !channels_.contains(endpoint)) {
+    if (channels_.size() >= kMaxChannels && !channels_.contains(agent)) {
       channels_.clear();
     }
-    auto& channel = channels_[endpoint];
+    auto& channel = channels_[agent];
     if (channel == nullptr) {
-      channel = rpc::Connect(endpoint);
+      channel = security_.Connect(agent.endpoint, {rpc::Role::kAgent, agent.node});
     }
     return channel;
   }
 
   static constexpr size_t kMaxChannels = 256;
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
+  std::map<AgentPlace, std::shared_ptr<grpc::Channel>> channels_;
 };
 
 }  // namespace
 
-std::unique_ptr<Agents> MakeGrpcAgents(rpc::ClusterToken cluster_token) {
-  return std::make_unique<GrpcAgents>(std::move(cluster_token));
+std::unique_ptr<Agents> MakeGrpcAgents(rpc::Security security) {
+  return std::make_unique<GrpcAgents>(std::move(security));
 }
 
 }  // namespace tide::api

@@ -8,7 +8,7 @@
 
 #include "api/upstream/upstream.h"
 #include "api/view/view.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 
 namespace tide::api {
 
@@ -22,28 +22,30 @@ class Schedulers {
   };
 
   // addresses: at least one.
-  explicit Schedulers(std::vector<std::string> addresses);
+  Schedulers(std::vector<std::string> addresses, rpc::Security security);
 
   [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
   [[nodiscard]] Leader leader() const;
   void SetLeader(Leader leader);
+  [[nodiscard]] std::shared_ptr<grpc::Channel> Connect(const std::string& address) const;
 
  private:
   const std::vector<std::string> addresses_;
+  const rpc::Security security_;
   mutable std::mutex mutex_;
   Leader leader_;
 };
 
-// Every call carries `cluster_token`. `schedulers` must outlive what is made for it.
+// Each makes its own connections, by `security`. `schedulers` must outlive what is made for it.
 [[nodiscard]] std::unique_ptr<Scheduler> MakeGrpcScheduler(const Schedulers& schedulers,
-                                                           rpc::ClusterToken cluster_token);
-[[nodiscard]] std::unique_ptr<Agents> MakeGrpcAgents(rpc::ClusterToken cluster_token);
+                                                           rpc::Security security);
+[[nodiscard]] std::unique_ptr<Agents> MakeGrpcAgents(rpc::Security security);
 
 // Holds Scheduler.Watch and feeds `store` until destroyed; reconnects with back-off, to one
 // scheduler after the other.
 class Watcher {
  public:
-  Watcher(Schedulers& schedulers, rpc::ClusterToken cluster_token, ViewStore& store);
+  Watcher(Schedulers& schedulers, rpc::Security security, ViewStore& store);
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;

@@ -6,8 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "api/upstream/agent_place.h"
 #include "common/base/result.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 #include "tide/v1/images.pb.h"
 
 namespace tide::api {
@@ -29,12 +30,12 @@ class NodeImages {
   virtual ~NodeImages() = default;
   // Errors: what the agent says, kUnavailable when it does not answer, kConflict when it is older
   // than images.
-  virtual Result<v1::ListImagesResponse> List(const std::string& endpoint,
+  virtual Result<v1::ListImagesResponse> List(const AgentPlace& agent,
                                               std::chrono::milliseconds timeout) = 0;
-  virtual std::unique_ptr<PullCall> Pull(const std::string& endpoint,
+  virtual std::unique_ptr<PullCall> Pull(const AgentPlace& agent,
                                          const v1::PullImageRequest& request) = 0;
 };
 
-[[nodiscard]] std::unique_ptr<NodeImages> MakeGrpcImages(rpc::ClusterToken cluster_token);
+[[nodiscard]] std::unique_ptr<NodeImages> MakeGrpcImages(rpc::Security security);
 
 }  // namespace tide::api

@@ -26,11 +26,12 @@ Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) 
 
 class GrpcPullCall final : public PullCall {
  public:
-  GrpcPullCall(const std::string& endpoint,
-               const rpc::ClusterToken& token,
+  GrpcPullCall(const AgentPlace& agent,
+               const rpc::Security& security,
                const v1::PullImageRequest& request)
-      : stub_(v1::AgentImages::NewStub(rpc::Connect(endpoint))) {
-    token.Attach(context_);
+      : stub_(v1::AgentImages::NewStub(
+            security.Connect(agent.endpoint, {rpc::Role::kAgent, agent.node}))) {
+    security.Attach(context_);
     stream_ = stub_->Pull(&context_, request);
   }
   ~GrpcPullCall() override {
@@ -63,31 +64,32 @@ class GrpcPullCall final : public PullCall {
 
 class GrpcImages final : public NodeImages {
  public:
-  explicit GrpcImages(rpc::ClusterToken token) : token_(std::move(token)) {}
+  explicit GrpcImages(rpc::Security security) : security_(std::move(security)) {}
 
-  Result<v1::ListImagesResponse> List(const std::string& endpoint,
+  Result<v1::ListImagesResponse> List(const AgentPlace& agent,
                                       std::chrono::milliseconds timeout) override {
     grpc::ClientContext context;
-    token_.Attach(context);
+    security_.Attach(context);
     context.set_deadline(std::chrono::system_clock::now() + timeout);
-    const auto stub = v1::AgentImages::NewStub(rpc::Connect(endpoint));
+    const auto stub = v1::AgentImages::NewStub(
+        security_.Connect(agent.endpoint, {rpc::Role::kAgent, agent.node}));
     v1::ListImagesResponse response;
     TIDE_TRY(ToStatus(stub->List(&context, {}, &response), context));
     return response;
   }
-  std::unique_ptr<PullCall> Pull(const std::string& endpoint,
+  std::unique_ptr<PullCall> Pull(const AgentPlace& agent,
                                  const v1::PullImageRequest& request) override {
-    return std::make_unique<GrpcPullCall>(endpoint, token_, request);
+    return std::make_unique<GrpcPullCall>(agent, security_, request);
   }
 
  private:
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
 };
 
 }  // namespace
 
-std::unique_ptr<NodeImages> MakeGrpcImages(rpc::ClusterToken cluster_token) {
-  return std::make_unique<GrpcImages>(std::move(cluster_token));
+std::unique_ptr<NodeImages> MakeGrpcImages(rpc::Security security) {
+  return std::make_unique<GrpcImages>(std::move(security));
 }
 
 }  // namespace tide::api

@@ -25,8 +25,8 @@ constexpr uint32_t kMergeMillis = 5;
 
 class GrpcScheduler final : public Scheduler {
  public:
-  GrpcScheduler(const Schedulers& schedulers, rpc::ClusterToken token)
-      : schedulers_(schedulers), token_(std::move(token)) {}
+  GrpcScheduler(const Schedulers& schedulers, rpc::Security security)
+      : schedulers_(schedulers), security_(std::move(security)) {}
 
   Result<v1::SubmitJobResponse> Submit(const v1::SubmitJobRequest& request) override {
     v1::SubmitJobResponse response;
@@ -87,7 +87,7 @@ class GrpcScheduler final : public Scheduler {
   template <typename Method, typename Request, typename Response>
   Status Call(Method method, const Request& request, Response& response) {
     grpc::ClientContext context;
-    token_.Attach(context);
+    security_.Attach(context);
     context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
     const Schedulers::Leader leader = schedulers_.leader();
     const auto stub = v1::Scheduler::NewStub(leader.channel);
@@ -105,15 +105,20 @@ class GrpcScheduler final : public Scheduler {
   }
 
   const Schedulers& schedulers_;
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
 };
 
 }  // namespace
 
 // Until the Watcher knows better, the first is asked.
-Schedulers::Schedulers(std::vector<std::string> addresses)
+Schedulers::Schedulers(std::vector<std::string> addresses, rpc::Security security)
     : addresses_(std::move(addresses)),
-      leader_{addresses_.front(), rpc::Connect(addresses_.front())} {}
+      security_(std::move(security)),
+      leader_{addresses_.front(), Connect(addresses_.front())} {}
+
+std::shared_ptr<grpc::Channel> Schedulers::Connect(const std::string& address) const {
+  return security_.Connect(address, {rpc::Role::kScheduler, ""});
+}
 
 Schedulers::Leader Schedulers::leader() const {
   const std::scoped_lock lock(mutex_);
@@ -125,16 +130,15 @@ void Schedulers::SetLeader(Leader leader) {
   leader_ = std::move(leader);
 }
 
-std::unique_ptr<Scheduler> MakeGrpcScheduler(const Schedulers& schedulers,
-                                             rpc::ClusterToken cluster_token) {
-  return std::make_unique<GrpcScheduler>(schedulers, std::move(cluster_token));
+std::unique_ptr<Scheduler> MakeGrpcScheduler(const Schedulers& schedulers, rpc::Security security) {
+  return std::make_unique<GrpcScheduler>(schedulers, std::move(security));
 }
 
 class Watcher::Impl {
  public:
-  Impl(Schedulers& schedulers, rpc::ClusterToken token, ViewStore& store)
+  Impl(Schedulers& schedulers, rpc::Security security, ViewStore& store)
       : schedulers_(schedulers),
-        token_(std::move(token)),
+        security_(std::move(security)),
         store_(store),
         thread_([this] { Run(); }) {}
 
@@ -161,6 +165,10 @@ class Watcher::Impl {
     while (true) {
       bool got_snapshot = false;
       const Error error = WatchOnce(got_snapshot);
+      if (error.code == ErrorCode::kUnauthenticated) {
+        // An open connection shows the certificate that it was made with.
+        schedulers_.SetLeader({Address(), schedulers_.Connect(Address())});
+      }
       store_.MarkBroken();
       backoff = got_snapshot ? kFirstBackoff : std::min(backoff * 2, longest);
       std::unique_lock lock(mutex_);
@@ -181,7 +189,7 @@ class Watcher::Impl {
 
   Error WatchOnce(bool& got_snapshot) {
     grpc::ClientContext context;
-    token_.Attach(context);
+    security_.Attach(context);
     // The channel knows best when the address can be reached again; but of several the next may.
     context.set_wait_for_ready(schedulers_.addresses().size() == 1);
     {
@@ -196,7 +204,7 @@ class Watcher::Impl {
     // A new connection each time where there are several: an old one would first wait out the
     // back-off of its failures.
     const auto channel = schedulers_.addresses().size() == 1 ? schedulers_.leader().channel
-                                                             : rpc::Connect(Address());
+                                                             : schedulers_.Connect(Address());
     const auto stub = v1::Scheduler::NewStub(channel);
     const auto stream = stub->Watch(&context, request);
     v1::ViewDelta delta;
@@ -233,7 +241,7 @@ class Watcher::Impl {
   [[nodiscard]] const std::string& Address() const { return schedulers_.addresses()[turn_]; }
 
   Schedulers& schedulers_;
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
   ViewStore& store_;
   size_t turn_ = 0;  // of the scheduler that is tried; the thread's own
   std::mutex mutex_;
@@ -243,8 +251,8 @@ class Watcher::Impl {
   std::thread thread_;                      // last: it uses the members above
 };
 
-Watcher::Watcher(Schedulers& schedulers, rpc::ClusterToken cluster_token, ViewStore& store)
-    : impl_(std::make_unique<Impl>(schedulers, std::move(cluster_token), store)) {}
+Watcher::Watcher(Schedulers& schedulers, rpc::Security security, ViewStore& store)
+    : impl_(std::make_unique<Impl>(schedulers, std::move(security), store)) {}
 Watcher::~Watcher() = default;
 
 }  // namespace tide::api

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "api/upstream/agent_place.h"
 #include "common/base/result.h"
 #include "common/spec/job_spec.h"
 #include "tide/v1/scheduler.pb.h"
@@ -42,7 +43,7 @@ class Scheduler {
 };
 
 struct LogPlace {
-  std::string endpoint;
+  AgentPlace agent;
   uint64_t job_id = 0;
   uint64_t epoch = 0;
   uint32_t task = 0;

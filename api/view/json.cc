@@ -201,6 +201,16 @@ json VerdictList(const v1::Node& node) {
   return verdicts;
 }
 
+json RefusedAgentOrNull(const v1::Node& node) {
+  if (!node.has_refused_agent()) {
+    return nullptr;
+  }
+  const v1::RefusedAgent& refused = node.refused_agent();
+  return {{"endpoint", TextOrNull(refused.endpoint())},
+          {"peer", refused.peer()},
+          {"at", TimeOrNull(refused.at())}};
+}
+
 // One sentence for people, when the scheduler gave none.
 std::string Summary(const v1::Job& job) {
   if (!job.detail().empty()) {
@@ -416,6 +426,7 @@ std::string NodeJson(const v1::Node& node) {
                {"task", node.job() == 0 ? json(nullptr) : json(node.task())},
                {"connected", node.connected()},
                {"endpoint", TextOrNull(node.endpoint())},
+               {"refused_agent", RefusedAgentOrNull(node)},
                {"address", TextOrNull(node.address())},
                {"boot_id", TextOrNull(node.boot_id())},
                {"faults", node.faults()},

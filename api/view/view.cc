@@ -108,19 +108,46 @@ std::shared_ptr<const Directory> PeopleAfter(const Directory& before, const v1::
   return people;
 }
 
+using NewestByUser = std::map<std::string, std::shared_ptr<const JobRow>>;
+
+std::string SeveralHave(const std::string& name, const NewestByUser& jobs) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [user, row] : jobs) {
+    if (++shown > kShown) {
+      text += ", and those of " + std::to_string(jobs.size() - kShown) + " more";
+      break;
+    }
+    text += (shown > 1 ? ", " : "") + FormatJobName(row->message.id()) + " (" + user + ")";
+  }
+  return name + " is the name of jobs of several users: " + text + "; say the id";
+}
+
 }  // namespace
 
-std::shared_ptr<const JobRow> FindJob(const View& view, const std::string& ref) {
+Result<std::shared_ptr<const JobRow>> FindJob(const View& view,
+                                              const std::string& ref,
+                                              const std::string& user) {
   if (const auto id = ParseJobName(ref)) {
     const auto it = view.jobs.find(*id);
     return it == view.jobs.end() ? nullptr : it->second;
   }
+  NewestByUser others;
   for (auto it = view.jobs.rbegin(); it != view.jobs.rend(); ++it) {
-    if (it->second->message.spec().name() == ref) {
+    const v1::Job& job = it->second->message;
+    if (job.spec().name() != ref) {
+      continue;
+    }
+    if (job.user() == user) {
       return it->second;
     }
+    others.try_emplace(job.user(), it->second);
   }
-  return nullptr;
+  if (others.size() > 1) {
+    return Fail(ErrorCode::kConflict, SeveralHave(ref, others));
+  }
+  return others.empty() ? nullptr : others.begin()->second;
 }
 
 void Changes::Merge(const Changes& other) {
@@ -151,7 +178,11 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
     Put(next->jobs, job, changes.jobs);
   }
   for (const v1::Node& node : delta.nodes()) {
-    Put(next->nodes, node.name(), node, changes.nodes);
+    if (node.state() != v1::NODE_STATE_REMOVED) {
+      Put(next->nodes, node.name(), node, changes.nodes);
+    } else if (next->nodes.erase(node.name()) > 0) {
+      changes.nodes.insert(node.name());
+    }
   }
   for (const v1::Incident& incident : delta.incidents()) {
     Put(next->incidents, incident.id(), incident, changes.incidents);

@@ -20,6 +20,7 @@
 #include "api/view/job_tally.h"
 #include "api/view/json.h"
 #include "api/view/shared_map.h"
+#include "common/base/result.h"
 #include "common/people/directory.h"
 #include "tide/v1/scheduler.pb.h"
 
@@ -85,8 +86,13 @@ struct View {
 };
 using ViewPtr = std::shared_ptr<const View>;
 
-// "j-12", or a name: the newest job that has it. Null when there is none.
-[[nodiscard]] std::shared_ptr<const JobRow> FindJob(const View& view, const std::string& ref);
+// Returns the job that `ref` is to `user`: "j-12", or a name, which means the newest of the user's
+// own. Where there are none, the newest of the only other user who has some: good for a look, not
+// to act on. Null when there is none.
+//   Errors: kConflict, naming jobs: several others have the name.
+[[nodiscard]] Result<std::shared_ptr<const JobRow>> FindJob(const View& view,
+                                                            const std::string& ref,
+                                                            const std::string& user);
 
 // Names of what differs between two views.
 struct Changes {

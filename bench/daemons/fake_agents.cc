@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/daemons/beat_socket.h"
+#include "bench/daemons/bench_cluster.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
@@ -94,10 +95,17 @@ struct FakeAgents::Shared {
 class FakeAgents::Stream final
     : public grpc::ClientBidiReactor<tide::v1::AgentMessage, tide::v1::SchedulerMessage> {
  public:
-  Stream(Agent& agent, const std::string& address, bool patient)
-      : agent_(agent), stub_(tide::v1::AgentLink::NewStub(rpc::Connect(address))) {
-    BenchToken().Attach(context_);
-    context_.set_wait_for_ready(patient);
+  struct Way {
+    std::string address;
+    bool patient = false;  // waits while nobody listens yet
+  };
+
+  Stream(Agent& agent, const rpc::Security& security, const Way& way)
+      : agent_(agent),
+        stub_(tide::v1::AgentLink::NewStub(
+            security.Connect(way.address, {rpc::Role::kScheduler, ""}))) {
+    security.Attach(context_);
+    context_.set_wait_for_ready(way.patient);
   }
 
   void Start(tide::v1::AgentMessage hello) {
@@ -207,7 +215,8 @@ class FakeAgents::Stream final
 // Its orders, and the end of its stream, come one after the other.
 class FakeAgents::Agent {
  public:
-  Agent(Shared& shared, uint32_t index) : shared_(shared), index_(index) {}
+  Agent(Shared& shared, uint32_t index)
+      : shared_(shared), index_(index), security_(AgentSecurity(NameOf(index))) {}
 
   void Connect() {
     const std::vector<std::string>& addresses = shared_.options.addresses;
@@ -216,7 +225,9 @@ class FakeAgents::Agent {
       if (!stopping_) {
         // A new connection each time: an old one would first wait out the back-off of its failures.
         stream_ = std::make_shared<Stream>(
-            *this, addresses[tries_++ % addresses.size()], /*patient=*/addresses.size() == 1);
+            *this,
+            security_,
+            Stream::Way{addresses[tries_++ % addresses.size()], addresses.size() == 1});
         stream_->Start(Hello());
         return;
       }
@@ -385,6 +396,7 @@ class FakeAgents::Agent {
 
   Shared& shared_;
   const uint32_t index_;
+  const rpc::Security security_;
   uint64_t seq_ = 0;
   uint64_t highest_term_ = 0;
   std::map<TaskKey, tide::v1::TaskReport> held_;

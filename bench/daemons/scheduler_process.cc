@@ -9,12 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "bench/daemons/bench_cluster.h"
 #include "bench/daemons/process_use.h"
 #include "bench/daemons/program.h"
 #include "common/base/check.h"
@@ -26,7 +28,6 @@ namespace tide::bench {
 namespace {
 
 const std::string kHost = "127.0.0.1:";
-constexpr const char* kSecret = "a secret of the benchmark";
 constexpr std::chrono::seconds kPatience(120);
 
 sockaddr_in Loopback(int port) {
@@ -94,10 +95,6 @@ bool Accepts(const std::string& address) {
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
 }
 
-rpc::ClusterToken BenchToken() {
-  return rpc::ClusterToken(kSecret);
-}
-
 v1::Caller BenchCaller() {
   v1::Caller caller;
   caller.set_user("ada");
@@ -108,19 +105,16 @@ v1::Caller BenchCaller() {
 SchedulerProcess::SchedulerProcess(const BenchStore& store, SchedulerOptions options)
     : address_(std::move(options.address)),
       log_file_(store.folder().File("scheduler-" + address_ + ".log")) {
-  const std::string token_file = store.folder().File("token");
-  TIDE_CHECK(WriteFileDurably(token_file, kSecret, 0600).has_value(), "the token is written");
   std::vector<std::string> arguments = {ProgramBeside("tide-scheduler"),
                                         "--listen",
                                         address_,
                                         "--store",
                                         store.address(),
-                                        "--cluster-token-file",
-                                        token_file,
                                         "--admin",
                                         BenchCaller().user(),
                                         "--admin-token-file",
                                         store.folder().File("admin-token")};
+  std::ranges::move(SchedulerSecurityFlags(), std::back_inserter(arguments));
   if (options.standby) {
     arguments.emplace_back("--standby");
   }
@@ -167,12 +161,11 @@ int64_t SchedulerProcess::ResidentBytes() const {
 }
 
 struct SchedulerClient::Impl {
-  rpc::ClusterToken token = BenchToken();
   Patience patience = Patience::kWaitForServer;
   std::unique_ptr<tide::v1::Scheduler::Stub> stub;
 
   void Prepare(grpc::ClientContext& context) const {
-    token.Attach(context);
+    ApiSecurity().Attach(context);
     context.set_wait_for_ready(patience == Patience::kWaitForServer);
     context.set_deadline(std::chrono::system_clock::now() + kPatience);
   }
@@ -181,7 +174,8 @@ struct SchedulerClient::Impl {
 SchedulerClient::SchedulerClient(const std::string& address, Patience patience)
     : impl_(std::make_unique<Impl>()) {
   impl_->patience = patience;
-  impl_->stub = tide::v1::Scheduler::NewStub(rpc::Connect(address));
+  impl_->stub =
+      tide::v1::Scheduler::NewStub(ApiSecurity().Connect(address, {rpc::Role::kScheduler, ""}));
 }
 
 SchedulerClient::~SchedulerClient() = default;

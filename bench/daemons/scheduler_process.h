@@ -20,8 +20,6 @@ namespace tide::bench {
 // scheduler then says so and ends.
 [[nodiscard]] std::string FreeAddress();
 [[nodiscard]] bool Accepts(const std::string& address);
-// Of all schedulers here.
-[[nodiscard]] rpc::ClusterToken BenchToken();
 // The first admin of its store, who submits and cancels.
 [[nodiscard]] v1::Caller BenchCaller();
 

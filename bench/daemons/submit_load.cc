@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/daemons/bench_cluster.h"
 #include "common/base/check.h"
 #include "common/base/time.h"
 #include "proto/wire/convert.h"
@@ -25,7 +26,8 @@ class Submitter {
             const tide::v1::SubmitJobRequest& request,
             size_t jobs,
             std::shared_ptr<std::atomic<size_t>> busy)
-      : stub_(tide::v1::Scheduler::NewStub(rpc::Connect(address))),
+      : stub_(tide::v1::Scheduler::NewStub(
+            ApiSecurity().Connect(address, {rpc::Role::kScheduler, ""}))),
         request_(request),
         left_(jobs),
         busy_(std::move(busy)) {}
@@ -40,7 +42,7 @@ class Submitter {
     }
     --left_;
     context_ = std::make_unique<grpc::ClientContext>();
-    BenchToken().Attach(*context_);
+    ApiSecurity().Attach(*context_);
     context_->set_wait_for_ready(true);
     context_->set_deadline(std::chrono::system_clock::now() + kSubmitPatience);
     asked_ = MonotonicNanos();

@@ -90,6 +90,27 @@ Status MakeProfileFolder() {
   return MakeOwnFolder(folder, 0700, "name another profile with TIDE_DEV_PROFILE");
 }
 
+// Runs a program until it ends.   log: takes its words; "" = ours do.
+bool Succeeds(std::vector<std::string> argv, const std::string& log) {
+  std::vector<char*> words;
+  for (std::string& word : argv) {
+    words.push_back(word.data());
+  }
+  words.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const int fd = log.empty() ? -1 : ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd >= 0) {
+      ::dup2(fd, STDOUT_FILENO);
+      ::dup2(fd, STDERR_FILENO);
+    }
+    ::execv(words.front(), words.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  return pid > 0 && ::waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 std::string FirstExisting(const std::vector<std::string>& candidates) {
   for (const std::string& path : candidates) {
     if (::access(path.c_str(), R_OK) == 0) {
@@ -99,7 +120,7 @@ std::string FirstExisting(const std::vector<std::string>& candidates) {
   return "";
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef TIDE_SANITIZED
 constexpr bool kPythonLoadsIt = false;  // a sanitized library wants to be the first one
 #else
 constexpr bool kPythonLoadsIt = true;
@@ -236,15 +257,8 @@ Status Workspace::CleanLeftovers() const {
     if (!entry.path().filename().string().starts_with("agent-") || !entry.is_directory(error)) {
       continue;
     }
-    const std::string program = bin_ + "/tide-agent";
     const std::string folder = entry.path().string();
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::execl(program.c_str(), program.c_str(), "--clean", folder.c_str(), nullptr);
-      ::_exit(127);
-    }
-    int status = 0;
-    if (pid < 0 || ::waitpid(pid, &status, 0) != pid || status != 0) {
+    if (!Succeeds({bin_ + "/tide-agent", "--clean", folder}, "")) {
       return Fail(ErrorCode::kSystem,
                   "cannot end what is left running in " + folder + "; start tide dev again");
     }
@@ -304,7 +318,40 @@ Status Workspace::Prepare(const DevOptions& options) {
   if (::access(SecretKeyFile().c_str(), F_OK) != 0) {
     TIDE_TRY(WriteFileDurably(SecretKeyFile(), RandomHex(32)));
   }
+  TIDE_TRY(MakeStore());
   return LetTideFindIt();
+}
+
+// Before an agent was ever started here: then nothing depends on what a start that was cut short
+// has left of the store. Later it is not to be made again, wherever it went: its agents would obey
+// no scheduler of another cluster.
+Status Workspace::MakeStore() const {
+  for (const DevNode& node : nodes_) {
+    if (::access((root_ + "/agent-" + node.name).c_str(), F_OK) == 0) {
+      return {};
+    }
+  }
+  for (const char* part : {"", "-wal", "-shm"}) {
+    ::unlink((root_ + "/scheduler/tide.db" + part).c_str());
+  }
+  std::vector<std::string> argv = {bin_ + "/tide-scheduler", "--init"};
+  const std::vector<std::string> store = StoreFlags();
+  argv.insert(argv.end(), store.begin(), store.end());
+  const std::string log = root_ + "/logs/scheduler.log";
+  if (!Succeeds(std::move(argv), log)) {
+    return Fail(ErrorCode::kSystem, "cannot make the store in " + root_ + "/scheduler; see " + log);
+  }
+  return {};
+}
+
+// Where the state lies, and whose the first token is.
+std::vector<std::string> Workspace::StoreFlags() const {
+  return {"--store",
+          "sqlite:" + root_ + "/scheduler/tide.db",
+          "--admin",
+          UserWord(Env("USER")),
+          "--admin-token-file",
+          TokenFile()};
 }
 
 // Every `tide` of this user looks at one place. Where that belongs to a cluster that still runs,
@@ -392,17 +439,13 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                      {bin_ + "/tide-scheduler",
                       "--listen",
                       SchedulerSocket(number),
-                      "--store",
-                      "sqlite:" + root_ + "/scheduler/tide.db",
-                      "--admin",
-                      UserWord(Env("USER")),
-                      "--admin-token-file",
-                      TokenFile(),
                       "--secret-key-file",
                       SecretKeyFile(),
                       "--isolation-timeout-ms",
                       "30000"},
                      root_ + "/logs/scheduler" + suffix + ".log"};
+    const std::vector<std::string> store = StoreFlags();
+    daemon.argv.insert(daemon.argv.end(), store.begin(), store.end());
     if (schedulers_ > 1) {
       daemon.argv.emplace_back("--standby");
     }

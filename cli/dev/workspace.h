@@ -71,10 +71,12 @@ class Workspace {
   [[nodiscard]] Status Prepare(const DevOptions& options);
   [[nodiscard]] Status CopyForJobs() const;
   [[nodiscard]] Status CleanLeftovers() const;
+  [[nodiscard]] Status MakeStore() const;
   [[nodiscard]] Status LetTideFindIt();
   [[nodiscard]] std::string RunRoot() const;
   [[nodiscard]] ChildSpec AgentOf(size_t index, const std::string& schedulers) const;
   [[nodiscard]] std::string SchedulerSocket(int number) const;
+  [[nodiscard]] std::vector<std::string> StoreFlags() const;
   [[nodiscard]] std::string TokenFile() const;
   [[nodiscard]] std::string SecretKeyFile() const;
 

@@ -23,6 +23,7 @@ enum ExitCode : int {
   kExitStoreInUse = 75,        // it is another scheduler's, or another program's
   kExitLeaseLost = 76,         // another scheduler has taken over
   kExitStoreCorrupt = 77,      // damaged, or acknowledged work is missing
+  kExitStoreThere = 78,        // --init: there is a store already
   kExitInterrupted = 130,
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -27,6 +28,19 @@ void Fd::Close() {
     ::close(fd_);
     fd_ = -1;
   }
+}
+
+Result<Pipe> MakePipe() {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return FailErrno("cannot create a pipe", errno);
+  }
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+Result<Fd> MakeEmptyInput() {
+  TIDE_ASSIGN(Pipe pipe, MakePipe());
+  return std::move(pipe.read_end);
 }
 
 Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {

@@ -29,6 +29,19 @@ class Fd {
   int fd_ = -1;
 };
 
+struct Pipe {
+  Fd read_end;
+  Fd write_end;
+};
+
+// Makes a pipe that no program started later inherits. Errors: kSystem.
+[[nodiscard]] Result<Pipe> MakePipe();
+
+// Makes a standard input that ends at once and belongs to its holder alone. An OCI runtime may give
+// what it has as its input to the container's user (crun 1.8, runc 1.1.3): given /dev/null, the
+// user would own that of the whole node. Errors: kSystem.
+[[nodiscard]] Result<Fd> MakeEmptyInput();
+
 // Reads a whole file. Errors: kNotFound, kExhausted when longer than `max_bytes`, kSystem.
 [[nodiscard]] Result<std::string> ReadFile(const std::string& path, size_t max_bytes = 64U << 20U);
 

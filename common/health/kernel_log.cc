@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 
+#include "common/base/utf8.h"
 #include "common/health/cursor.h"
 
 namespace tide::health {
@@ -305,6 +306,23 @@ std::optional<KernelFault> ParseFallenRecord(std::string_view record) {
 }
 
 }  // namespace
+
+std::string PrintableUtf8(std::string_view text, size_t max_bytes) {
+  std::string clean;
+  size_t pos = 0;
+  while (pos < text.size()) {
+    const size_t begin = pos;
+    const auto point = NextCodePoint(text, pos);
+    const std::string_view shown = !point                   ? "?"
+                                   : SteersTerminal(*point) ? " "
+                                                            : text.substr(begin, pos - begin);
+    if (clean.size() + shown.size() > max_bytes) {
+      break;
+    }
+    clean += shown;
+  }
+  return clean;
+}
 
 std::string_view FaultKindName(FaultKind kind) {
   return kind == FaultKind::kXid ? "xid" : "link";

@@ -66,7 +66,8 @@ class KernelLogParser {
 // Undoes the \xNN escapes of /dev/kmsg.
 [[nodiscard]] std::string UnescapeKmsg(std::string_view text);
 
-// At most max_bytes of `text` as valid UTF-8: cut between characters, other bytes shown as '?'.
+// Returns at most max_bytes of `text` as valid UTF-8: cut between characters, other bytes shown as
+// "?" and what steers a terminal as blanks.
 [[nodiscard]] std::string PrintableUtf8(std::string_view text, size_t max_bytes);
 
 }  // namespace tide::health

@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "common/base/utf8.h"
+
 namespace tide::log {
 namespace {
 
@@ -31,14 +33,10 @@ std::string JsonEscape(std::string_view text) {
   for (const char c : text) {
     if (c == '"' || c == '\\') {
       out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    } else {
-      out += c;
     }
+    out += c;
   }
-  return out;
+  return EscapeSteering(out);
 }
 
 }  // namespace
@@ -68,10 +66,10 @@ void Write(Level level, std::string_view message, std::initializer_list<Field> f
       line += fmt::format(R"(,"{}":"{}")", field.key, JsonEscape(field.value));
     }
   } else {
-    line = std::string(message);
+    line = EscapeSteering(message);
     const char* separator = " (";
     for (const Field& field : fields) {
-      line += fmt::format("{}{}: {}", separator, field.key, field.value);
+      line += fmt::format("{}{}: {}", separator, field.key, EscapeSteering(field.value));
       separator = ", ";
     }
     if (fields.size() > 0) {

@@ -84,6 +84,14 @@ const Token* Directory::FindToken(uint64_t number) const {
   return found == tokens_.end() ? nullptr : &found->second;
 }
 
+const Token* Directory::TokenBehind(uint64_t number) const {
+  const Token* token = FindToken(number);
+  while (token != nullptr && token->kind != TokenKind::kToken) {
+    token = FindToken(token->maker);
+  }
+  return token;
+}
+
 Result<Actor> Directory::Authenticate(const TokenText& text, Instant now) const {
   const Token* token = FindToken(text.number);
   if (token == nullptr || !EqualInConstantTime(token->sha256, text.sha256)) {

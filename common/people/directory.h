@@ -24,6 +24,9 @@ class Directory {
   [[nodiscard]] const User* FindUser(std::string_view name) const;
   [[nodiscard]] const Project* FindProject(std::string_view name) const;
   [[nodiscard]] const Token* FindToken(uint64_t number) const;
+  // Returns the token by which this one was made, itself where it is none of a sign-in; null where
+  // a proxy vouched for its user.
+  [[nodiscard]] const Token* TokenBehind(uint64_t number) const;
   // By number.
   [[nodiscard]] const std::map<uint64_t, User>& users() const { return users_; }
   [[nodiscard]] const std::map<uint64_t, Project>& projects() const { return projects_; }

@@ -47,6 +47,28 @@ Status CheckLabel(std::string_view label) {
   return {};
 }
 
+// Bounds a token by its maker: whoever gets hold of one has nothing that lasts longer.
+Status BindToMaker(const Directory& there, Token& token) {
+  if (token.kind != TokenKind::kToken) {
+    const Token* maker = there.FindToken(token.maker);
+    if (maker != nullptr) {
+      token.expires_at = std::min(token.expires_at, maker->expires_at);
+    }
+    return {};
+  }
+  const Token* maker = there.TokenBehind(token.maker);
+  token.maker = 0;
+  if (maker != nullptr && maker->user == token.user && token.expires_at > maker->expires_at) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "a token cannot make one that lasts longer: yours ends at " +
+                    FormatRfc3339(maker->expires_at) +
+                    "; give a shorter `--expires`, or ask an "
+                    "admin for a token that lasts: `tide token create --user " +
+                    token.user + "`");
+  }
+  return {};
+}
+
 }  // namespace
 
 PeopleRegistry::PeopleRegistry(StoredPeople stored)
@@ -260,6 +282,7 @@ Result<Token> PeopleRegistry::Issue(Token token, Instant now) {
     return NoUser(token.user);
   }
   TIDE_TRY(CheckLabel(token.label));
+  TIDE_TRY(BindToMaker(*there, token));
   if (token.sha256.size() != kSha256Digits || token.expires_at <= now) {
     return Fail(ErrorCode::kInvalidArgument, "a token has a secret and expires after now");
   }
@@ -289,6 +312,11 @@ Result<Token> PeopleRegistry::Revoke(uint64_t number) {
         ErrorCode::kNotFound,
         "there is no token " + std::to_string(number) + "; `tide token list` names those there");
   }
+  for (const auto& [made, token] : there->tokens()) {
+    if (token.maker == number) {
+      TIDE_TRY(Revoke(made));
+    }
+  }
   Token gone = *known;
   gone.removed = true;
   return Change(std::move(gone));
@@ -309,6 +337,7 @@ Result<Token> PeopleRegistry::Spend(const CodeSpending& spending, Instant now) {
   session.sha256 = spending.session_sha256;
   session.scopes = code->scopes;
   session.expires_at = spending.expires_at;
+  session.maker = code->maker;
   TIDE_TRY(Revoke(spending.code));
   return Issue(std::move(session), now);
 }
@@ -348,6 +377,14 @@ Result<bool> PeopleRegistry::BeginWith(const std::string& admin,
 
 std::vector<PeopleRecord> PeopleRegistry::TakeChanges() {
   return std::exchange(changes_, {});
+}
+
+std::set<std::string> PeopleRegistry::RemovedUsers() const {
+  std::set<std::string> names;
+  for (const auto& [name, number] : gone_users_) {
+    names.insert(name);
+  }
+  return names;
 }
 
 std::vector<PeopleRecord> PeopleRegistry::All() const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -72,7 +73,10 @@ class PeopleRegistry {
   [[nodiscard]] Result<Project> RemoveMember(std::string_view project, std::string_view user);
 
   // Gives it its number, and drops what of its user's has expired.
+  //   token.maker: by which it is asked for. A session or code ends with it, at the latest.
+  //   Errors: kPermissionDenied: a token of one's own that lasts longer than the one it is made by.
   [[nodiscard]] Result<Token> Issue(Token token, Instant now);
+  // Ends it with all sessions and codes that were made of it.
   [[nodiscard]] Result<Token> Revoke(uint64_t number);
   // Errors: kUnauthenticated: unknown, used, expired.
   [[nodiscard]] Result<Token> Spend(const CodeSpending& spending, Instant now);
@@ -85,6 +89,8 @@ class PeopleRegistry {
                                        Instant now);
 
   [[nodiscard]] std::vector<PeopleRecord> TakeChanges();
+  // Names of those who were removed, and have not come back.
+  [[nodiscard]] std::set<std::string> RemovedUsers() const;
   // Everything, for the first view.
   [[nodiscard]] std::vector<PeopleRecord> All() const;
 

@@ -111,6 +111,67 @@ TEST_CASE("a code gives one session, and opens nothing by itself", "[people]") {
   CHECK(people.Spend(spending, kNow).error().code == ErrorCode::kUnauthenticated);
 }
 
+TEST_CASE("what was made of a token by signing in ends with it", "[people]") {
+  PeopleRegistry people = Filled();
+  const auto issue = [&](TokenKind kind, uint64_t maker) {
+    Token token = TokenFor("ann", kNow + Duration::Seconds(3600));
+    token.kind = kind;
+    token.maker = maker;
+    token.sha256 = Sha256Hex("s");
+    return people.Issue(token, kNow).value();
+  };
+  const Token laptop = issue(TokenKind::kToken, 0);
+  const Token other = issue(TokenKind::kToken, laptop.number);
+  const Token session = issue(TokenKind::kSession, laptop.number);
+  const Token of_session = issue(TokenKind::kSession, session.number);
+  const Token code = issue(TokenKind::kCode, session.number);
+  const Token unspent = issue(TokenKind::kCode, laptop.number);
+  const auto signed_in =
+      people.Spend({code.number, code.sha256, Sha256Hex("t"), kNow + Duration::Seconds(60)}, kNow);
+  REQUIRE(signed_in);
+  const Token others_session = issue(TokenKind::kSession, other.number);
+
+  REQUIRE(people.Revoke(laptop.number));
+  const auto left = people.Snapshot();
+  for (const Token& gone : {laptop, session, of_session, *signed_in, unspent}) {
+    CHECK(left->FindToken(gone.number) == nullptr);
+  }
+  CHECK(left->FindToken(other.number) != nullptr);
+  CHECK(left->FindToken(others_session.number) != nullptr);
+}
+
+TEST_CASE("what is made of a token lasts no longer than it", "[people]") {
+  PeopleRegistry people = Filled();
+  const Instant end = kNow + Duration::Seconds(100);
+  const uint64_t maker = people.Issue(TokenFor("ann", end), kNow)->number;
+  Token made = TokenFor("ann");
+  made.maker = maker;
+  const auto refused = people.Issue(made, kNow);
+  CHECK(refused.error().code == ErrorCode::kPermissionDenied);
+  CHECK_THAT(refused.error().message, Catch::Contains("yours ends at " + FormatRfc3339(end)));
+  made.expires_at = end;
+  CHECK(people.Issue(made, kNow));
+  // An admin gives others what they need.
+  Token of_another = TokenFor("ada");
+  of_another.maker = maker;
+  CHECK(people.Issue(of_another, kNow));
+
+  // A session is no way around it; one that a proxy vouched for has nothing behind it.
+  Token session = TokenFor("ann", kNow + Duration::Seconds(3600));
+  session.kind = TokenKind::kSession;
+  session.maker = maker;
+  const auto of_token = people.Issue(session, kNow);
+  CHECK(of_token->expires_at == end);
+  CHECK(people.Snapshot()->TokenBehind(of_token->number)->number == maker);
+  made = TokenFor("ann");
+  made.maker = of_token->number;
+  CHECK(people.Issue(made, kNow).error().code == ErrorCode::kPermissionDenied);
+  session.maker = 0;
+  made.maker = people.Issue(session, kNow)->number;
+  CHECK(people.Snapshot()->TokenBehind(made.maker) == nullptr);
+  CHECK(people.Issue(made, kNow));
+}
+
 TEST_CASE("a user has a hundred tokens at most; expired ones make room", "[people]") {
   PeopleRegistry people = Filled();
   for (int i = 0; i < 100; ++i) {

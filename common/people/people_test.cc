@@ -34,6 +34,25 @@ TEST_CASE("a refusal says what would be needed", "[people]") {
              Catch::Contains("--scopes read,jobs"));
 }
 
+TEST_CASE("a job's token is about that job, and changes nothing", "[people]") {
+  const Actor job{"ann", Role::kViewer, static_cast<uint32_t>(Scope::kRead), 0, 12};
+  for (const Permission& row : PermissionTable()) {
+    INFO(row.name);
+    CHECK(CheckAllowed(job, row.operation, Relation::kOwn).has_value() == row.by_job);
+    CHECK_FALSE(CheckAllowed(job, row.operation, Relation::kMember));
+    CHECK_FALSE(CheckAllowed(job, row.operation, Relation::kOther));
+    CHECK((!row.by_job || row.scope == Scope::kRead));
+  }
+}
+
+TEST_CASE("texts of jobs' tokens", "[people]") {
+  const std::string text = MakeJobTokenText(12, std::string(64, 'a'));
+  CHECK(text.starts_with("tide_j-12_"));
+  CHECK(ParseJobTokenText(text)->number == 12);
+  CHECK_FALSE(ParseTokenText(text));
+  CHECK_FALSE(ParseJobTokenText(MakeTokenText(12, std::string(64, 'a'))));
+}
+
 TEST_CASE("texts of tokens", "[people]") {
   const std::string secret(64, 'a');
   CHECK(ParseTokenText(MakeTokenText(12, secret))->number == 12);

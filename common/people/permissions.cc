@@ -10,17 +10,17 @@ using enum Least;
 
 // clang-format off
 constexpr std::array kTable = {
-    //    operation                    name               verb                                scope          own        member     other      looks
-    Permission{Operation::kSeeJobs,         "jobs.see",        "see jobs",                         Scope::kRead,  kViewer,   kViewer,   kViewer},
-    Permission{Operation::kSeeInside,       "jobs.inside",     "see the inside of jobs",           Scope::kRead,  kViewer,   kUser,     kOperator, true},
-    Permission{Operation::kReadLogs,        "logs.read",       "read logs",                        Scope::kRead,  kViewer,   kUser,     kOperator, true},
+    //    operation                    name               verb                                scope          own        member     other      looks by_job
+    Permission{Operation::kSeeJobs,         "jobs.see",        "see jobs",                         Scope::kRead,  kViewer,   kViewer,   kViewer,   false, true},
+    Permission{Operation::kSeeInside,       "jobs.inside",     "see the inside of jobs",           Scope::kRead,  kViewer,   kUser,     kOperator, true, true},
+    Permission{Operation::kReadLogs,        "logs.read",       "read logs",                        Scope::kRead,  kViewer,   kUser,     kOperator, true, true},
     Permission{Operation::kSubmitJob,       "jobs.submit",     "submit jobs",                      Scope::kJobs,  kUser,     kNobody,   kNobody},
     Permission{Operation::kPlanJob,         "jobs.plan",       "plan jobs",                        Scope::kRead,  kUser,     kNobody,   kNobody},
     Permission{Operation::kControlJob,      "jobs.control",    "suspend, resume, cancel or move jobs", Scope::kJobs, kUser,  kOperator, kOperator},
     Permission{Operation::kRunCommand,      "jobs.exec",       "run commands in tasks",            Scope::kJobs,  kUser,     kUser,     kOperator, true},
     Permission{Operation::kUseSecrets,      "secrets",         "list, set or remove secrets",      Scope::kJobs,  kUser,     kNobody,   kNobody},
     Permission{Operation::kSeeNodes,        "nodes.see",       "see nodes",                        Scope::kRead,  kViewer,   kViewer,   kViewer},
-    Permission{Operation::kControlNode,     "nodes.control",   "drain, undrain or validate nodes", Scope::kNodes, kOperator, kOperator, kOperator},
+    Permission{Operation::kControlNode,     "nodes.control",   "drain, undrain, validate or remove nodes", Scope::kNodes, kOperator, kOperator, kOperator},
     Permission{Operation::kSeeImages,       "images.see",      "see images",                       Scope::kRead,  kViewer,   kViewer,   kViewer},
     Permission{Operation::kPullImage,       "images.pull",     "pull images to nodes",             Scope::kNodes, kOperator, kOperator, kOperator},
     Permission{Operation::kSeeFaults,       "faults.see",      "see faults",                       Scope::kRead,  kViewer,   kViewer,   kViewer},
@@ -89,6 +89,13 @@ Status CheckAllowed(const Actor& actor,
                     Relation relation,
                     std::string_view owner) {
   const Permission& row = PermissionOf(operation);
+  if (actor.job != 0 && !(row.by_job && relation == Relation::kOwn)) {
+    return Fail(
+        ErrorCode::kPermissionDenied,
+        "the token of a job may see that job alone, its inside and its logs; this one is of "
+        "j-" +
+            std::to_string(actor.job));
+  }
   if (!IsEnough(actor.role, LeastOf(row, relation))) {
     std::string message = actor.user + " (" + std::string(RoleName(actor.role)) + ") may not " +
                           std::string(row.verb);

@@ -23,7 +23,7 @@ enum class Operation : uint8_t {
   kRunCommand,  // in a task
   kUseSecrets,
   kSeeNodes,
-  kControlNode,  // drain, undrain, validate
+  kControlNode,  // drain, undrain, validate, remove
   kSeeImages,
   kPullImage,
   kSeeFaults,
@@ -62,6 +62,7 @@ struct Permission {
   Least member;
   Least other;
   bool looks_inside = false;  // a look at another's is recorded
+  bool by_job = false;        // a job's own token may, about that job
 };
 
 // All rows, in the order of Operation.
@@ -74,6 +75,7 @@ struct Actor {
   Role role = Role::kViewer;
   uint32_t scopes = 0;
   uint64_t token = 0;  // its number
+  uint64_t job = 0;    // whose own token it is; 0 = a user's
 };
 
 [[nodiscard]] bool IsAllowed(Role role, uint32_t scopes, Operation operation, Relation relation);

@@ -73,6 +73,9 @@ struct Token {
   Instant created_at;
   Instant expires_at = Instant::Never();
   Instant used_at = {};  // about; not set = never
+  // The number of what a session or code was made of, with which it ends; 0 = nothing, or a token.
+  // The scheduler's alone: the API is not told.
+  uint64_t maker = 0;
   bool removed = false;
   bool operator==(const Token&) const = default;
 };

@@ -13,14 +13,14 @@ namespace tide {
 namespace {
 
 constexpr std::string_view kPrefix = "tide_";
+constexpr std::string_view kJobPrefix = "tide_j-";
 
-}  // namespace
-
-std::optional<TokenText> ParseTokenText(std::string_view text) {
-  if (!text.starts_with(kPrefix)) {
+// Reads what follows the prefix: a number, and a secret.
+std::optional<TokenText> Parse(std::string_view text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) {
     return std::nullopt;
   }
-  text.remove_prefix(kPrefix.size());
+  text.remove_prefix(prefix.size());
   TokenText parsed;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed.number);
   if (error != std::errc() || end == text.data() + text.size() || *end != '_') {
@@ -34,8 +34,24 @@ std::optional<TokenText> ParseTokenText(std::string_view text) {
   return parsed;
 }
 
+std::string Make(std::string_view prefix, uint64_t number, std::string_view secret) {
+  return std::string(prefix) + std::to_string(number) + "_" + std::string(secret);
+}
+
+}  // namespace
+
+std::optional<TokenText> ParseTokenText(std::string_view text) {
+  return Parse(text, kPrefix);
+}
 std::string MakeTokenText(uint64_t number, std::string_view secret) {
-  return std::string(kPrefix) + std::to_string(number) + "_" + std::string(secret);
+  return Make(kPrefix, number, secret);
+}
+
+std::optional<TokenText> ParseJobTokenText(std::string_view text) {
+  return Parse(text, kJobPrefix);
+}
+std::string MakeJobTokenText(uint64_t job, std::string_view secret) {
+  return Make(kJobPrefix, job, secret);
 }
 
 std::string SecretDigest(std::string_view secret) {

@@ -18,6 +18,10 @@ struct TokenText {
 [[nodiscard]] std::optional<TokenText> ParseTokenText(std::string_view text);
 [[nodiscard]] std::string MakeTokenText(uint64_t number, std::string_view secret);
 
+// The token of a job: `tide_j-<job>_<secret>`.
+[[nodiscard]] std::optional<TokenText> ParseJobTokenText(std::string_view text);
+[[nodiscard]] std::string MakeJobTokenText(uint64_t job, std::string_view secret);
+
 // Returns 2 * bytes hex digits from the system's generator.
 [[nodiscard]] std::string RandomHex(size_t bytes);
 inline constexpr size_t kTokenSecretBytes = 32;

@@ -1,7 +1,6 @@
 #pragma once
 // What every gRPC edge of Tide shares: the cluster's secret, and errors as statuses.
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,10 +8,7 @@
 #include "common/base/result.h"
 
 namespace grpc {
-class Channel;
-class ChannelCredentials;
 class ClientContext;
-class ServerBuilder;
 class ServerContextBase;
 class Status;
 }  // namespace grpc
@@ -49,14 +45,9 @@ class ClusterToken {
 // Errors: kInvalidArgument, naming the item that is empty or there twice.
 [[nodiscard]] Result<std::vector<std::string>> SplitAddresses(std::string_view text);
 
-// Connects to "unix:/path" or "host:port" with the limits all programs use.
-// A call that waits on a peer that hangs, or is gone without a word, ends within 15 seconds.
-[[nodiscard]] std::shared_ptr<grpc::Channel> Connect(const std::string& address);
 // For a server of thousands, before threads and anything of gRPC are made: version 1.51 has an
 // experiment on that reads 8 KiB at a time whatever a server asks for, and each connection keeps
 // them.
 void ReadInSmallPieces();
-// For every server: takes the pings by which those clients notice that.
-void AcceptPings(grpc::ServerBuilder& builder);
 
 }  // namespace tide::rpc

@@ -156,6 +156,20 @@ TEST_CASE("defaults are left out of YAML and present in JSON") {
         "version: 1\nname: a\nscript: |\n  set -e\n\n  if true; then\n    run\n  fi\n");
 }
 
+TEST_CASE("YAML for people holds nothing that steers their terminal, and is read as it was") {
+  JobSpec spec;
+  spec.name = "a";
+  spec.command = {"x\u202Ey", "\u0085\u009B2J\x1B[2J\x7F", "\u2066\"\\\n训"};
+  spec.env["K"] = "\u2069";
+  const std::string text = FormatJobSpecYaml(spec);
+  CHECK(text.find(R"(["x\u202Ey", "\u0085\u009B2J\u001B[2J\u007F", "\u2066\"\\\n训"])") !=
+        std::string::npos);
+  CHECK(ParseJobSpec(text).spec == spec);
+  spec.command = {"/bin/bash", "-c", "echo hi\n# \u202E\n"};
+  CHECK(FormatJobSpecYaml(spec).find("\u202E") == std::string::npos);
+  CHECK(ParseJobSpec(FormatJobSpecYaml(spec)).spec == spec);
+}
+
 TEST_CASE("damaged texts give findings or a valid spec, never a crash") {
   Prng prng(7);
   for (int i = 0; i < 3000; ++i) {

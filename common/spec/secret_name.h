@@ -40,6 +40,10 @@ inline constexpr std::string_view kSecretNameRule =
   return variable;
 }
 
+// The token of the job, as a secret that each of its tasks has: TIDE_JOB_TOKEN. No user's has this
+// name, as IsVariableOfTide.
+inline constexpr std::string_view kJobTokenSecret = "tide-job-token";
+
 // Does Tide itself give ranks this variable, so that no secret may?
 [[nodiscard]] inline bool IsVariableOfTide(std::string_view variable) {
   constexpr std::array<std::string_view, 18> kOwn = {"CUDA_VISIBLE_DEVICES",

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "common/spec/suggest.h"
-#include "common/spec/utf8.h"
 
 using namespace tide;
 
@@ -60,13 +59,4 @@ TEST_CASE("the nearest word is suggested, a far one is not") {
   CHECK(NearestWord("grupo", known).empty());
   CHECK(NearestWord("x", known).empty());
   CHECK(NearestWord("", known).empty());
-}
-
-TEST_CASE("bytes that are not UTF-8 are found") {
-  CHECK_FALSE(FindInvalidUtf8("plain, é, 中, 😀"));
-  CHECK(FindInvalidUtf8("ab\xFF") == size_t{2});
-  CHECK(FindInvalidUtf8("\xC0\xAF") == size_t{0});          // overlong
-  CHECK(FindInvalidUtf8("a\xED\xA0\x80") == size_t{1});     // surrogate
-  CHECK(FindInvalidUtf8("\xE4\xB8") == size_t{0});          // cut
-  CHECK(FindInvalidUtf8("\xF4\x90\x80\x80") == size_t{0});  // above U+10FFFF
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
 
+#include "common/base/utf8.h"
 #include "common/spec/dependency_text.h"
 #include "common/spec/signal_names.h"
 #include "common/spec/span_text.h"
@@ -28,21 +28,21 @@ bool IsPlain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), IsPlainChar);
 }
 
+// Escapes what would steer the terminal of who looks at another's spec; the reader gets it back.
 std::string Quoted(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t begin = pos;
+    const auto point = NextCodePoint(text, pos);
+    if (point == U'"' || point == U'\\') {
       out += '\\';
-      out += c;
-    } else if (c == '\n') {
+      out += text[begin];
+    } else if (point == U'\n') {
       out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      std::array<char, 8> escape{};
-      std::snprintf(escape.data(), escape.size(), "\\x%02X", static_cast<unsigned>(byte));
-      out += escape.data();
+    } else if (point && SteersTerminal(*point)) {
+      out += EscapeOf(*point);
     } else {
-      out += c;
+      out += text.substr(begin, pos - begin);
     }
   }
   return out + "\"";
@@ -58,11 +58,11 @@ bool FitsBlock(std::string_view script) {
       !script.ends_with('\n') || script.ends_with("\n\n")) {
     return false;
   }
-  if (std::any_of(script.begin(), script.end(), [](char c) {
-        const auto byte = static_cast<unsigned char>(c);
-        return (byte < 0x20 && c != '\n') || byte == 0x7F;
-      })) {
-    return false;
+  for (size_t pos = 0; pos < script.size();) {
+    const auto point = NextCodePoint(script, pos);
+    if (point && *point != U'\n' && SteersTerminal(*point)) {
+      return false;
+    }
   }
   return script.find(" \n") == std::string_view::npos;
 }

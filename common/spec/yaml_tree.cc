@@ -11,7 +11,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "common/spec/utf8.h"
+#include "common/base/utf8.h"
 
 namespace tide::yaml {
 namespace {
@@ -285,6 +285,15 @@ Document Parse(std::string_view text, const DocumentKind& kind) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) {
     text.remove_prefix(kByteOrderMark.size());
+  }
+  // yaml-cpp takes 250 bytes for each bracket that is open, and reads all of them before the first
+  // is an event that can be refused.
+  const auto brackets =
+      static_cast<size_t>(std::ranges::count_if(text, [](char c) { return c == '[' || c == '{'; }));
+  if (brackets > 2 * kind.items_max()) {
+    return Refuse({1, 1},
+                  "the text has " + std::to_string(brackets) + " opening brackets; at most " +
+                      std::to_string(2 * kind.items_max()) + " are read");
   }
   if (const auto bad = FindInvalidUtf8(text)) {
     const auto before = text.substr(0, *bad);

@@ -48,8 +48,9 @@ struct DocumentKind {
 };
 
 // Reads one document. Never throws.
-// Limits: the kind's length, also after aliases are replaced, and items; 100 anchors and 100
-// aliases. Takes a time that grows with the length, on however few lines it stands.
+// Limits: the kind's length, also after aliases are replaced, and items; twice as many brackets;
+// 100 anchors and 100 aliases. Takes a time that grows with the length, on however few lines it
+// stands.
 [[nodiscard]] Document Parse(std::string_view text, const DocumentKind& kind = {});
 
 }  // namespace tide::yaml

@@ -23,6 +23,7 @@ void FillStart(const ClusterState& state,
     out->mutable_spec()->set_cpus_per_node(allocation->part->cpus);
     out->mutable_spec()->set_memory_bytes_per_node(allocation->part->memory_bytes);
     out->set_devices(allocation->part->devices);
+    out->set_shares_node(true);
   }
   for (const Task& task : attempt.tasks) {
     const NodeIdentity& node = state.nodes[task.node.value()].identity;

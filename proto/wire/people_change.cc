@@ -1,5 +1,7 @@
 #include "proto/wire/people_change.h"
 
+#include <algorithm>
+
 #include "proto/wire/people.h"
 
 namespace tide {
@@ -126,7 +128,13 @@ Result<PeopleOperation> DescribeChange(const tide::v1::ChangePeopleRequest& requ
     case Change::kIssueToken: {
       const std::string& owner = request.issue_token().user();
       if (owner == caller && request.issue_token().kind() == tide::v1::TOKEN_KIND_SESSION) {
-        return PeopleOperation{Operation::kSeeSelf, "a session of " + owner, owner};
+        // The API itself asks: a proxy that it trusts has said who this is.
+        const bool vouched = request.issue_token().by_proxy();
+        return PeopleOperation{Operation::kSeeSelf,
+                               "a session of " + owner,
+                               owner,
+                               vouched ? "signed in by a proxy" : "",
+                               vouched};
       }
       return OfToken("a token of " + owner, owner, owner == caller);
     }
@@ -182,6 +190,7 @@ Status ApplyChange(const tide::v1::ChangePeopleRequest& request,
     case Change::kIssueToken: {
       Token token = ToToken(request.issue_token());
       TIDE_TRY(CheckScopes(token, actor));
+      token.maker = request.caller().token();
       return Keep(people.Issue(std::move(token), now), response);
     }
     case Change::kRevokeToken:

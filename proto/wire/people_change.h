@@ -13,7 +13,7 @@ struct PeopleOperation {
   std::string object = {};  // "user ann", "token 7"
   std::string owner = {};   // "" = nobody's
   std::string detail = {};  // what is done to it: "add as operator"
-  bool by_api = false;      // the API itself asks, for one who is not signed in yet
+  bool by_api = false;      // the API itself asks, for one who has no token yet
 };
 // Errors: kInvalidArgument for a request that says nothing, or something of a later release.
 [[nodiscard]] Result<PeopleOperation> DescribeChange(const tide::v1::ChangePeopleRequest& request,

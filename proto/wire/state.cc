@@ -23,7 +23,7 @@ tide::v1::NodeState StateToProto(NodeState state) {
   return static_cast<tide::v1::NodeState>(static_cast<int>(state) + 1);
 }
 static_assert(static_cast<int>(JobState::kFinished) + 1 == tide::v1::JOB_STATE_FINISHED);
-static_assert(static_cast<int>(NodeState::kProbation) + 1 == tide::v1::NODE_STATE_PROBATION);
+static_assert(static_cast<int>(NodeState::kRemoved) + 1 == tide::v1::NODE_STATE_REMOVED);
 static_assert(static_cast<int>(TaskState::kExited) == tide::v1::TASK_STATE_EXITED);
 static_assert(static_cast<int>(ExitReason::kLost) == tide::v1::EXIT_REASON_LOST);
 static_assert(static_cast<int>(ExitReason::kCutOff) == tide::v1::EXIT_REASON_CUT_OFF);

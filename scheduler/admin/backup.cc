@@ -6,6 +6,7 @@
 #include "scheduler/admin/dump_tables.h"
 #include "scheduler/admin/redact.h"
 #include "scheduler/store/migrate.h"
+#include "scheduler/store/summed_rows.h"
 
 namespace tide::admin {
 namespace {
@@ -83,12 +84,17 @@ class Backup {
     TIDE_TRY(file_.Write(TableStart{std::string(table.name), page.columns}));
     int64_t& count = summary_.rows[std::string(table.name)];
     const std::string next = PageQuery(table, false);
+    const StoredTable* stored = FindStoredTable(table.name);
+    // A former schema has no sums.
+    const bool summed = std::ranges::find(page.columns, "sum") != page.columns.end();
     while (!page.rows.empty()) {
       count += static_cast<int64_t>(page.rows.size());
       const std::vector<SqlValue> key = KeyOf(table, page);
       for (SqlRow& row : page.rows) {
         if (options_.kind == DumpKind::kSnapshot) {
           LeaveSecretsOut(table.name, page.columns, options_.with_commands, row);
+        } else if (stored != nullptr && summed) {
+          TIDE_TRY(CheckIsSound(*stored, page.columns, row));
         }
         TIDE_TRY(file_.Write(std::move(row)));
       }
@@ -98,6 +104,14 @@ class Backup {
       TIDE_ASSIGN(page, database_.Run(next, key));
     }
     return {};
+  }
+
+  // A damaged row must not take the place of the sound one in an older backup.
+  Status CheckIsSound(const StoredTable& table,
+                      const std::vector<std::string>& columns,
+                      const SqlRow& row) {
+    const Status sound = CheckRow(table, ProvedPart(table, columns, row));
+    return sound ? Status() : BrokenRow(database_, sound.error().message);
   }
 
   Database& database_;

@@ -22,8 +22,9 @@ struct DumpSummary {
 };
 
 // Reads everything in one transaction, a few hundred rows at a time.
-//   Errors: kNotFound (no scheduler has used this database), kNewerSchema, those of the database
-//   and of the file. The file is there only when there is none.
+//   Errors: kNotFound (no scheduler has used this database), kNewerSchema, kCorrupt (a row is
+//   damaged; a snapshot has it as it is), those of the database and of the file. The file is there
+//   only when there is none.
 [[nodiscard]] Result<DumpSummary> WriteDump(Database& database,
                                             DumpWriter& file,
                                             const DumpOptions& options);

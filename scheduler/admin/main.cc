@@ -62,7 +62,12 @@ enum class Access {
 
 Result<std::unique_ptr<Database>> Open(const Options& options, Access access) {
   TIDE_ASSIGN(const std::string address, StoreAddress(options.store, options.store_file));
-  return access == Access::kAsScheduler ? OpenDatabase(address) : OpenDatabaseToRead(address);
+  auto database =
+      access == Access::kAsScheduler ? OpenDatabaseToMake(address) : OpenDatabaseToRead(address);
+  if (!database && database.error().code == ErrorCode::kNotFound) {
+    database.error().message += ": check the path of --store";
+  }
+  return database;
 }
 
 std::string RowsInWords(const RowCounts& rows) {

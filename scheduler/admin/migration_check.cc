@@ -5,6 +5,7 @@
 #include "scheduler/store/lease.h"
 #include "scheduler/store/load.h"
 #include "scheduler/store/migrate.h"
+#include "scheduler/store/summed_rows.h"
 
 namespace tide::admin {
 namespace {
@@ -13,7 +14,7 @@ Status LoadInto(Database& database, MigrationCheck& check) {
   TIDE_ASSIGN(const ClusterState state, LoadState(database));
   check.jobs = state.jobs.size();
   check.nodes = state.nodes.size();
-  return {};
+  return CheckSums(database);
 }
 
 Status TryMigrations(Database& database, const Candidate& candidate, MigrationCheck& check) {

@@ -105,7 +105,15 @@ TEST_CASE("a newer store and a damaged one are told as a start would") {
     const auto check = CheckMigration(*database, kNow);
     REQUIRE_FALSE(check);
     CHECK(check.error().code == ErrorCode::kCorrupt);
-    CHECK_THAT(check.error().message, Contains("nodes 3"));
+    CHECK_THAT(check.error().message, Contains("nodes 3: its checksum is wrong"));
+  }
+  SECTION("damaged where no scheduler looks at its start") {
+    REQUIRE(
+        database->RunScript("INSERT INTO archived_attempts (job, epoch, start_reason, "
+                            "end_detail, nodes, data) VALUES (1, 2, '', '', 1, '{}')"));
+    const auto check = CheckMigration(*database, kNow);
+    REQUIRE_FALSE(check);
+    CHECK_THAT(check.error().message, Contains("archived_attempts 1/2: its checksum is wrong"));
   }
 }
 

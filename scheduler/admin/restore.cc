@@ -11,6 +11,7 @@
 #include "scheduler/store/load.h"
 #include "scheduler/store/migrate.h"
 #include "scheduler/store/rows.h"
+#include "scheduler/store/summed_rows.h"
 
 namespace tide::admin {
 namespace {
@@ -122,6 +123,7 @@ class Restorer {
     TIDE_TRY(RaiseTerm());
     // Also proves that a scheduler can load it.
     TIDE_ASSIGN(const ClusterState state, LoadState(database_));
+    TIDE_TRY(CheckSums(database_));
     summary_.next_job_id = state.next_job_id + options_.skip_job_ids;
     return options_.skip_job_ids == 0
                ? Status()

@@ -193,7 +193,7 @@ TEST_CASE("of a dump that is cut off or changed nothing is written") {
     return text.replace(text.find(from), from.size(), to);
   };
   refuses(with("\"table\":\"counters\"", "\"table\":\"pg_class\""), "no such table");
-  refuses(with("[\"name\",\"value\"]", "[\"name\",\"value) --\"]"), "no such table");
+  refuses(with("[\"name\",\"value\",", "[\"name\",\"value) --\","), "no such table");
   refuses(with("[\"next_job_id\",", "[\"next_job_id\",1,"), "another width");
   refuses(with("[\"next_job_id\",", "[\"next_job_id\",\"x\",\"y\"],["), "");
 }

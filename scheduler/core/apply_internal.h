@@ -16,6 +16,7 @@ ApplyResult On(ClusterState& state, Instant at, const ReleaseRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const CancelRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const DrainRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const RemoveRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const JobMoved& event);
 ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event);

@@ -8,6 +8,7 @@
 
 #include "common/spec/span_text.h"
 #include "scheduler/core/apply_internal.h"
+#include "scheduler/core/policy/shortage.h"
 #include "scheduler/core/policy/size.h"
 
 namespace tide::apply {
@@ -23,9 +24,31 @@ std::string Listed(const Parts& parts) {
   return text;
 }
 
+// Describes what no node of the group, or of the zone that the job names, has enough of for a task
+// of it; "" = some node has it all.
+std::string DescribeShortage(const ClusterState& state, const JobSpec& spec) {
+  const bool in_named_zone = IsNamedZone(spec.zone);
+  const Part wanted{spec.gpus_per_node, spec.cpus_per_node, spec.memory_bytes_per_node, 0};
+  ShortageSearch search;
+  for (const Node& node : state.nodes) {
+    if (node.identity.group != spec.group || node.state == NodeState::kRemoved ||
+        (in_named_zone && node.identity.zone != spec.zone)) {
+      continue;
+    }
+    if (search.Add(CapacityFor(node.identity.capacity, spec), wanted)) {
+      return "";
+    }
+  }
+  const Shortage shortage = search.First();
+  return "resources." + FieldOf(shortage.lacking) + ": no node of " +
+         (in_named_zone ? "zone " + spec.zone + " of " : "") + "group " + spec.group + " has " +
+         AmountText(shortage.lacking, shortage.wanted) + "; the largest has " +
+         NumberText(shortage.lacking, shortage.largest);
+}
+
 // Can the group ever hold this gang? Counts every node that has joined, whatever its state.
 Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
-  if (state.nodes.empty()) {
+  if (state.fabric.groups.empty()) {
     return Fail(ErrorCode::kUnavailable, "no node has joined this cluster yet; try again shortly");
   }
   const Fabric& fabric = state.fabric;
@@ -47,19 +70,15 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
   if (spec.nodes <= limit) {
     return {};
   }
-  uint32_t with_too_few_gpus = 0;
+  if (const std::string shortage = DescribeShortage(state, spec); !shortage.empty()) {
+    return Fail(ErrorCode::kNeverFits, shortage);
+  }
   std::string zones;
   for (const FabricZone& zone : group_zones) {
     const uint32_t count = CountLargeEnough(state, zone, spec);
-    with_too_few_gpus += zone.node_count - count;
     if (count > 0) {
       zones += (zones.empty() ? "" : ", ") + zone.name + " " + std::to_string(count);
     }
-  }
-  if (limit == 0 && with_too_few_gpus > 0) {
-    return Fail(ErrorCode::kNeverFits,
-                "resources.gpus_per_node: no node of group " + spec.group + " has " +
-                    std::to_string(spec.gpus_per_node) + " GPUs");
   }
   return Fail(ErrorCode::kNeverFits,
               "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +

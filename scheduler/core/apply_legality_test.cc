@@ -217,4 +217,31 @@ TEST_CASE("a submission is checked for sense before it gets an id") {
   CHECK(world.state.next_job_id == 6);
 }
 
+TEST_CASE("what no node has enough of is refused and named, and small nodes are left out") {
+  World world(Cluster().Zone("A").Leaf(2));
+  constexpr uint64_t kGib = 1ULL << 30U;
+  world.Resize(0, {2, 8 * kGib, 0, ""});
+  world.Resize(1, {64, 256 * kGib, 8, "a100"});
+  const auto refused = [&](const AJob& job) {
+    const auto applied = world.Apply(JobSubmitted{JobId(77), job.Spec(), "ada", ""});
+    return applied ? std::string("taken") : applied.error().message;
+  };
+  CHECK(refused(AJob().Gpus(9)) ==
+        "resources.gpus_per_node: no node of group default has 9 GPUs; the largest has 8");
+  CHECK(refused(AJob().Cpus(500)) ==
+        "resources.cpus_per_node: no node of group default has 500 CPUs; the largest has 64");
+  CHECK(
+      refused(AJob().Cpus(4).MemoryGib(300)) ==
+      "resources.memory_gib: no node of group default has 300 GiB of memory; the largest has 256");
+  CHECK(refused(AJob().Zone("A").Gpus(9)) ==
+        "resources.gpus_per_node: no node of zone A of group default has 9 GPUs; the largest has "
+        "8");
+  // Each node counts for the tasks that it can hold.
+  CHECK(refused(AJob().Nodes(2).Gpus(8)).starts_with("resources.nodes: 2 nodes can never be had"));
+  const JobId first = world.Submit(AJob().Cpus(64));
+  CHECK(world.NodesOf(first) == std::vector<uint32_t>{1});
+  CHECK(world.Is(world.Submit(AJob().Cpus(32))) == JobState::kQueued);
+  CHECK(world.NodesOf(world.Submit(AJob().Cpus(2))) == std::vector<uint32_t>{0});
+}
+
 }  // namespace tide::testing

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/commands.h"
+#include "scheduler/core/isolation.h"
 
 namespace tide::apply {
 namespace {
@@ -70,6 +71,18 @@ Status CheckIdle(const ClusterState& state, const Node& node) {
                     ", which is being ended: try again when it is gone");
   }
   return {};
+}
+
+// A job that has the node, though its task there may have ended, or is about to.
+std::optional<JobId> HolderOf(const ClusterState& state, NodeId node) {
+  for (const JobId id : state.live) {
+    const std::vector<NodeId>& nodes = AllocationOf(state.jobs.at(id))->nodes;
+    if (std::ranges::find(nodes, node) != nodes.end()) {
+      return id;
+    }
+  }
+  const std::vector<JobId>& claimants = state.uses[node.value()].claimants;
+  return claimants.empty() ? std::nullopt : std::optional(claimants.front());
 }
 
 }  // namespace
@@ -156,6 +169,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
                 "node " + std::to_string(event.node.value()) + " is " +
                     state.nodes[event.node.value()].identity.name + ", not " + event.identity.name);
   }
+  TIDE_TRY(CheckMayJoin(state, event.identity));
   if (event.node.value() == state.nodes.size()) {
     if (state.node_by_name.contains(event.identity.name)) {
       return Fail(ErrorCode::kAlreadyExists, event.identity.name + " has an id already");
@@ -168,11 +182,12 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
   }
   Node& node = state.nodes[event.node.value()];
   state.fabric_stale = state.fabric_stale || node.identity != event.identity;
+  state.fabric_stale = state.fabric_stale || node.state == NodeState::kRemoved;
   node.identity = event.identity;
   node.lost_at = Instant();
   MarkNode(state, node.id);
-  const NodeEvent arrival =
-      node.state == NodeState::kJoining ? NodeEvent::kAdmitted : HeardAgain(node);
+  const bool is_new = node.state == NodeState::kJoining || node.state == NodeState::kRemoved;
+  const NodeEvent arrival = is_new ? NodeEvent::kAdmitted : HeardAgain(node);
   if (const auto next = NextNodeState(node.state, arrival)) {
     SetNodeState(state, node, *next, at);
     node.reason.clear();
@@ -217,7 +232,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event) {
     return Applied::kNoOp;  // it is not suspected of being silent
   }
   const auto next = NextNodeState(node->state, HeardAgain(*node));
-  if (!next && !node->lost_at.is_set()) {
+  if (node->state == NodeState::kRemoved || (!next && !node->lost_at.is_set())) {
     return Applied::kNoOp;
   }
   node->lost_at = Instant();  // else an old loss would give up what runs there later
@@ -309,6 +324,38 @@ ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event) {
   return Applied::kChanged;
 }
 
+ApplyResult On(ClusterState& state, Instant at, const RemoveRequested& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  const std::string& name = node->identity.name;
+  if (!node->lost_at.is_set()) {
+    return Fail(ErrorCode::kConflict,
+                name +
+                    " cannot be removed while its agent answers: drain the node, stop its agent "
+                    "and wait until `tide nodes` shows that it does not answer");
+  }
+  if (const auto job = HolderOf(state, node->id)) {
+    return Fail(ErrorCode::kConflict,
+                name + " cannot be removed: " + FormatJobName(job->value()) +
+                    " may still run there; wait until it has left, at the latest when the "
+                    "isolation timeout is over");
+  }
+  TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kRemoveRequested));
+  // If the machine comes back under this name, it comes as a new one.
+  Node fresh;
+  fresh.id = node->id;
+  fresh.identity = node->identity;
+  fresh.state = node->state;
+  fresh.state_since = node->state_since;
+  fresh.lost_at = node->lost_at;
+  fresh.reason = event.reason;
+  fresh.actor = event.actor;
+  *node = std::move(fresh);
+  SetNodeState(state, *node, next, at);
+  ClearIncidents(state, node->id, at);
+  state.fabric_stale = true;
+  return Applied::kChanged;
+}
+
 ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kValidationRequested));
@@ -334,6 +381,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
     case NodeState::kSuspect:
     case NodeState::kLost:
     case NodeState::kDraining:
+    case NodeState::kRemoved:
       node->after_validation = NodeState::kReady;
       break;
   }

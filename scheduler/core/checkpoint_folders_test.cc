@@ -31,7 +31,6 @@ TEST_CASE("a folder that another job saves in is refused") {
         "checkpoint.dir: j-1 (llm of ada) saves in /data/ck; give another folder, or run after it: "
         "`after: j-1`");
   CHECK_FALSE(Submit(world, SavingIn("other", "/data//./ck/")));
-  CHECK_FALSE(Submit(world, SavingIn("llm", "/data/ck"), "bob"));
   CHECK(Submit(world, SavingIn("llm", "/data/ck")));
   CHECK(Submit(world, SavingIn("other", "/data/ck2")));
   CHECK(Submit(world, SavingIn("other", "")));
@@ -39,6 +38,18 @@ TEST_CASE("a folder that another job saves in is refused") {
   world.Cancel(first);
   world.Cancel(JobId(2));
   CHECK(Submit(world, SavingIn("other", "/data/ck")));
+}
+
+TEST_CASE("a job keeps nobody else from a folder before it has run there") {
+  World world(Cluster().Leaf(2));
+  REQUIRE(Submit(world, SavingIn("squat", "/data/of-ada"), "bob"));
+  world.Hold(JobId(1));
+  CHECK(Submit(world, SavingIn("llm", "/data/of-ada")));
+  world.Cancel(JobId(2));
+  world.Release(JobId(1));
+  world.Run();
+  REQUIRE(world.Is(JobId(1)) == JobState::kRunning);
+  CHECK(Refusal(world, SavingIn("llm", "/data/of-ada")).find("squat of bob") != std::string::npos);
 }
 
 TEST_CASE("a job that runs after another may go on in its folder") {

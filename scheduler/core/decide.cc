@@ -19,6 +19,7 @@
 #include "scheduler/core/policy/runners.h"
 #include "scheduler/core/policy/victims.h"
 #include "scheduler/core/policy/waiting_classes.h"
+#include "scheduler/core/removed_users.h"
 #include "scheduler/core/timers.h"
 
 namespace tide {
@@ -274,9 +275,13 @@ class Planner {
     request.image = job.spec.image;
     if (!job.attempts.empty()) {
       for (const Task& task : job.attempts.back().tasks) {
-        request.former.push_back(task.node);
+        if (state_.nodes[task.node.value()].state != NodeState::kRemoved) {
+          request.former.push_back(task.node);
+        }
       }
-      AskForReplacement(job, request);
+      if (request.former.size() == job.attempts.back().tasks.size()) {
+        AskForReplacement(job, request);
+      }
     }
     return request;
   }
@@ -748,6 +753,7 @@ Decision Decide(const ClusterState& state, const Policy& policy, Instant now) {
   Decision due;
   CollectDue(state, policy, now, due);
   CollectDoomed(state, due);
+  CollectRemovedUsers(state, policy, due);
   JudgeIncidents(state, policy, now, due);
   if (!due.proposals.empty()) {
     return due;  // time changes the state first; Step decides again

@@ -86,6 +86,32 @@ TEST_CASE("groups do not wait for each other") {
   CHECK(world.Is(other_pool) == JobState::kRunning);
 }
 
+TEST_CASE("jobs of a removed user run to their next stop, and start no more") {
+  World world(Cluster().Leaf(1));
+  const JobId runs = world.Submit(AJob().Priority(20));
+  const JobId waits = world.Submit(AJob().Priority(20));
+  const JobId of_bob = world.Submit(AJob().Priority(20), "bob");
+  world.policy.removed_users = {"ada"};
+  world.Turn({});
+  CHECK(world.Is(runs) == JobState::kRunning);
+  CHECK(world.Is(waits) == JobState::kHeld);
+  CHECK(world.Is(of_bob) == JobState::kQueued);
+  CHECK(world.At(waits).detail == "suspended by tide: user ada was removed");
+  // Suspended for another, it stays where it is.
+  const JobId above = world.Submit(AJob().Priority(30), "bob");
+  REQUIRE(world.Is(above) == JobState::kRunning);
+  CHECK(world.Is(runs) == JobState::kHeld);
+  world.Finish(above);
+  world.Finish(of_bob);
+  CHECK(world.state.live.empty());
+  // A resume changes nothing, until she is there again.
+  world.Release(runs);
+  CHECK(world.Is(runs) == JobState::kHeld);
+  world.policy.removed_users.clear();
+  world.Release(runs);
+  CHECK(world.Is(runs) == JobState::kRunning);
+}
+
 TEST_CASE("one job crosses zones at a time") {
   World world(Cluster().Zone("A").Leaf(4).Zone("B").Leaf(4));
   const JobId first = world.Submit(AJob().Nodes(5).Zone("cross-ok"));

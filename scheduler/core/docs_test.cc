@@ -100,6 +100,8 @@ std::string_view NodeEventWords(NodeEvent event) {
       return "failed";
     case NodeEvent::kProbationOver:
       return "probation over";
+    case NodeEvent::kRemoveRequested:
+      return "removed";
   }
   return "";
 }

@@ -40,7 +40,8 @@ class Judge {
  private:
   // How many more nodes may be taken out of service now.
   uint32_t Budget() const {
-    const auto share = static_cast<uint32_t>(state_.nodes.size() * policy_.breaker_percent / 100);
+    const auto share =
+        static_cast<uint32_t>(state_.fabric.CountNodes() * policy_.breaker_percent / 100);
     const uint32_t most = std::max(share, policy_.breaker_least);
     const auto& taken = state_.open_incidents.withdrawals;
     const auto recent =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/spec/job_spec.h"
 #include "scheduler/core/lease.h"
 
 namespace tide {
@@ -45,6 +46,32 @@ Duration WitnessTimeoutOf(std::optional<int64_t> said_ms, const Policy& policy) 
 Duration IsolationTimeoutOf(std::optional<int64_t> said_ms, const Policy& policy) {
   const int64_t said = std::clamp<int64_t>(said_ms.value_or(0), 0, kIsolationMost.millis());
   return std::max(policy.isolation_timeout, Duration::Millis(said));
+}
+
+bool MayRunBeside(const NodeIdentity& last, const NodeIdentity& comer) {
+  const auto differ = [](const std::string& a, const std::string& b) {
+    return !a.empty() && !b.empty() && a != b;
+  };
+  const bool same_machine = !last.machine_id.empty() && last.machine_id == comer.machine_id;
+  if (same_machine && differ(last.boot_id, comer.boot_id)) {
+    return false;
+  }
+  return differ(last.state_id, comer.state_id) || differ(last.machine_id, comer.machine_id);
+}
+
+Status CheckMayJoin(const ClusterState& state, const NodeIdentity& comer) {
+  const Node* node = state.FindNode(comer.name);
+  if (node == nullptr || state.uses[node->id.value()].tasks.empty() ||
+      !MayRunBeside(node->identity, comer)) {
+    return {};
+  }
+  return Fail(ErrorCode::kConflict,
+              comer.name + ": an agent of that name with another state folder, at " +
+                  node->identity.endpoint + ", has " +
+                  FormatJobName(state.uses[node->id.value()].tasks.front().job.value()) +
+                  " and may still run it: this one may join when that is known to be over, the "
+                  "isolation timeout after the other was last heard; if the folder was lost, wait, "
+                  "else start it with the former --state, or another --name");
 }
 
 Instant IsolatedAt(const ClusterState& state, const Node& node, const Policy& policy) {

@@ -25,6 +25,15 @@ namespace tide {
 //   said_ms: Hello.isolation_timeout_ms; nothing = an older agent: it is taken at this one's word.
 [[nodiscard]] Duration IsolationTimeoutOf(std::optional<int64_t> said_ms, const Policy& policy);
 
+// Whether the agent that `last` tells of may still run what it held, though `comer` has its name
+// now. One with another state folder or machine is news of a lost node: it knows nothing of those
+// tasks, so what it does not hold proves nothing. The same machine, started anew, does.
+[[nodiscard]] bool MayRunBeside(const NodeIdentity& last, const NodeIdentity& comer);
+
+// Errors: kConflict: the last agent of that name may still run tasks. They are known to be gone
+// when it says so, or when the node was lost for long enough (NodeIsolated).
+[[nodiscard]] Status CheckMayJoin(const ClusterState& state, const NodeIdentity& comer);
+
 // From when on nothing of `node`, which is lost, runs any more; the margin is in it.
 // Cost: O(tasks of the gangs there).
 [[nodiscard]] Instant IsolatedAt(const ClusterState& state, const Node& node, const Policy& policy);

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "scheduler/core/lease.h"
+#include "scheduler/core/testing/compare.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -167,6 +168,98 @@ TEST_CASE("a proof that comes the usual way ends the wait") {
   world.agents.Reboot(NodeId(lost));
   world.Rejoin(lost);
   CHECK(world.Is(job) == JobState::kRunning);
+}
+
+NodeIdentity Agent(const World& world, uint32_t node, const std::string& state_id) {
+  NodeIdentity agent = world.state.nodes[node].identity;
+  agent.machine_id = "m1";
+  agent.boot_id = "b1";
+  agent.state_id = state_id;
+  return agent;
+}
+
+TEST_CASE("an agent with another state folder joins when the former one's tasks are over",
+          "[identity]") {
+  World world(Cluster().Leaf(1));
+  const NodeIdentity former = Agent(world, 0, "s1");
+  REQUIRE(world.Apply(NodeJoined{NodeId(0), former, {}}));
+  const JobId job = world.Submit(AJob());
+  const std::vector<TaskReported> held = world.agents.Held(NodeId(0));
+  REQUIRE(held.size() == 1);
+  const bool lists = GENERATE(false, true);  // a clone has the journal, too
+  NodeJoined comer{NodeId(0), Agent(world, 0, "s2"), {}};
+  if (lists) {
+    comer.tasks = held;
+  }
+  const auto refused = [&] {
+    const ClusterState before = world.state;
+    const auto applied = world.Apply(comer);
+    CHECK(DifferenceOfRows(before, world.state).empty());
+    return !applied && applied.error().code == ErrorCode::kConflict;
+  };
+  SECTION("while the node is heard, and while it is lost") {
+    CHECK(refused());
+    CHECK(world.Is(job) == JobState::kRunning);
+    world.Lose(0);
+    CHECK(refused());
+    world.Pass(Long(world) - Duration::Nanos(1));
+    CHECK(refused());
+    CHECK(world.agents.CheckNoRankTwice() == std::nullopt);
+    world.Pass(Duration::Nanos(1));
+    comer.tasks.clear();
+    CHECK(world.Apply(comer));
+    CHECK(world.state.nodes[0].identity.state_id == "s2");
+    CHECK(world.Is(job) == JobState::kStarting);
+  }
+  SECTION("the former one says that they ended") {
+    TaskReported ended = held.front();
+    ended.state = TaskState::kExited;
+    ended.exit.reason = ExitReason::kSucceeded;
+    REQUIRE(world.Apply(ended));
+    CHECK(world.Apply(comer));
+  }
+  SECTION("the former one comes back") {
+    world.Lose(0);
+    CHECK(refused());
+    world.agents.cut.erase(NodeId(0));
+    CHECK(world.Apply(NodeJoined{NodeId(0), former, held}));
+    CHECK(world.state.nodes[0].identity.state_id == "s1");
+  }
+}
+
+TEST_CASE("an order to start that was not heard of may have reached the former agent",
+          "[identity]") {
+  World world(Cluster().Leaf(1));
+  REQUIRE(world.Apply(NodeJoined{NodeId(0), Agent(world, 0, "s1"), {}}));
+  world.agents.cut.emplace(NodeId(0), world.now);
+  const JobId job = world.Submit(AJob());
+  REQUIRE(world.Is(job) == JobState::kStarting);
+  CHECK_FALSE(world.Apply(NodeJoined{NodeId(0), Agent(world, 0, "s2"), {}}));
+  CHECK(world.Apply(NodeJoined{NodeId(0), Agent(world, 0, "s1"), {}}));
+}
+
+TEST_CASE("what tells an agent from the one before it", "[identity]") {
+  NodeIdentity last;
+  last.machine_id = "m1";
+  last.boot_id = "b1";
+  last.state_id = "s1";
+  const auto comes = [&](const char* machine, const char* boot, const char* folder) {
+    NodeIdentity comer;
+    comer.machine_id = machine;
+    comer.boot_id = boot;
+    comer.state_id = folder;
+    return MayRunBeside(last, comer);
+  };
+  CHECK_FALSE(comes("m1", "b1", "s1"));  // the same again
+  CHECK(comes("m1", "b1", "s2"));        // its supervisors may have outlived the folder
+  CHECK(comes("m2", "b2", "s2"));
+  CHECK(comes("m2", "b2", "s1"));        // the folder is shared
+  CHECK_FALSE(comes("m1", "b2", "s2"));  // started anew, without a disk
+  CHECK_FALSE(comes("m1", "b2", "s1"));
+  CHECK(comes("", "b2", "s2"));      // which machine is not known, so nothing is proven
+  CHECK_FALSE(comes("", "b1", ""));  // of an older release
+  last = NodeIdentity();
+  CHECK_FALSE(comes("m1", "b1", "s1"));  // the last one was
 }
 
 }  // namespace

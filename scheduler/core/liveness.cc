@@ -22,6 +22,9 @@ std::vector<EventBody> Liveness::Check(const ClusterState& state,
   last_check_ns_ = now_ns;
   std::vector<EventBody> events;
   for (const Node& node : state.nodes) {
+    if (node.state == NodeState::kRemoved) {
+      continue;
+    }
     const auto it = last_heard_ns.find(node.id);
     const bool heard_since =
         it != last_heard_ns.end() && looked_ns - it->second < policy_.silent_after.nanos();

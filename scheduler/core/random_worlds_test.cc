@@ -357,6 +357,9 @@ class RandomWorld : public World {
     if (prng_.Below(2) == 0) {
       now = now + Duration::Seconds(10);
       Checked({NodeLost{node}});
+      if (prng_.Below(2) == 0) {
+        Checked({RemoveRequested{node, "op", "sold"}});  // refused where a task may still run
+      }
     }
   }
 
@@ -449,6 +452,7 @@ class RandomWorld : public World {
         case NodeState::kReady:
         case NodeState::kLost:
         case NodeState::kProbation:
+        case NodeState::kRemoved:
           break;
       }
     }

@@ -94,6 +94,11 @@ Result<std::vector<EventBody>> MakeJobOrder(const BatchContext& context,
     return Fail(ErrorCode::kNotFound,
                 FormatJobName(order.job.value()) + ": no such job; see `tide ps --all`");
   }
+  if (order.verb == JobVerb::kResume && policy.removed_users.contains(job->user)) {
+    return Fail(ErrorCode::kConflict,
+                FormatJobName(order.job.value()) + ": user " + job->user +
+                    " was removed; `tide user add " + job->user + " --again` comes first");
+  }
   if (order.count <= 1) {
     return std::vector<EventBody>{MakeEvent(*job, order, context.now(), policy)};
   }
@@ -119,7 +124,7 @@ Result<std::vector<EventBody>> MakeJobOrder(const BatchContext& context,
 
 Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const NodeOrder& order) {
   const Node* node = context.state().FindNode(order.node);
-  if (node == nullptr) {
+  if (node == nullptr || node->state == NodeState::kRemoved) {
     return Fail(ErrorCode::kNotFound, order.node + ": no such node; see `tide nodes`");
   }
   switch (order.verb) {
@@ -130,6 +135,8 @@ Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const 
       return std::vector<EventBody>{DrainRequested{node->id, order.actor, order.reason}};
     case NodeVerb::kUndrain:
       return std::vector<EventBody>{UndrainRequested{node->id, order.actor}};
+    case NodeVerb::kRemove:
+      return std::vector<EventBody>{RemoveRequested{node->id, order.actor, order.reason}};
     case NodeVerb::kValidate:
       return std::vector<EventBody>{ValidationRequested{node->id, order.request_id, order.actor}};
   }

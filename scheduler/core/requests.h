@@ -42,7 +42,8 @@ struct JobOrder {
 enum class NodeVerb {
   kDrain,
   kUndrain,
-  kValidate
+  kValidate,
+  kRemove
 };
 struct NodeOrder {
   std::string node;

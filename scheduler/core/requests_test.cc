@@ -88,6 +88,19 @@ TEST_CASE("the deadline of a suspension is loop time plus the notice, within pol
   CHECK(deadline(Duration::Minutes(600)) == world.policy.suspend_notice_max);
 }
 
+TEST_CASE("the job of a removed user is not resumed") {
+  World world(Cluster().Zone("A").Leaf(1));
+  const JobId job = world.Submit(AJob());
+  Batch batch(world);
+  world.policy.removed_users = {"ada"};
+  const auto resume =
+      MakeJobOrder(batch.context, {job, JobVerb::kResume, "adam", "", Duration()}, world.policy);
+  REQUIRE_FALSE(resume);
+  CHECK(resume.error().code == ErrorCode::kConflict);
+  CHECK(resume.error().message.find("tide user add ada --again") != std::string::npos);
+  CHECK(MakeJobOrder(batch.context, {job, JobVerb::kCancel, "adam", "", Duration()}, world.policy));
+}
+
 TEST_CASE("orders for what is not there say where to look") {
   World world(Cluster().Zone("A").Leaf(1));
   Batch batch(world);

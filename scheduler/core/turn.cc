@@ -29,16 +29,22 @@ Inputs MakeEvents(const ClusterState& state, Instant now, const std::deque<Reque
   return inputs;
 }
 
-void Answer(const std::deque<Request>& batch,
-            Inputs& inputs,
-            const StepResult& step,
-            uint64_t rev) {
+// Fills in the status of each reply.
+void Decide(const std::deque<Request>& batch, Inputs& inputs, const StepResult& step) {
   for (size_t event = 0; event < inputs.owner.size(); ++event) {
     Reply& reply = inputs.replies[inputs.owner[event]];
     if (!step.results[event] && reply.status) {
       reply.status = std::unexpected(step.results[event].error());
     }
   }
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (batch[i].decided) {
+      batch[i].decided(inputs.replies[i].status);
+    }
+  }
+}
+
+void Answer(const std::deque<Request>& batch, Inputs& inputs, uint64_t rev) {
   for (size_t i = 0; i < batch.size(); ++i) {
     inputs.replies[i].rev = rev;
     batch[i].done(inputs.replies[i]);
@@ -91,9 +97,10 @@ Result<Instant> RunTurn(ClusterState& state,
     }
   }
   StepResult step = Step(state, inputs.events, policy, now);
+  Decide(batch, inputs, step);
   TIDE_TRY(host.Commit(state, step, now));
   const uint64_t rev = host.Publish(state, step);
-  Answer(batch, inputs, step, rev);
+  Answer(batch, inputs, rev);
   for (const Command& command : step.commands) {
     host.Send(command, state, now);
   }

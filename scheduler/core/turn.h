@@ -55,6 +55,9 @@ struct Request {
   std::function<void(const Reply&)> done;
   // Leave to hold it some milliseconds, for more to come with it: no person waits for its answer.
   bool patient = false;
+  // Runs once the step has said yes or no, so that what it leaves with the host is committed with
+  // it. Optional.   outcome: of the first event that failed, or of `make`.
+  std::function<void(const Status& outcome)> decided = {};
 };
 
 // The effects of a turn.

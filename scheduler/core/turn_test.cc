@@ -52,6 +52,9 @@ struct OneTurn {
     request.make = [body](BatchContext&, Reply&) -> Result<std::vector<EventBody>> {
       return std::vector<EventBody>{body};
     };
+    request.decided = [this](const Status& outcome) {
+      host.done.emplace_back(outcome ? "decided" : "refused");
+    };
     request.done = [this](const Reply& reply) {
       host.done.push_back("answer " + std::to_string(reply.rev));
     };
@@ -75,7 +78,8 @@ EventBody ASubmit() {
 TEST_CASE("a turn commits first, then shows, answers and sends, all of one moment") {
   OneTurn turn;
   REQUIRE(turn.Turn(ASubmit()));
-  CHECK(turn.host.done == Words{"notice", "commit", "publish", "answer 7", "send", "explain"});
+  CHECK(turn.host.done ==
+        Words{"notice", "decided", "commit", "publish", "answer 7", "send", "explain"});
   CHECK(turn.host.sent_at == turn.world.now);
 }
 
@@ -85,7 +89,7 @@ TEST_CASE("after a commit that failed nobody is answered and nothing is sent") {
   const auto failed = turn.Turn(ASubmit());
   REQUIRE_FALSE(failed);
   CHECK(failed.error().message == "disk full");
-  CHECK(turn.host.done == Words{"notice", "commit"});
+  CHECK(turn.host.done == Words{"notice", "decided", "commit"});
 }
 
 TEST_CASE("a node that joins is not declared lost for its silence before") {

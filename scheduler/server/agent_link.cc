@@ -8,7 +8,9 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/cluster_id.h"
 #include "common/log/log.h"
+#include "common/spec/secret_name.h"
 #include "proto/wire/commands.h"
 #include "proto/wire/state.h"
 #include "scheduler/core/hello_order.h"
@@ -23,7 +25,7 @@ struct LinkContext {
   Loop& loop;
   ViewHub& view;
   SessionRegistry& sessions;
-  rpc::ClusterToken token;
+  rpc::Security security;
   Duration heartbeat;
   const Admission& admission;
   BeatPort* beats = nullptr;       // null = heartbeats come on the stream alone
@@ -216,14 +218,17 @@ class Session final : public AgentSession {
     }
   }
 
-  // Their values as they are now: what was changed counts from the next start on.
+  // Their values as they are now: what was changed counts from the next start on. The job's own
+  // token goes the same way.
   // Returns why the task cannot start, or no reason.
   [[nodiscard]] TaskExit AddSecrets(tide::v1::StartTask& start) {
-    if (start.spec().secrets().empty()) {
-      return {};
-    }
+    const std::string own_token =
+        link_.loop.job_tokens().TextOf(JobId(start.job_id()), Epoch(start.epoch()));
     {
       const MutexLock lock(mutex_);
+      if (!takes_secrets_ && start.spec().secrets().empty()) {
+        return {};  // it does without its token
+      }
       if (!takes_secrets_) {
         return {.reason = ExitReason::kNodeFault,
                 .message =
@@ -239,6 +244,12 @@ class Session final : public AgentSession {
       tide::v1::Secret* secret = start.add_secrets();
       secret->set_name(name);
       secret->set_value(*std::move(value));
+    }
+    if (!own_token.empty()) {
+      start.mutable_spec()->add_secrets(std::string(kJobTokenSecret));
+      tide::v1::Secret* secret = start.add_secrets();
+      secret->set_name(std::string(kJobTokenSecret));
+      secret->set_value(own_token);
     }
     return {};
   }
@@ -375,8 +386,9 @@ void AddFaults(NodeId node, const Message& message, std::vector<EventBody>& even
 // What is found while a Hello is read, to be said to its agent.
 struct JoinNotes {
   std::vector<tide::v1::TaskRef> strangers;
-  uint64_t newest_hello = 0;  // it was refused for that; 0 = not
-  AgentPlace place = {};      // where it comes from
+  uint64_t newest_hello = 0;         // it was refused for that; 0 = not
+  AgentPlace place = {};             // where it comes from
+  std::optional<NodeId> taken = {};  // the node whose name it took from another agent
 };
 
 // Errors: kConflict: another agent of that name is connected.
@@ -395,6 +407,21 @@ Status CheckIsTheOne(const ClusterState& state,
           ", which is connected, and this one at " + place.address +
           " with another state folder, which is refused; give it another --name, or end the "
           "other first");
+}
+
+// Errors: kConflict: another agent of that name is connected, or may still run its tasks.
+Status CheckNameIsFree(const ClusterState& state,
+                       const NodeIdentity& comer,
+                       SessionRegistry& sessions,
+                       JoinNotes& notes) {
+  Status free = CheckIsTheOne(state, comer.name, notes.place, sessions);
+  if (free) {
+    free = CheckMayJoin(state, comer);
+  }
+  if (!free) {
+    notes.taken = state.FindNode(comer.name)->id;
+  }
+  return free;
 }
 
 // Faults come before the tasks that they explain: else a job would be over, as failed by itself,
@@ -452,8 +479,12 @@ std::vector<EventBody> MakeReport(const ClusterState& state,
 
 class AgentStream final : public Reactor {
  public:
-  AgentStream(LinkContext& link, std::string peer)
-      : link_(link), peer_(std::move(peer)), session_(std::make_shared<Session>(this, link)) {
+  // context: lives until OnDone
+  AgentStream(LinkContext& link, const grpc::CallbackServerContext& context)
+      : link_(link),
+        context_(context),
+        peer_(context.peer()),
+        session_(std::make_shared<Session>(this, link)) {
     StartRead(&incoming_);
   }
 
@@ -489,6 +520,11 @@ class AgentStream final : public Reactor {
       session_->Refuse("a stream has one Hello");
       return;
     }
+    if (const grpc::Status speaks = link_.security.AdmitNode(context_, hello.node().name());
+        !speaks.ok()) {
+      session_->Refuse(speaks.error_message());
+      return;
+    }
     auto identity = link_.admission.Admit(wire::IdentityFromProto(hello.node()));
     if (!identity) {
       session_->Refuse(identity.error().message);
@@ -509,27 +545,39 @@ class AgentStream final : public Reactor {
                        std::to_string(hello.highest_term()));
       return;
     }
-    if (!hello.cluster_id().empty() && hello.cluster_id() != link_.loop.cluster_id()) {
+    if (!MayDealWith(hello.cluster_id(), link_.loop.cluster_id())) {
       session_->Refuse("agent " + identity->name + " at " + peer_ + " belongs to cluster " +
                        hello.cluster_id() + ", this is cluster " + link_.loop.cluster_id() +
                        ": was the scheduler started on another store? To have the agent join this "
                        "one, start it once with --join");
       return;
     }
+    identity->machine_id = hello.machine_id();
+    identity->state_id = hello.state_id();
     greeted_ = true;
     session_->SetTakesSecrets(hello.takes_secrets());
+    AskToJoin(hello, *identity);
+  }
+
+  void AskToJoin(const tide::v1::Hello& hello, const NodeIdentity& identity) {
     Request request;
     const auto notes = std::make_shared<JoinNotes>();
-    if (!hello.state_id().empty()) {
-      notes->place = {hello.state_id() + " " + hello.machine_id(), peer_};
-    }
-    request.make = [&link = link_, hello, identity = *identity, notes](
+    notes->place = PlaceOf(identity, peer_);
+    request.make = [&link = link_, hello, identity, notes](
                        BatchContext& batch, Reply& reply) -> Result<std::vector<EventBody>> {
       // Before its number counts: what a copy says must not age what the other says next.
-      TIDE_TRY(CheckIsTheOne(batch.state(), identity.name, notes->place, link.sessions));
+      TIDE_TRY(CheckNameIsFree(batch.state(), identity, link.sessions, *notes));
       return MakeJoin(batch, reply, identity, hello, link.hellos, *notes);
     };
-    request.done = [session = session_, notes, faults = hello.faults_size()](const Reply& reply) {
+    request.done = [&link = link_,
+                    session = session_,
+                    endpoint = identity.endpoint,
+                    peer = peer_,
+                    notes,
+                    faults = hello.faults_size()](const Reply& reply) {
+      if (notes->taken) {
+        link.view.SetRefused(*notes->taken, {endpoint, peer, SystemNow()});
+      }
       if (reply.status) {
         session->Join(
             reply.node, static_cast<uint32_t>(faults), notes->strangers, notes->place, session);
@@ -600,6 +648,7 @@ class AgentStream final : public Reactor {
   }
 
   LinkContext& link_;
+  const grpc::CallbackServerContext& context_;
   const std::string peer_;  // where it comes from
   const std::shared_ptr<Session> session_;
   tide::v1::AgentMessage incoming_;
@@ -619,15 +668,16 @@ class AgentLinkService final : public tide::v1::AgentLink::CallbackService {
   }
 
   Reactor* Connect(grpc::CallbackServerContext* context) override {
-    if (!link_.token.Matches(*context)) {
+    if (const grpc::Status admitted = link_.security.Admit(*context, rpc::Role::kAgent);
+        !admitted.ok()) {
       class Refused final : public Reactor {
        public:
-        Refused() { Finish(rpc::Unauthenticated()); }
+        explicit Refused(const grpc::Status& why) { Finish(why); }
         void OnDone() override { delete this; }
       };
-      return new Refused();  // gRPC reactors own themselves until OnDone
+      return new Refused(admitted);  // gRPC reactors own themselves until OnDone
     }
-    return new AgentStream(link_, context->peer());
+    return new AgentStream(link_, *context);
   }
 
  private:
@@ -645,7 +695,7 @@ std::unique_ptr<grpc::Service> MakeAgentLinkService(Loop& loop,
   return std::make_unique<AgentLinkService>(LinkContext{loop,
                                                         view,
                                                         sessions,
-                                                        std::move(options.token),
+                                                        std::move(options.security),
                                                         options.heartbeat,
                                                         admission,
                                                         nullptr,

@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <catch2/catch.hpp>
+#include <list>
 #include <optional>
 
 #include "proto/wire/convert.h"
@@ -702,6 +703,16 @@ TEST_CASE("a second agent of a name is refused while the first is connected", "[
   again.state_id = "aaaa-1";
   again.Hello("n1");
   CHECK(again.Next().has_welcome());
+  // So is a machine that was copied with its folder, and started.
+  std::list<Stream> machines;
+  for (const char* boot : {"b1", "b2"}) {
+    Stream& machine = machines.emplace_back(edge.address());
+    machine.state_id = "aaaa-1";
+    machine.machine_id = "m1";
+    machine.boot_id = boot;
+    machine.Hello("n2");
+    CHECK(machine.Next().has_welcome() == (machines.size() == 1));
+  }
   // Gone, it leaves its name.
   again.Finish();
   REQUIRE(testing::Eventually([&] {
@@ -710,6 +721,43 @@ TEST_CASE("a second agent of a name is refused while the first is connected", "[
     next.Hello("n1");
     return next.Next().has_welcome();
   }));
+}
+
+TEST_CASE("an agent with another state folder does not end what the last one runs", "[edge]") {
+  Edge edge;
+  const auto agent_of = [&](const std::string& state_id, const std::string& boot_id) {
+    auto agent = std::make_unique<Stream>(edge.address());
+    agent->state_id = state_id;
+    agent->machine_id = "m1";
+    agent->boot_id = boot_id;
+    agent->Hello("n1");
+    return agent;
+  };
+  auto first = agent_of("aaaa-1", "b1");
+  REQUIRE(first->Next().has_welcome());
+  (void)edge.Submit(AJob());
+  const auto order = first->Next();
+  REQUIRE(order.command().has_start());
+  first->Report(1, order.command().start(), tide::v1::TASK_STATE_RUNNING);
+  REQUIRE(first->Next().has_ack());
+  first->Finish();
+  first.reset();
+
+  auto other = agent_of("bbbb-2", "b1");
+  std::optional<tide::v1::SchedulerMessage> answer = other->Read();
+  REQUIRE(Eventually([&] {  // as soon as the first one's stream is seen to have ended
+    if (answer && answer->has_refused() &&
+        answer->refused().message().find("may still run") != std::string::npos) {
+      return true;
+    }
+    other = agent_of("bbbb-2", "b1");
+    answer = other->Read();
+    return false;
+  }));
+  CHECK_THAT(answer->refused().message(), Catch::Contains("j-1") && Catch::Contains("--state"));
+  CHECK(edge.world.View().jobs(0).state() == tide::v1::JOB_STATE_RUNNING);
+
+  CHECK(agent_of("bbbb-2", "b2")->Next().has_welcome());  // the machine was started anew
 }
 
 TEST_CASE("an agent of another cluster does not join", "[edge]") {

@@ -18,6 +18,7 @@ constexpr size_t kBatchMax = 4096;
 // A look at when each of thousands of nodes was last heard; a busy loop has a thousand turns a
 // second.
 constexpr Duration kNoticeEvery = Duration::Millis(100);
+constexpr Duration kRefusedShown = Duration::Minutes(1);  // an agent tries again within seconds
 
 // What time alone changes has its moment (StepResult::wake_at); a belt beside those braces.
 constexpr Duration kStepEvery = Duration::Seconds(1);
@@ -75,7 +76,9 @@ Loop::Loop(std::unique_ptr<Store> store,
       state_(std::move(state)),
       secrets_(std::move(config.secrets)),
       people_(std::move(config.people)),
+      open_jobs_(config.job_limits),
       config_(std::move(config)),
+      policy_(config_.policy),
       liveness_(config_.liveness, MonotonicNanos()),
       view_(view),
       sessions_(sessions),
@@ -87,6 +90,10 @@ Loop::~Loop() {
 }
 
 void Loop::Start() {
+  for (const auto& [id, job] : state_.jobs) {
+    open_jobs_.Note(job);
+  }
+  policy_.removed_users = people_.RemovedUsers();
   state_.led_since = Now();
   estimate_at_ =
       state_.led_since + kFirstEstimatePerJob * static_cast<int64_t>(state_.waiting.size());
@@ -178,7 +185,7 @@ void Loop::Turn(const std::deque<Request>& batch) {
   if (batch.empty() && noticed_.empty() && now < step_due_) {
     done = Commit(state_, {}, now);  // for the lease
   } else {
-    const Result<Instant> wake_at = RunTurn(state_, config_.policy, now, batch, *this);
+    const Result<Instant> wake_at = RunTurn(state_, policy_, now, batch, *this);
     if (wake_at) {
       step_due_ = std::min(*wake_at, now + kStepEvery);
     } else {
@@ -235,6 +242,7 @@ std::vector<EventBody> Loop::LookAround(const ClusterState& state) {
     return {};
   }
   noticed_ns_ = now_ns;
+  view_.ForgetRefused(SystemNow() - kRefusedShown);
   return liveness_.Check(state, sessions_.LastHeard(), now_ns);
 }
 
@@ -248,6 +256,7 @@ Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant n
   for (const PeopleRecord& record : changed_people_) {
     store_->Stage(record);
   }
+  std::ranges::move(tally_.Counted(now), std::back_inserter(audit_));
   for (AuditEntry& entry : std::exchange(audit_, {})) {
     store_->Stage(std::move(entry));
   }
@@ -261,8 +270,32 @@ Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant n
   return {};
 }
 
+void Loop::Audit(AuditEntry entry) {
+  if (entry.outcome == kAuditDone || tally_.Take(entry)) {
+    audit_.push_back(std::move(entry));
+  }
+}
+
+void Loop::AuditLook(AuditEntry entry) {
+  if (tally_.Take(entry)) {
+    audit_.push_back(std::move(entry));
+  }
+}
+
 uint64_t Loop::Publish(const ClusterState& state, const StepResult& step) {
+  for (const JobId id : step.changed.jobs) {
+    open_jobs_.Note(state.jobs.at(id));
+  }
+  open_jobs_.EndTurn();
+  if (!changed_people_.empty()) {
+    policy_.removed_users = people_.RemovedUsers();  // for the next turn, a second from now at most
+  }
   view_.PutPeople(std::exchange(changed_people_, {}));
+  for (const NodeId node : step.changed.nodes) {
+    if (state.nodes[node.value()].state == NodeState::kRemoved) {
+      sessions_.Close(node);  // a stream that outlived the node's loss: its agent joins anew
+    }
+  }
   return view_.Publish(state, step, term_);
 }
 

@@ -16,6 +16,9 @@
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
 #include "scheduler/core/turn.h"
+#include "scheduler/server/people/audit_tally.h"
+#include "scheduler/server/people/job_tokens.h"
+#include "scheduler/server/people/open_jobs.h"
 #include "scheduler/server/secret_vault.h"
 #include "scheduler/server/sessions.h"
 #include "scheduler/server/turn_pace.h"
@@ -30,6 +33,8 @@ struct LoopConfig {
   std::function<int64_t()> boot_clock = BootNanos;  // any thread
   SecretVault secrets = {};
   StoredPeople people = {};
+  JobTokens job_tokens = {};
+  JobLimits job_limits = {};
 };
 
 class Loop : private TurnHost {
@@ -50,14 +55,21 @@ class Loop : private TurnHost {
   [[nodiscard]] Term term() const { return term_; }
   [[nodiscard]] const std::string& cluster_id() const { return cluster_id_; }
   [[nodiscard]] const Policy& policy() const { return config_.policy; }
+  // With the users who are removed now. Loop thread: inside Request::make.
+  [[nodiscard]] const Policy& current_policy() const { return policy_; }
   // Loop thread: inside Request::make, or where commands are sent. Changes are committed with the
   // turn.
   [[nodiscard]] SecretVault& secrets() { return secrets_; }
+  [[nodiscard]] const JobTokens& job_tokens() const { return config_.job_tokens; }
   // Changes are the loop thread's alone, as above; its Snapshot is for any thread.
   [[nodiscard]] PeopleRegistry& people() { return people_; }
+  // Loop thread: inside Request::make.
+  [[nodiscard]] OpenJobs& open_jobs() { return open_jobs_; }
   // Loop thread: inside Request::make. It is committed with the turn, whatever becomes of the
-  // request.
-  void Audit(AuditEntry entry) { audit_.push_back(std::move(entry)); }
+  // request; of many refusals that are alike, most with a later one, as a count.
+  void Audit(AuditEntry entry);
+  // A look at somebody else's: of many that are alike, most as a count, too.
+  void AuditLook(AuditEntry entry);
   // The images that a node keeps now. Loop thread: inside Request::make.
   void SetImages(NodeId node, std::vector<std::string> images) {
     state_.warm.Set(node, std::move(images));
@@ -97,9 +109,12 @@ class Loop : private TurnHost {
   ClusterState state_;
   SecretVault secrets_;
   PeopleRegistry people_;
-  std::vector<AuditEntry> audit_;             // of the turn that is made
+  std::vector<AuditEntry> audit_;  // of the turn that is made
+  AuditTally tally_;
+  OpenJobs open_jobs_;
   std::vector<PeopleRecord> changed_people_;  // committed, not shown yet
   const LoopConfig config_;
+  Policy policy_;
   Liveness liveness_;
   ViewHub& view_;
   SessionRegistry& sessions_;

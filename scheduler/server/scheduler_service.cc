@@ -29,8 +29,11 @@ constexpr uint64_t kNoticeMsMax = 86'400'000;  // policy caps it further; this k
 class WatchStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                           public std::enable_shared_from_this<WatchStream> {
  public:
-  WatchStream(ViewHub& view, uint32_t min_interval_ms)
-      : view_(view), min_interval_ms_(min_interval_ms) {}
+  using Admit = std::function<grpc::Status()>;
+
+  //   admit: is the caller still one who may watch? Called for each part until OnDone.
+  WatchStream(ViewHub& view, uint32_t min_interval_ms, Admit admit)
+      : view_(view), min_interval_ms_(min_interval_ms), admit_(std::move(admit)) {}
 
   void Begin() {
     self_ = shared_from_this();
@@ -98,6 +101,10 @@ class WatchStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
         }
         news_ = false;
       }
+      if (const grpc::Status admitted = admit_(); !admitted.ok()) {
+        Finish(admitted);
+        return;
+      }
       const uint64_t before = reader_.rev;
       part_ = view_.Next(reader_, kObjectsMost, kBytesMost);
       if (part_.reset || reader_.rev != before) {
@@ -113,6 +120,7 @@ class WatchStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   ViewHub& view_;
   const uint32_t min_interval_ms_;
+  const Admit admit_;
   uint64_t listener_ = 0;
   std::shared_ptr<WatchStream> self_;
   grpc::Alarm alarm_;
@@ -136,6 +144,7 @@ std::string_view JobVerbWord(tide::v1::JobVerb verb) {
 std::string_view NodeVerbWord(tide::v1::NodeVerb verb) {
   return verb == tide::v1::NODE_VERB_DRAIN     ? "drain"
          : verb == tide::v1::NODE_VERB_UNDRAIN ? "undrain"
+         : verb == tide::v1::NODE_VERB_REMOVE  ? "remove"
                                                : "validate";
 }
 std::string Described(std::string_view verb, const std::string& reason) {
@@ -148,10 +157,10 @@ using Service =
 
 class SchedulerService final : public Service {
  public:
-  SchedulerService(Loop& loop, ViewHub& view, rpc::ClusterToken token, StoreReader::Open open_store)
+  SchedulerService(Loop& loop, ViewHub& view, rpc::Security security, StoreReader::Open open_store)
       : loop_(loop),
         view_(view),
-        token_(std::move(token)),
+        security_(std::move(security)),
         planner_(loop),
         reader_(std::move(open_store)) {}
 
@@ -169,6 +178,7 @@ class SchedulerService final : public Service {
           TIDE_TRY(SettleProject(*loop_.people().Snapshot(), loop_.policy(), actor, spec));
           if (!IsKnownSubmission(batch, actor.user, key)) {
             TIDE_TRY(loop_.secrets().Check(actor.user, spec.secrets));
+            TIDE_TRY(loop_.open_jobs().Promise(actor.user, spec));
           }
           return MakeSubmit(batch, reply, spec, actor.user, key);
         },
@@ -186,8 +196,8 @@ class SchedulerService final : public Service {
                                     const tide::v1::PlanJobRequest* request,
                                     tide::v1::PlanJobResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    if (!token_.Matches(*context)) {
-      reactor->Finish(rpc::Unauthenticated());
+    if (const grpc::Status admitted = security_.Admit(*context, rpc::Role::kApi); !admitted.ok()) {
+      reactor->Finish(admitted);
       return reactor;
     }
     const auto people = loop_.people().Snapshot();
@@ -247,7 +257,7 @@ class SchedulerService final : public Service {
          FormatJobName(order.job.value()),
          Described(JobVerbWord(request->verb()), order.reason)},
         [order, this](BatchContext& batch, Reply& /*reply*/, const Actor& /*actor*/) {
-          return MakeJobOrder(batch, order, loop_.policy());
+          return MakeJobOrder(batch, order, loop_.current_policy());
         },
         [response](const Reply& reply) { response->set_rev(reply.rev); });
   }
@@ -265,6 +275,8 @@ class SchedulerService final : public Service {
       order.verb = NodeVerb::kUndrain;
     } else if (request->verb() == tide::v1::NODE_VERB_VALIDATE) {
       order.verb = NodeVerb::kValidate;
+    } else if (request->verb() == tide::v1::NODE_VERB_REMOVE) {
+      order.verb = NodeVerb::kRemove;
     } else if (request->verb() != tide::v1::NODE_VERB_DRAIN) {
       return Refuse(context, {ErrorCode::kInvalidArgument, "unknown verb for a node"});
     }
@@ -284,8 +296,8 @@ class SchedulerService final : public Service {
                                            const tide::v1::GetArchivedJobRequest* request,
                                            tide::v1::GetArchivedJobResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    if (!token_.Matches(*context)) {
-      reactor->Finish(rpc::Unauthenticated());
+    if (const grpc::Status admitted = security_.Admit(*context, rpc::Role::kApi); !admitted.ok()) {
+      reactor->Finish(admitted);
       return reactor;
     }
     const auto actor =
@@ -390,7 +402,7 @@ class SchedulerService final : public Service {
           entry.owner = request->owner();
           entry.outcome = request->outcome();
           entry.detail = request->detail();
-          loop_.Audit(std::move(entry));
+          loop_.AuditLook(std::move(entry));
           return std::vector<EventBody>{};
         },
         [](const Reply&) {});
@@ -400,8 +412,8 @@ class SchedulerService final : public Service {
                                       const tide::v1::ReadAuditRequest* request,
                                       tide::v1::ReadAuditResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    if (!token_.Matches(*context)) {
-      reactor->Finish(rpc::Unauthenticated());
+    if (const grpc::Status admitted = security_.Admit(*context, rpc::Role::kApi); !admitted.ok()) {
+      reactor->Finish(admitted);
       return reactor;
     }
     const auto actor =
@@ -411,9 +423,8 @@ class SchedulerService final : public Service {
       return reactor;
     }
     return Read(context, reactor, [request, response](Database& database) -> Status {
-      TIDE_ASSIGN(
-          const std::vector<AuditEntry> entries,
-          tide::ReadAudit(database, request->from(), std::clamp(request->most(), 1U, kAuditMost)));
+      TIDE_ASSIGN(const std::vector<AuditEntry> entries,
+                  tide::ReadAudit(database, QueryOf(*request)));
       for (const AuditEntry& entry : entries) {
         *response->add_entries() = ToProto(entry);
       }
@@ -429,15 +440,18 @@ class SchedulerService final : public Service {
       void OnDone() override { delete this; }
     };
     // gRPC reactors own themselves until OnDone.
-    if (!token_.Matches(*context)) {
-      return new Refused(rpc::Unauthenticated());
+    if (const grpc::Status admitted = security_.Admit(*context, rpc::Role::kApi); !admitted.ok()) {
+      return new Refused(admitted);
     }
     tide::v1::WatchRequest asked;
     grpc::ByteBuffer bytes(*request);
     if (!grpc::SerializationTraits<tide::v1::WatchRequest>::Deserialize(&bytes, &asked).ok()) {
       return new Refused({grpc::StatusCode::INVALID_ARGUMENT, "not a WatchRequest"});
     }
-    const auto stream = std::make_shared<WatchStream>(view_, asked.min_interval_ms());
+    const auto stream =
+        std::make_shared<WatchStream>(view_, asked.min_interval_ms(), [this, context] {
+          return security_.Admit(*context, rpc::Role::kApi);
+        });
     stream->Begin();
     return stream.get();
   }
@@ -453,8 +467,8 @@ class SchedulerService final : public Service {
 
   grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const Error& error) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(token_.Matches(*context) ? rpc::ToGrpc(error, context)
-                                             : rpc::Unauthenticated());
+    const grpc::Status admitted = security_.Admit(*context, rpc::Role::kApi);
+    reactor->Finish(admitted.ok() ? rpc::ToGrpc(error, context) : admitted);
     return reactor;
   }
 
@@ -482,7 +496,7 @@ class SchedulerService final : public Service {
     std::string object = {};  // "" = a look that is not recorded
     std::string detail = {};
     std::string owner = {};  // where the object is no job
-    bool by_api = false;     // for one who is not signed in: the caller is nobody
+    bool by_api = false;     // for one who has no token: nobody yet, or signed in by a proxy
   };
 
   // Who calls, by the records of this moment. Errors: kUnauthenticated, kPermissionDenied.
@@ -539,10 +553,22 @@ class SchedulerService final : public Service {
     return message;
   }
 
+  static AuditQuery QueryOf(const tide::v1::ReadAuditRequest& request) {
+    return {.from = request.from(),
+            .most = std::clamp(request.most(), 1U, kAuditMost),
+            .since = Instant::FromUnixNanos(request.since()),
+            .until = Instant::FromUnixNanos(request.until()),
+            .user = request.user(),
+            .operation = request.operation()};
+  }
+
   // Loop thread. Records what was asked and what came of it.
-  void Audit(const Asked& asked, const Status& outcome, const ClusterState& state, Instant now) {
-    if (asked.object.empty() || asked.by_api) {
-      return;
+  // Returns the entry, but for the outcome; nothing for what is not recorded.
+  static std::optional<AuditEntry> BeginEntry(const Asked& asked,
+                                              const ClusterState& state,
+                                              Instant now) {
+    if (asked.object.empty() || (asked.by_api && asked.caller.user().empty())) {
+      return std::nullopt;
     }
     AuditEntry entry = EntryOf(asked.caller, now);
     entry.operation = PermissionOf(asked.operation).name;
@@ -552,8 +578,21 @@ class SchedulerService final : public Service {
     if (const Job* job = id ? state.FindJob(JobId(*id)) : nullptr) {
       entry.owner = job->user;
     }
-    entry.outcome = outcome ? "done" : ErrorCodeName(outcome.error().code);
-    entry.detail = outcome ? asked.detail : outcome.error().message;
+    entry.detail = asked.detail;
+    return entry;
+  }
+
+  // Names the job that was made of what asked for one.
+  static void NameSubmitted(AuditEntry& entry, JobId job) {
+    entry.detail = std::exchange(entry.object, FormatJobName(job.value()));
+    entry.owner = entry.user;
+  }
+
+  void Audit(AuditEntry entry, const Status& outcome) {
+    entry.outcome = outcome ? kAuditDone : ErrorCodeName(outcome.error().code);
+    if (!outcome) {
+      entry.detail = outcome.error().message;
+    }
     loop_.Audit(std::move(entry));
   }
 
@@ -564,18 +603,35 @@ class SchedulerService final : public Service {
                                    Make make,
                                    Fill fill) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    if (!token_.Matches(*context)) {
-      reactor->Finish(rpc::Unauthenticated());
+    if (const grpc::Status admitted = security_.Admit(*context, rpc::Role::kApi); !admitted.ok()) {
+      reactor->Finish(admitted);
       return reactor;
     }
     Request request;
-    request.make = [asked = std::move(asked), make = std::move(make), this](
+    struct Entry {
+      std::optional<AuditEntry> entry;
+      JobId submitted = {};
+    };
+    const auto record = std::make_shared<Entry>();
+    request.make = [asked = std::move(asked), make = std::move(make), record, this](
                        BatchContext& batch, Reply& reply) -> Result<std::vector<EventBody>> {
+      record->entry = BeginEntry(asked, batch.state(), batch.now());
       const auto actor = CheckAsked(asked, batch.state());
-      auto made = actor ? make(batch, reply, *actor)
-                        : Result<std::vector<EventBody>>(std::unexpected(actor.error()));
-      Audit(asked, made ? Status() : std::unexpected(made.error()), batch.state(), batch.now());
+      if (!actor) {
+        return std::unexpected(actor.error());
+      }
+      auto made = make(batch, reply, *actor);
+      record->submitted = reply.job;
       return made;
+    };
+    request.decided = [record, this](const Status& outcome) {
+      if (!record->entry) {
+        return;
+      }
+      if (outcome && record->submitted != JobId()) {
+        NameSubmitted(*record->entry, record->submitted);
+      }
+      Audit(*std::move(record->entry), outcome);
     };
     request.done = [context, reactor, fill](const Reply& reply) {
       if (reply.status) {
@@ -595,7 +651,7 @@ class SchedulerService final : public Service {
 
   Loop& loop_;
   ViewHub& view_;
-  const rpc::ClusterToken token_;
+  const rpc::Security security_;
   std::atomic<uint64_t> next_validation_ = 1;
   PlanWorker planner_;
   StoreReader reader_;
@@ -605,9 +661,9 @@ class SchedulerService final : public Service {
 
 std::unique_ptr<grpc::Service> MakeSchedulerService(Loop& loop,
                                                     ViewHub& view,
-                                                    const rpc::ClusterToken& token,
+                                                    const rpc::Security& security,
                                                     StoreReader::Open open_store) {
-  return std::make_unique<SchedulerService>(loop, view, token, std::move(open_store));
+  return std::make_unique<SchedulerService>(loop, view, security, std::move(open_store));
 }
 
 }  // namespace tide

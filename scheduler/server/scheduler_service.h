@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "common/rpc/rpc.h"
+#include "common/rpc/security.h"
 #include "scheduler/server/admission.h"
 #include "scheduler/server/beat_port.h"
 #include "scheduler/server/loop.h"
@@ -19,11 +19,11 @@ namespace tide {
 //   open_store: a connection for reading, opened when it is first needed.
 [[nodiscard]] std::unique_ptr<grpc::Service> MakeSchedulerService(Loop& loop,
                                                                   ViewHub& view,
-                                                                  const rpc::ClusterToken& token,
+                                                                  const rpc::Security& security,
                                                                   StoreReader::Open open_store);
 
 struct AgentLinkOptions {
-  rpc::ClusterToken token;
+  rpc::Security security;
   Duration heartbeat;
   std::unique_ptr<BeatPort> beats;  // heartbeats may come as datagrams; null = on streams alone
 };

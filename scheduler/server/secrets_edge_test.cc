@@ -82,10 +82,11 @@ TEST_CASE("an order to start brings the secrets as they are then", "[secrets]") 
     REQUIRE(agent.Next().has_welcome());
     REQUIRE(SubmitAs(client, "ann").message.empty());
     const auto start = agent.Next().command().start();
-    REQUIRE(start.secrets_size() == 1);
+    REQUIRE(start.secrets_size() == 2);
     CHECK(start.secrets(0).name() == "hf-token");
     CHECK(start.secrets(0).value() == "hunter2");
-    CHECK(start.spec().secrets_size() == 1);
+    CHECK(start.spec().secrets_size() == 2);
+    CHECK(start.secrets(1).name() == "tide-job-token");
   }
   // The same start is sent again on the next stream.
   const std::string bytes("new\0er", 6);
@@ -94,6 +95,35 @@ TEST_CASE("an order to start brings the secrets as they are then", "[secrets]") 
   again.Hello("n1");
   REQUIRE(again.Next().has_welcome());
   CHECK(again.Next().command().start().secrets(0).value() == bytes);
+}
+
+TEST_CASE("an attempt's token is known while it holds nodes, the next has another", "[secrets]") {
+  Edge edge;
+  const auto digest = [&edge] { return edge.world.View().jobs(0).token_sha256(); };
+  Stream agent(edge.address());
+  agent.Hello("n1");
+  REQUIRE(agent.Next().has_welcome());
+  const uint64_t job = edge.Submit(AJob()).job_id();
+  const auto start = agent.Next().command().start();
+  REQUIRE(start.secrets_size() == 1);
+  const auto token = ParseJobTokenText(start.secrets(0).value());
+  REQUIRE(token);
+  CHECK(token->number == job);
+  CHECK(token->sha256 == digest());
+  agent.Report(1, start, tide::v1::TASK_STATE_EXITED);
+  CHECK(Eventually([&] { return digest().empty(); }));
+}
+
+TEST_CASE("an agent that knows no secrets starts a job without its token", "[secrets]") {
+  Edge edge;
+  Stream old(edge.address());
+  old.takes_secrets = false;
+  old.Hello("n1");
+  REQUIRE(old.Next().has_welcome());
+  edge.Submit(AJob());
+  const auto start = old.Next().command().start();
+  CHECK(start.secrets_size() == 0);
+  CHECK(start.spec().secrets_size() == 0);
 }
 
 TEST_CASE("what is listed has names and lengths", "[secrets]") {

@@ -26,8 +26,7 @@ void SessionRegistry::Attach(NodeId node,
 std::optional<AgentPlace> SessionRegistry::OtherThan(NodeId node, const AgentPlace& place) {
   const MutexLock lock(mutex_);
   const auto it = entries_.find(node);
-  if (it == entries_.end() || it->second.place.state.empty() || place.state.empty() ||
-      it->second.place.state == place.state) {
+  if (it == entries_.end() || !AreTwoAgents(it->second.place, place)) {
     return std::nullopt;
   }
   return it->second.place;
@@ -67,6 +66,18 @@ void SessionRegistry::Send(const Command& command, const ClusterState& state, In
 std::map<NodeId, int64_t> SessionRegistry::LastHeard() {
   const MutexLock lock(mutex_);
   return last_heard_ns_;
+}
+
+void SessionRegistry::Close(NodeId node) {
+  std::shared_ptr<AgentSession> session;
+  {
+    const MutexLock lock(mutex_);
+    const auto it = entries_.find(node);
+    session = it == entries_.end() ? nullptr : it->second.session;
+  }
+  if (session) {
+    session->Close();
+  }
 }
 
 void SessionRegistry::CloseAll() {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/base/mutex.h"
+#include "scheduler/core/agent_place.h"
 #include "scheduler/core/commands.h"
 #include "scheduler/core/sent_commands.h"
 
@@ -21,12 +22,6 @@ class AgentSession {
   // Loop thread.   now: loop time, the clock of the command's deadline.
   virtual void Send(const Command& command, const ClusterState& state, Instant now) = 0;
   virtual void Close() = 0;
-};
-
-// Which agent has the name of a node.
-struct AgentPlace {
-  std::string state;  // of its state folder and machine; "" = of an older release, which says none
-  std::string address;  // where its stream comes from
 };
 
 class SessionRegistry {
@@ -45,6 +40,7 @@ class SessionRegistry {
   // Sends unless the same command went out on this stream already. Loop thread only.
   void Send(const Command& command, const ClusterState& state, Instant now);
   [[nodiscard]] std::map<NodeId, int64_t> LastHeard();  // CLOCK_MONOTONIC
+  void Close(NodeId node);
   void CloseAll();
 
  private:

@@ -182,6 +182,9 @@ std::string ViewHub::ProgressOf(const Job& job) {
 void ViewHub::PutJob(const ClusterState& state, const Job& job, const ReasonList* reasons) {
   tide::v1::Job message = wire::ToProto(state, job);
   message.set_step(job.checkpoint.step);
+  if (HoldsNodes(StateOf(job)) && job_tokens_.there()) {
+    message.set_token_sha256(job_tokens_.DigestOf(job.id, job.attempts.back().epoch));
+  }
   Entry entry{.whole = message.SerializeAsString(), .live = ProgressOf(job)};
   if (reasons != nullptr) {
     entry.reasons = texts_.Share(EncodeReasons(job, *reasons));
@@ -202,7 +205,7 @@ void ViewHub::PutJob(const ClusterState& state, const Job& job, const ReasonList
 void ViewHub::PutNode(const ClusterState& state, const Node& node) {
   Put({Kind::kNode, node.id.value()},
       {.whole = wire::ToProto(state, node).SerializeAsString(),
-       .live = EncodeConnected(connected_[node.id].up)});
+       .live = EncodeConnection(connected_[node.id].up, connected_[node.id].refused)});
 }
 
 void ViewHub::PutReasonsOf(const Job& job, const ReasonList& reasons) {
@@ -348,16 +351,57 @@ void ViewHub::SetConnected(NodeId node, uint64_t stream, bool connected) {
     if (stream < known.stream) {
       return;
     }
-    known = {stream, connected};
-    const auto it = entries_.find({Kind::kNode, node.value()});
-    std::string live = EncodeConnected(connected);
-    if (it == entries_.end() || it->second.live == live) {
+    known.stream = stream;
+    known.up = connected;
+    if (!PutConnection(node, known)) {
       return;
     }
-    it->second.live = std::move(live);
-    Renew(it);
   }
   Notify();
+}
+
+void ViewHub::SetRefused(NodeId node, RefusedAgent refused) {
+  {
+    const MutexLock lock(mutex_);
+    Connection& known = connected_[node];
+    known.refused = std::move(refused);
+    refused_.insert(node);
+    if (!PutConnection(node, known)) {
+      return;
+    }
+  }
+  Notify();
+}
+
+void ViewHub::ForgetRefused(Instant before) {
+  bool news = false;
+  {
+    const MutexLock lock(mutex_);
+    for (auto it = refused_.begin(); it != refused_.end();) {
+      Connection& known = connected_[*it];
+      if (known.refused.at >= before) {
+        ++it;
+        continue;
+      }
+      known.refused = {};
+      news = PutConnection(*it, known) || news;
+      it = refused_.erase(it);
+    }
+  }
+  if (news) {
+    Notify();
+  }
+}
+
+bool ViewHub::PutConnection(NodeId node, const Connection& connection) {
+  const auto it = entries_.find({Kind::kNode, node.value()});
+  std::string live = EncodeConnection(connection.up, connection.refused);
+  if (it == entries_.end() || it->second.live == live) {
+    return false;
+  }
+  it->second.live = std::move(live);
+  Renew(it);
+  return true;
 }
 
 void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress) {

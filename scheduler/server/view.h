@@ -6,12 +6,14 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "scheduler/core/model/start_estimate.h"
 #include "scheduler/core/step.h"
+#include "scheduler/server/people/job_tokens.h"
 #include "scheduler/server/view_bytes.h"
 #include "scheduler/store/people.h"
 
@@ -23,7 +25,8 @@ class ViewHub {
 
   ViewHub() = default;
   // no_exec: projects in whose tasks nobody may run commands (policy.h).
-  explicit ViewHub(std::vector<std::string> no_exec) : no_exec_(std::move(no_exec)) {}
+  explicit ViewHub(std::vector<std::string> no_exec, JobTokens job_tokens = {})
+      : no_exec_(std::move(no_exec)), job_tokens_(std::move(job_tokens)) {}
 
   // Loop thread only. Shows what the step changed, those jobs with why they wait. Returns the
   // revision that shows it.
@@ -36,6 +39,10 @@ class ViewHub {
 
   // stream: rises with each stream of an agent; the end of an older one changes nothing.
   void SetConnected(NodeId node, uint64_t stream, bool connected);
+  // Shows an agent that took the node's name, until it is forgotten.
+  void SetRefused(NodeId node, RefusedAgent refused);
+  // Drops the refused agents that have not tried again since then.
+  void ForgetRefused(Instant before);
   void SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress);
 
   // When waiting jobs will start. What has moved little since it was last shown is not shown again,
@@ -94,7 +101,7 @@ class ViewHub {
     std::string whole;  // but for what follows
     SharedText reasons = {};
     std::string estimate = {};
-    std::string live = {};  // progress of a job; whether a node is connected
+    std::string live = {};  // progress of a job; a node's agent, and who else took its name
   };
   using Entries = std::map<Key, Entry>;
 
@@ -110,6 +117,7 @@ class ViewHub {
   void Notify();
 
   const std::vector<std::string> no_exec_;
+  const JobTokens job_tokens_;
   Mutex mutex_;
   uint64_t rev_ TIDE_GUARDED_BY(mutex_) = 1;  // 0 is that of a reader who has seen nothing
   uint64_t term_ TIDE_GUARDED_BY(mutex_) = 0;
@@ -121,8 +129,12 @@ class ViewHub {
   struct Connection {
     uint64_t stream = 0;
     bool up = false;
+    RefusedAgent refused = {};  // `at` not set: none
   };
+  // False: it is shown so already.
+  bool PutConnection(NodeId node, const Connection& connection) TIDE_REQUIRES(mutex_);
   std::map<NodeId, Connection> connected_ TIDE_GUARDED_BY(mutex_);
+  std::set<NodeId> refused_ TIDE_GUARDED_BY(mutex_);  // nodes of which an agent is shown as such
   struct JobProgress {
     Epoch epoch;  // of the tasks
     std::map<uint32_t, TaskProgress> tasks;

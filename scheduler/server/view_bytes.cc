@@ -93,10 +93,18 @@ std::string EncodeProgress(const TaskProgress& progress) {
   });
 }
 
-std::string EncodeConnected(bool connected) {
-  return Written([&](CodedOutputStream& coded) {
+std::string EncodeConnection(bool connected, const RefusedAgent& refused) {
+  std::string bytes = Written([&](CodedOutputStream& coded) {
     WireFormatLite::WriteBool(tide::v1::Node::kConnectedFieldNumber, connected, &coded);
   });
+  if (refused.at.is_set()) {
+    tide::v1::RefusedAgent message;
+    message.set_endpoint(refused.endpoint);
+    message.set_peer(refused.peer);
+    message.set_at(refused.at.unix_nanos());
+    AppendObject(bytes, tide::v1::Node::kRefusedAgentFieldNumber, {message.SerializeAsString()});
+  }
+  return bytes;
 }
 
 void AppendObject(std::string& delta, int field, std::initializer_list<std::string_view> parts) {

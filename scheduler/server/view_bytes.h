@@ -58,12 +58,19 @@ struct TaskProgress {
   bool operator==(const TaskProgress&) const = default;
 };
 
+// An agent that took the name of a node whose agent is another.
+struct RefusedAgent {
+  std::string endpoint;
+  std::string peer;
+  Instant at = {};  // not set: there is none
+};
+
 // Parts of a tide::v1::Job.
 [[nodiscard]] std::string EncodeReasons(const Job& job, const ReasonList& reasons);
 [[nodiscard]] std::string EncodeEstimate(const StartEstimate& estimate);
 [[nodiscard]] std::string EncodeProgress(const TaskProgress& progress);
-// Of a tide::v1::Node.
-[[nodiscard]] std::string EncodeConnected(bool connected);
+// Part of a tide::v1::Node.
+[[nodiscard]] std::string EncodeConnection(bool connected, const RefusedAgent& refused);
 
 // Appends an object to the bytes of a tide::v1::ViewDelta.
 //   field: number of its field.   parts: of the object, in their order.

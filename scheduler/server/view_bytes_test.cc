@@ -49,7 +49,7 @@ TEST_CASE("objects in a delta are their parts, of which the later counts") {
                {job.SerializeAsString(), "", EncodeProgress({.step = 0, .total_steps = 100})});
   AppendObject(delta,
                tide::v1::ViewDelta::kNodesFieldNumber,
-               {node.SerializeAsString(), EncodeConnected(false)});
+               {node.SerializeAsString(), EncodeConnection(false, {})});
   AppendObject(delta, tide::v1::ViewDelta::kNodesFieldNumber, {named.SerializeAsString()});
   AppendObject(delta, tide::v1::ViewDelta::kNodesFieldNumber, {});
   tide::v1::ViewDelta read;

@@ -324,6 +324,23 @@ TEST_CASE("the end of an older stream does not disconnect a node") {
   CHECK_FALSE(connected());
 }
 
+TEST_CASE("an agent that took a node's name is shown until it is forgotten") {
+  Published p(Cluster().Zone("A").Leaf(1));
+  const auto node = [&] { return Since(p.view, 0).nodes(0); };
+  const Instant at = Instant::FromUnixNanos(Duration::Seconds(100).nanos());
+  p.view.SetConnected(NodeId(0), 1, true);
+  p.view.SetRefused(NodeId(0), {"10.0.0.9:7072", "ipv4:10.0.0.9:51000", at});
+  p.view.ForgetRefused(at);
+  CHECK(node().refused_agent().endpoint() == "10.0.0.9:7072");
+  CHECK(node().refused_agent().peer() == "ipv4:10.0.0.9:51000");
+  CHECK(node().connected());
+  p.view.PublishAll(p.world.state, kTerm);
+  CHECK(node().has_refused_agent());
+  p.view.ForgetRefused(at + Duration::Nanos(1));
+  CHECK_FALSE(node().has_refused_agent());
+  CHECK(node().connected());
+}
+
 TEST_CASE("listeners hear of changes until they leave") {
   Published p(Cluster().Zone("A").Leaf(1));
   int heard = 0;

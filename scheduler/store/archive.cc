@@ -6,6 +6,7 @@
 
 #include "scheduler/store/codec.h"
 #include "scheduler/store/rows.h"
+#include "scheduler/store/summed_rows.h"
 #include "scheduler/store/text.h"
 
 namespace tide {
@@ -20,22 +21,17 @@ struct MovedTable {
   std::string columns;
 };
 
-// Copied in this order, deleted in the reverse: a row goes before what it refers to.
+MovedTable Moved(const StoredTable& table) {
+  return {table.name(), table.columns().front(), table.list()};
+}
+
+// Returns them in the order in which they are copied; deleted they are in the reverse: a row goes
+// before what it refers to.
 const std::vector<MovedTable>& MovedTables() {
   static const std::vector<MovedTable> kTables = {
-      {"jobs",
-       "id",
-       "id, name, user_name, project, node_group, state, outcome, exit_code, priority, nodes, "
-       "gpus_per_node, submitted_at, state_since, starts, wait_seconds, run_seconds, suspensions, "
-       "hardware_restarts, failure_restarts, checkpoint_step, detail, data"},
-      {"attempts",
-       "job",
-       "job, epoch, start_reason, end_cause, end_detail, nodes, placed_at, running_at, notice_at, "
-       "saved_at, released_at, run_seconds, gpu_seconds, data"},
-      {"tasks",
-       "job",
-       "job, epoch, task, node, state, started_at, exited_at, exit_reason, exit_code, "
-       "exit_signal, exit_rank, message, saved_step, data"},
+      Moved(Tables().jobs),
+      Moved(Tables().attempts),
+      Moved(Tables().tasks),
       {"events", "job", "seq, at, at_ns, type, job, node, data"},
   };
   return kTables;
@@ -71,13 +67,15 @@ std::vector<SqlValue> OwnerKey(const RunHistory::Owner& owner) {
   return {ReadableText(owner.first), ReadableText(owner.second)};
 }
 
+// Decodes column `data`, which is read behind the key.
 template <typename T>
-Result<T> DecodeColumn(const SqlRow& row,
-                       const std::string& what,
-                       Result<T> (*decode)(std::string_view)) {
-  TIDE_ASSIGN(const std::string text, TextAt(row, 0, what));
+Result<T> DecodeData(const StoredTable& table,
+                     const SqlRow& row,
+                     Result<T> (*decode)(std::string_view)) {
+  const std::string name = RowName(table, row);
+  TIDE_ASSIGN(const std::string text, TextAt(row, table.keys(), name));
   Result<T> value = decode(text);
-  return value ? std::move(value) : Fail(ErrorCode::kCorrupt, what + ": " + value.error().message);
+  return value ? std::move(value) : Fail(ErrorCode::kCorrupt, name + ": " + value.error().message);
 }
 
 }  // namespace
@@ -107,11 +105,7 @@ Status WriteArchivedUse(Database& database,
   params.emplace_back(static_cast<double>(used->second.use_ms) / 1000);
   params.push_back(TimeValue(used->second.as_of));
   params.emplace_back(EncodeOwnerUse({owner.first, owner.second, used->second}));
-  return database.Queue(
-      "INSERT INTO archived_use (project, user_name, gpu_seconds, as_of, data) VALUES ($1, $2, $3, "
-      "$4, $5) ON CONFLICT (project, user_name) DO UPDATE SET gpu_seconds = excluded.gpu_seconds, "
-      "as_of = excluded.as_of, data = excluded.data",
-      params);
+  return WriteRow(database, Tables().archived_use, std::move(params));
 }
 
 Status WriteArchivedRun(Database& database, const ClusterState& state, JobId job) {
@@ -120,41 +114,37 @@ Status WriteArchivedRun(Database& database, const ClusterState& state, JobId job
   if (owned == state.archived_runs.end()) {
     return database.Queue("DELETE FROM archived_runs WHERE job = $1", key);
   }
-  const std::vector<SqlValue> params = {SqlInt(job.value()),
-                                        ReadableText(owned->second.project),
-                                        ReadableText(owned->second.user),
-                                        TimeValue(owned->second.run.ended),
-                                        owned->second.run.ran.seconds(),
-                                        EncodeOwnedRun(owned->second)};
-  return database.Queue(
-      "INSERT INTO archived_runs (job, project, user_name, ended_at, run_seconds, data) VALUES "
-      "($1, $2, $3, $4, $5, $6)",
-      params);
+  return WriteRow(database,
+                  Tables().archived_runs,
+                  {SqlInt(job.value()),
+                   ReadableText(owned->second.project),
+                   ReadableText(owned->second.user),
+                   TimeValue(owned->second.run.ended),
+                   owned->second.run.ran.seconds(),
+                   EncodeOwnedRun(owned->second)});
 }
 
 Result<Job> LoadArchivedJob(Database& database, JobId id) {
   const std::string name = FormatJobName(id.value());
   const std::vector<SqlValue> key = {SqlInt(id.value())};
-  TIDE_ASSIGN(const SqlRows jobs,
-              database.Run("SELECT data FROM archived_jobs WHERE id = $1", key));
+  const StoredTables& tables = Tables();
+  TIDE_ASSIGN(const SqlRows jobs, ReadRows(database, tables.archived_jobs, "WHERE id = $1", key));
   if (jobs.rows.empty()) {
     return Fail(ErrorCode::kNotFound, name + ": no such job, nor is it in the archive");
   }
-  TIDE_ASSIGN(Job job, DecodeColumn(jobs.rows.front(), "archived_jobs " + name, &DecodeJob));
-  TIDE_ASSIGN(
-      const SqlRows attempts,
-      database.Run("SELECT data FROM archived_attempts WHERE job = $1 ORDER BY epoch", key));
+  TIDE_ASSIGN(Job job, DecodeData(tables.archived_jobs, jobs.rows.front(), &DecodeJob));
+  TIDE_ASSIGN(const SqlRows attempts,
+              ReadRows(database, tables.archived_attempts, "WHERE job = $1 ORDER BY epoch", key));
   for (const SqlRow& row : attempts.rows) {
-    TIDE_ASSIGN(Attempt attempt, DecodeColumn(row, "archived_attempts " + name, &DecodeAttempt));
+    TIDE_ASSIGN(Attempt attempt, DecodeData(tables.archived_attempts, row, &DecodeAttempt));
     job.attempts.push_back(std::move(attempt));
   }
-  TIDE_ASSIGN(const SqlRows tasks,
-              database.Run("SELECT data, epoch FROM archived_tasks WHERE job = $1 "
-                           "ORDER BY epoch, task",
-                           key));
+  TIDE_ASSIGN(
+      const SqlRows tasks,
+      ReadRows(database, tables.archived_tasks, "WHERE job = $1 ORDER BY epoch, task", key));
   auto attempt = job.attempts.begin();
   for (const SqlRow& row : tasks.rows) {
-    TIDE_ASSIGN(Task task, DecodeColumn(row, "archived_tasks " + name, &DecodeTask));
+    TIDE_ASSIGN(Task task, DecodeData(tables.archived_tasks, row, &DecodeTask));
     TIDE_ASSIGN(const int64_t epoch, IntAt(row, 1, "archived_tasks.epoch"));
     while (attempt != job.attempts.end() && std::cmp_less(attempt->epoch.value(), epoch)) {
       ++attempt;

@@ -15,29 +15,14 @@
 namespace tide {
 namespace {
 
+using testing::Count;
 using testing::Driver;
 using testing::Join;
+using testing::kNow;
 using testing::MakeDatabase;
+using testing::MustOpenStore;
 using testing::RandomWorld;
 using testing::Submit;
-
-const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
-
-std::unique_ptr<Store> MustOpenStore(std::unique_ptr<Database> database, Instant now) {
-  auto store = Store::Open(std::move(database), "a", now);
-  if (!store) {
-    FAIL(store.error().message);
-  }
-  return std::move(*store);
-}
-
-int64_t Count(Database& database, const std::string& what) {
-  const auto found = database.Run("SELECT count(*) FROM " + what, {});
-  if (!found) {
-    FAIL(found.error().message);
-  }
-  return std::get<int64_t>(found->rows.at(0).at(0));
-}
 
 std::vector<SqlRow> Rows(Database& database, const std::string& query) {
   const auto found = database.Run(query, {});
@@ -76,7 +61,7 @@ TEST_CASE("a load without the archived jobs gives the same state", "[archive]") 
   CAPTURE(seed);
   const auto test =
       MakeDatabase(seed < 3 ? GENERATE(Driver::kSqlite, Driver::kPostgres) : Driver::kSqlite);
-  auto store = MustOpenStore(test->Open(), kNow);
+  auto store = MustOpenStore(test->Open(), "a", kNow);
   const auto reader = test->OpenShared();
   RandomWorld world(seed, ClusterState(), KeepingFew());
   std::map<JobId, Job> ended;
@@ -90,7 +75,7 @@ TEST_CASE("a load without the archived jobs gives the same state", "[archive]") 
     REQUIRE(store->Commit(world.state(), step, world.now()));
     if (turn % 40 == 39) {
       store.reset();
-      store = MustOpenStore(test->Open(), world.now());
+      store = MustOpenStore(test->Open(), "a", world.now());
       REQUIRE(store->Load());
     }
     const auto loaded = LoadState(*reader);
@@ -120,7 +105,7 @@ TEST_CASE("a load without the archived jobs gives the same state", "[archive]") 
 
 TEST_CASE("reports say the same before and after jobs are archived", "[archive]") {
   const auto test = MakeDatabase(GENERATE(Driver::kSqlite, Driver::kPostgres));
-  const auto store = MustOpenStore(test->Open(), kNow);
+  const auto store = MustOpenStore(test->Open(), "a", kNow);
   RandomWorld world(7, ClusterState());
   for (int turn = 0; turn < 200; ++turn) {
     REQUIRE(store->Commit(world.state(), world.Turn(), world.now()));
@@ -141,7 +126,7 @@ TEST_CASE("jobs are archived whole or not at all", "[archive]") {
   ClusterState state;
   std::string committed;
   {
-    auto store = MustOpenStore(test->Open(), kNow);
+    auto store = MustOpenStore(test->Open(), "a", kNow);
     std::vector<Event> events = {{Instant(), Join(0)}};
     for (uint64_t id = 1; id <= 40; ++id) {
       events.push_back({Instant(), Submit(id, 1, 10)});
@@ -161,7 +146,7 @@ TEST_CASE("jobs are archived whole or not at all", "[archive]") {
   CHECK(Count(*reader, "archived_jobs") == 0);
   CHECK(Count(*reader, "events WHERE job IS NOT NULL") == 80);
 
-  const auto store = MustOpenStore(test->Open(), kNow + Duration::Minutes(61));
+  const auto store = MustOpenStore(test->Open(), "a", kNow + Duration::Minutes(61));
   REQUIRE(store->database().RunScript("DELETE FROM archived_events"));
   auto loaded = store->Load();
   REQUIRE(loaded);

@@ -9,6 +9,7 @@
 #include "scheduler/store/load.h"
 #include "scheduler/store/postgres_database.h"
 #include "scheduler/store/store.h"
+#include "scheduler/store/testing/databases.h"
 #include "scheduler/store/testing/postgres_proxy.h"
 #include "scheduler/store/testing/private_postgres.h"
 #include "scheduler/store/testing/random_world.h"
@@ -18,12 +19,11 @@ namespace {
 
 using Catch::Contains;
 using testing::Join;
+using testing::kNow;
 using testing::PostgresProxy;
 using testing::PrivatePostgres;
 using testing::RandomWorld;
 using testing::Submit;
-
-const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
 
 // A store behind a proxy, and a reader beside it.
 struct World {

@@ -12,13 +12,7 @@ namespace tide {
 namespace {
 
 using Catch::Contains;
-using testing::Driver;
-using testing::MakeDatabase;
-using testing::TestDatabase;
-
-std::unique_ptr<TestDatabase> EachDriver() {
-  return MakeDatabase(GENERATE(Driver::kSqlite, Driver::kPostgres));
-}
+using testing::EachDriver;
 
 TEST_CASE("values come back as they went in, by parameter number", "[database]") {
   const auto test = EachDriver();
@@ -39,6 +33,20 @@ TEST_CASE("a missing table is told from other failures", "[database]") {
   const auto db = test->Open();
   CHECK(db->Run("SELECT a FROM nowhere", {}).error().code == ErrorCode::kNotFound);
   CHECK(db->Run("SELECT FROM WHERE", {}).error().code == ErrorCode::kStorage);
+}
+
+TEST_CASE("a statement that is run again shows columns that a table got meanwhile", "[database]") {
+  const auto test = EachDriver();
+  const auto db = test->Open();
+  REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1)"));
+  REQUIRE(db->Begin(kNoHurry));
+  CHECK(db->Run("SELECT * FROM t", {})->columns == std::vector<std::string>{"a"});
+  REQUIRE(db->RunScript("ALTER TABLE t ADD COLUMN b BIGINT NOT NULL DEFAULT 7"));
+  const auto found = db->Run("SELECT * FROM t", {});
+  REQUIRE(found);
+  CHECK(found->columns == std::vector<std::string>{"a", "b"});
+  CHECK(found->rows == std::vector<SqlRow>{{int64_t{1}, int64_t{7}}});
+  REQUIRE(db->Commit());
 }
 
 TEST_CASE("a reading transaction sees one state, and holds no writer up", "[database]") {

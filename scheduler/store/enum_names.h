@@ -128,6 +128,7 @@ inline constexpr auto kEnumNames<NodeState> = std::to_array<EnumName<NodeState>>
     {NodeState::kDrained, "drained"},
     {NodeState::kQuarantined, "quarantined"},
     {NodeState::kProbation, "probation"},
+    {NodeState::kRemoved, "removed"},
 });
 
 // "" for a value without a word.

@@ -54,6 +54,14 @@ void VisitFields(V& visit, T& record) {
   visit("actor", actor);
 }
 
+template <typename V, MaybeConst<RemoveRequested> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, actor, reason] = record;
+  visit("node", node);
+  visit("actor", actor);
+  visit("reason", reason);
+}
+
 template <typename V, MaybeConst<ValidationRequested> T>
 void VisitFields(V& visit, T& record) {
   auto& [node, request_id, actor] = record;

@@ -6,13 +6,10 @@
 #include <utility>
 
 #include "scheduler/store/codec.h"
+#include "scheduler/store/summed_rows.h"
 
 namespace tide {
 namespace {
-
-std::unexpected<Error> Broken(const Database& database, const std::string& what) {
-  return Fail(ErrorCode::kCorrupt, database.Name() + ": " + what + ": restore it from a backup");
-}
 
 class Loader {
  public:
@@ -31,7 +28,7 @@ class Loader {
     TIDE_TRY(CheckReferences());
     RebuildDerived(state_);
     if (const auto broken = CheckStored(state_)) {
-      return Broken(database_, *broken);
+      return BrokenRow(database_, *broken);
     }
     return std::move(state_);
   }
@@ -39,60 +36,57 @@ class Loader {
  private:
   Status Meanwhile() { return meanwhile_ ? meanwhile_() : Status(); }
 
-  Result<SqlRows> Query(std::string_view sql) {
-    TIDE_TRY(Meanwhile());
-    return database_.Run(sql, {});
+  // Reads a table, by its key.
+  Status Each(const StoredTable& table, const std::function<Status(const SqlRow&)>& use) {
+    return ReadTable(database_, table, [&](const SqlRow& row) -> Status {
+      TIDE_TRY(Meanwhile());
+      return use(row);
+    });
   }
 
-  // Decodes column `column` of a row; `name` tells whose it is.
+  // Decodes column `data`, which is read behind the key.
   template <typename T>
-  Result<T> DecodeRow(const SqlRow& row,
-                      size_t column,
-                      const std::string& name,
-                      Result<T> (*decode)(std::string_view)) {
-    const Result<std::string> text = TextAt(row, column, name);
+  static Result<T> Decode(const StoredTable& table,
+                          const SqlRow& row,
+                          Result<T> (*decode)(std::string_view)) {
+    const std::string name = RowName(table, row);
+    const Result<std::string> text = TextAt(row, table.keys(), name);
     Result<T> value = text ? decode(*text) : std::unexpected(text.error());
-    return value ? value : Broken(database_, name + ": " + value.error().message);
+    return value ? std::move(value)
+                 : Fail(ErrorCode::kCorrupt, name + ": " + value.error().message);
   }
 
-  static std::string RowName(std::string_view table, const SqlRow& row, size_t keys) {
-    std::string name(table);
-    for (size_t i = 0; i < keys; ++i) {
-      name += (i == 0 ? " " : "/") + std::to_string(IntAt(row, i, table).value_or(-1));
-    }
-    return name;
+  template <typename T>
+  Result<T> DecodeRow(const StoredTable& table,
+                      const SqlRow& row,
+                      Result<T> (*decode)(std::string_view)) {
+    Result<T> value = Decode(table, row, decode);
+    return value ? std::move(value) : BrokenRow(database_, value.error().message);
   }
 
   Status LoadNodes() {
-    TIDE_ASSIGN(const SqlRows found, Query("SELECT id, data FROM nodes ORDER BY id"));
-    for (const SqlRow& row : found.rows) {
-      TIDE_TRY(Meanwhile());
-      const std::string name = RowName("nodes", row, 1);
-      TIDE_ASSIGN(Node node, DecodeRow(row, 1, name, &DecodeNode));
-      TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
-      if (id != static_cast<int64_t>(state_.nodes.size()) || node.id.value() != id) {
-        return Broken(database_, name + ": node ids have a gap or disagree with `data`");
-      }
-      state_.nodes.push_back(std::move(node));
+    return Each(Tables().nodes, [this](const SqlRow& row) { return AddNode(row); });
+  }
+
+  Status AddNode(const SqlRow& row) {
+    const std::string name = RowName(Tables().nodes, row);
+    TIDE_ASSIGN(Node node, DecodeRow(Tables().nodes, row, &DecodeNode));
+    TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
+    if (id != static_cast<int64_t>(state_.nodes.size()) || node.id.value() != id) {
+      return BrokenRow(database_, name + ": node ids have a gap or disagree with `data`");
     }
+    state_.nodes.push_back(std::move(node));
     return {};
   }
 
   // There may be a hundred thousand: a thread decodes some while the next ones are read.
   Status LoadJobs() {
-    constexpr int64_t kJobsPerPage = 5000;
     std::future<Result<std::vector<Job>>> decoding;
-    int64_t last = -1;
+    SqlRow last;
     for (bool more = true; more;) {
       TIDE_TRY(Meanwhile());
-      const std::vector<SqlValue> page = {last, kJobsPerPage};
-      TIDE_ASSIGN(
-          SqlRows found,
-          database_.Run("SELECT id, data FROM jobs WHERE id > $1 ORDER BY id LIMIT $2", page));
+      TIDE_ASSIGN(SqlRows found, SelectPage(database_, Tables().jobs, last));
       more = !found.rows.empty();
-      if (more) {
-        TIDE_ASSIGN(last, IntAt(found.rows.back(), 0, "jobs.id"));
-      }
       if (decoding.valid()) {
         TIDE_TRY(AddJobs(decoding.get()));
       }
@@ -108,24 +102,21 @@ class Loader {
     std::vector<Job> jobs;
     jobs.reserve(rows.size());
     for (const SqlRow& row : rows) {
-      const std::string name = RowName("jobs", row, 1);
+      TIDE_TRY(CheckRow(Tables().jobs, row));
+      const std::string name = RowName(Tables().jobs, row);
       TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
-      TIDE_ASSIGN(const std::string text, TextAt(row, 1, name));
-      Result<Job> job = DecodeJob(text);
-      if (!job) {
-        return Fail(ErrorCode::kCorrupt, name + ": " + job.error().message);
-      }
-      if (std::cmp_not_equal(job->id.value(), id)) {
+      TIDE_ASSIGN(Job job, Decode(Tables().jobs, row, &DecodeJob));
+      if (std::cmp_not_equal(job.id.value(), id)) {
         return Fail(ErrorCode::kCorrupt, name + ": its id disagrees with `data`");
       }
-      jobs.push_back(std::move(*job));
+      jobs.push_back(std::move(job));
     }
     return jobs;
   }
 
   Status AddJobs(Result<std::vector<Job>> jobs) {
     if (!jobs) {
-      return Broken(database_, jobs.error().message);
+      return BrokenRow(database_, jobs.error().message);
     }
     for (Job& job : *jobs) {
       const JobId id = job.id;
@@ -138,63 +129,61 @@ class Loader {
     TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
     const auto it = state_.jobs.find(JobId(static_cast<uint64_t>(id)));
     if (it == state_.jobs.end()) {
-      return Broken(database_, name + ": its job is missing");
+      return BrokenRow(database_, name + ": its job is missing");
     }
     return &it->second;
   }
 
   Status LoadAttempts() {
-    TIDE_ASSIGN(const SqlRows found,
-                Query("SELECT job, epoch, data FROM attempts ORDER BY job, epoch"));
-    for (const SqlRow& row : found.rows) {
-      TIDE_TRY(Meanwhile());
-      const std::string name = RowName("attempts", row, 2);
-      TIDE_ASSIGN(Attempt attempt, DecodeRow(row, 2, name, &DecodeAttempt));
-      TIDE_ASSIGN(Job * job, JobOf(row, name));
-      TIDE_ASSIGN(const int64_t epoch, IntAt(row, 1, name));
-      if (std::cmp_not_equal(attempt.epoch.value(), epoch)) {
-        return Broken(database_, name + ": its epoch disagrees with `data`");
-      }
-      job->attempts.push_back(std::move(attempt));
+    return Each(Tables().attempts, [this](const SqlRow& row) { return AddAttempt(row); });
+  }
+
+  Status AddAttempt(const SqlRow& row) {
+    const std::string name = RowName(Tables().attempts, row);
+    TIDE_ASSIGN(Attempt attempt, DecodeRow(Tables().attempts, row, &DecodeAttempt));
+    TIDE_ASSIGN(Job * job, JobOf(row, name));
+    TIDE_ASSIGN(const int64_t epoch, IntAt(row, 1, name));
+    if (std::cmp_not_equal(attempt.epoch.value(), epoch)) {
+      return BrokenRow(database_, name + ": its epoch disagrees with `data`");
     }
+    job->attempts.push_back(std::move(attempt));
     return {};
   }
 
   Status LoadTasks() {
-    TIDE_ASSIGN(const SqlRows found,
-                Query("SELECT job, epoch, task, data FROM tasks ORDER BY job, epoch, task"));
-    for (const SqlRow& row : found.rows) {
-      TIDE_TRY(Meanwhile());
-      const std::string name = RowName("tasks", row, 3);
-      TIDE_ASSIGN(Task task, DecodeRow(row, 3, name, &DecodeTask));
-      TIDE_ASSIGN(Job * job, JobOf(row, name));
-      TIDE_ASSIGN(const int64_t epoch, IntAt(row, 1, name));
-      TIDE_ASSIGN(const int64_t index, IntAt(row, 2, name));
-      const auto attempt =
-          std::ranges::lower_bound(job->attempts, static_cast<uint64_t>(epoch), {}, EpochOf);
-      if (attempt == job->attempts.end() || std::cmp_not_equal(EpochOf(*attempt), epoch) ||
-          std::cmp_not_equal(attempt->tasks.size(), index)) {
-        return Broken(database_, name + ": its attempt or a task before it is missing");
-      }
-      attempt->tasks.push_back(std::move(task));
+    return Each(Tables().tasks, [this](const SqlRow& row) { return AddTask(row); });
+  }
+
+  Status AddTask(const SqlRow& row) {
+    const std::string name = RowName(Tables().tasks, row);
+    TIDE_ASSIGN(Task task, DecodeRow(Tables().tasks, row, &DecodeTask));
+    TIDE_ASSIGN(Job * job, JobOf(row, name));
+    TIDE_ASSIGN(const int64_t epoch, IntAt(row, 1, name));
+    TIDE_ASSIGN(const int64_t index, IntAt(row, 2, name));
+    const auto attempt =
+        std::ranges::lower_bound(job->attempts, static_cast<uint64_t>(epoch), {}, EpochOf);
+    if (attempt == job->attempts.end() || std::cmp_not_equal(EpochOf(*attempt), epoch) ||
+        std::cmp_not_equal(attempt->tasks.size(), index)) {
+      return BrokenRow(database_, name + ": its attempt or a task before it is missing");
     }
+    attempt->tasks.push_back(std::move(task));
     return {};
   }
 
   static uint64_t EpochOf(const Attempt& attempt) { return attempt.epoch.value(); }
 
   Status LoadIncidents() {
-    TIDE_ASSIGN(const SqlRows found, Query("SELECT id, data FROM incidents ORDER BY id"));
-    for (const SqlRow& row : found.rows) {
-      TIDE_TRY(Meanwhile());
-      const std::string name = RowName("incidents", row, 1);
-      TIDE_ASSIGN(Incident incident, DecodeRow(row, 1, name, &DecodeIncident));
-      TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
-      if (std::cmp_not_equal(incident.id.value(), id) || !IsNode(incident.node)) {
-        return Broken(database_, name + ": its id or node disagrees with the other rows");
-      }
-      state_.incidents.emplace_hint(state_.incidents.end(), incident.id, std::move(incident));
+    return Each(Tables().incidents, [this](const SqlRow& row) { return AddIncident(row); });
+  }
+
+  Status AddIncident(const SqlRow& row) {
+    const std::string name = RowName(Tables().incidents, row);
+    TIDE_ASSIGN(Incident incident, DecodeRow(Tables().incidents, row, &DecodeIncident));
+    TIDE_ASSIGN(const int64_t id, IntAt(row, 0, name));
+    if (std::cmp_not_equal(incident.id.value(), id) || !IsNode(incident.node)) {
+      return BrokenRow(database_, name + ": its id or node disagrees with the other rows");
     }
+    state_.incidents.emplace_hint(state_.incidents.end(), incident.id, std::move(incident));
     return {};
   }
 
@@ -206,9 +195,7 @@ class Loader {
     if (!state_.incidents.empty()) {
       state_.next_incident_id = state_.incidents.rbegin()->first.value() + 1;
     }
-    TIDE_ASSIGN(const SqlRows found, Query("SELECT name, value FROM counters"));
-    for (const SqlRow& row : found.rows) {
-      TIDE_TRY(Meanwhile());
+    return Each(Tables().counters, [this](const SqlRow& row) -> Status {
       TIDE_ASSIGN(const std::string name, TextAt(row, 0, "counters.name"));
       TIDE_ASSIGN(const int64_t value, IntAt(row, 1, "counters.value"));
       if (name == kNextJobCounter) {
@@ -216,32 +203,27 @@ class Loader {
       } else if (name == kNextIncidentCounter) {
         state_.next_incident_id = std::max(state_.next_incident_id, static_cast<uint64_t>(value));
       }
-    }
-    return {};
+      return {};
+    });
   }
 
   // The archived jobs themselves are not loaded, only what decisions still ask of them.
   Status LoadArchivedUse() {
-    TIDE_ASSIGN(const SqlRows found, Query("SELECT data FROM archived_use"));
-    for (const SqlRow& row : found.rows) {
-      TIDE_TRY(Meanwhile());
-      TIDE_ASSIGN(OwnerUse use, DecodeRow(row, 0, "archived_use", &DecodeOwnerUse));
+    return Each(Tables().archived_use, [this](const SqlRow& row) -> Status {
+      TIDE_ASSIGN(OwnerUse use, DecodeRow(Tables().archived_use, row, &DecodeOwnerUse));
       state_.archived_use[{use.project, use.user}] = use.used;
-    }
-    return {};
+      return {};
+    });
   }
 
   Status LoadArchivedRuns() {
-    TIDE_ASSIGN(const SqlRows found, Query("SELECT job, data FROM archived_runs ORDER BY job"));
-    for (const SqlRow& row : found.rows) {
-      TIDE_TRY(Meanwhile());
-      const std::string name = RowName("archived_runs", row, 1);
-      TIDE_ASSIGN(OwnedRun owned, DecodeRow(row, 1, name, &DecodeOwnedRun));
+    return Each(Tables().archived_runs, [this](const SqlRow& row) -> Status {
+      TIDE_ASSIGN(OwnedRun owned, DecodeRow(Tables().archived_runs, row, &DecodeOwnedRun));
       const JobId job = owned.run.job;
       state_.next_job_id = std::max(state_.next_job_id, job.value() + 1);
       state_.archived_runs.emplace_hint(state_.archived_runs.end(), job, std::move(owned));
-    }
-    return {};
+      return {};
+    });
   }
 
   [[nodiscard]] bool IsNode(NodeId id) const { return id.value() < state_.nodes.size(); }
@@ -257,15 +239,15 @@ class Loader {
         return std::ranges::all_of(each.tasks, [this](const Task& t) { return IsNode(t.node); });
       });
       if (!tasks_are_sound) {
-        return Broken(database_, name + " has a task on a node that is missing");
+        return BrokenRow(database_, name + " has a task on a node that is missing");
       }
       if (!AreNodes(job.avoid)) {
-        return Broken(database_, name + " avoids a node that is missing");
+        return BrokenRow(database_, name + " avoids a node that is missing");
       }
       if (const Allocation* allocation = AllocationOf(job)) {
         if (job.attempts.empty() || job.attempts.back().tasks.size() != allocation->nodes.size() ||
             !AreNodes(allocation->nodes)) {
-          return Broken(database_, name + " holds nodes, but its attempt or tasks are missing");
+          return BrokenRow(database_, name + " holds nodes, but its attempt or tasks are missing");
         }
       }
       const auto* queued = std::get_if<Queued>(&job.phase);
@@ -275,7 +257,7 @@ class Loader {
           return each < JobId(state_.next_job_id);
         });
         if (!AreNodes(queued->claim->nodes) || !victims_known) {
-          return Broken(database_, name + " claims a node or waits for a job that is missing");
+          return BrokenRow(database_, name + " claims a node or waits for a job that is missing");
         }
       }
     }
@@ -308,7 +290,7 @@ Result<std::vector<StoredEvent>> LoadEvents(Database& database, int64_t after_se
     TIDE_ASSIGN(const std::string data, TextAt(row, 3, "events.data"));
     Result<EventBody> body = DecodeEventBody(type, data);
     if (!body) {
-      return Broken(database, "events " + std::to_string(seq) + ": " + body.error().message);
+      return BrokenRow(database, "events " + std::to_string(seq) + ": " + body.error().message);
     }
     events.push_back({seq, {Instant::FromUnixNanos(at), std::move(*body)}});
   }

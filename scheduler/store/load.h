@@ -15,8 +15,8 @@ inline constexpr std::string_view kNextJobCounter = "next_job_id";
 inline constexpr std::string_view kNextIncidentCounter = "next_incident_id";
 
 // Reads jobs, attempts, tasks, nodes, incidents, counters, and what is still asked of archived
-// jobs; rebuilds what is derived.
-//   meanwhile: called before each query and each row; its error ends the loading.
+// jobs, each row proved by its checksum; rebuilds what is derived.
+//   meanwhile: called before each row, of jobs before each page; its error ends the loading.
 //   Errors: kCorrupt, naming the row or the broken invariant.   Cost: O(rows).
 [[nodiscard]] Result<ClusterState> LoadState(Database& database,
                                              const std::function<Status()>& meanwhile = {});

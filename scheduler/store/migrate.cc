@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/store/summed_rows.h"
+
 namespace tide {
 namespace {
 
@@ -32,7 +34,11 @@ Status ApplyOne(Database& database,
   if (guard && migration.version > 1) {
     TIDE_TRY(guard());
   }
-  return database.RunScript(migration.sql);
+  if (migration.sums && migration.version > 1) {
+    TIDE_TRY(CheckFormerSums(database));
+  }
+  TIDE_TRY(database.RunScript(migration.sql));
+  return migration.sums ? FillSums(database) : Status();
 }
 
 std::unexpected<Error> Named(const Migration& migration, const Error& error) {
@@ -60,11 +66,37 @@ Result<int> FindSchemaVersion(Database& database, std::span<const Migration> mig
   return static_cast<int>(version);
 }
 
+namespace {
+
+// A store is there whole, or not at all: a disk that is full while it is made leaves none.
+Status MakeAtOnce(Database& database, std::span<const Migration> migrations, Instant now) {
+  TIDE_TRY(database.Begin(kNoHurry));
+  Status made = MigrateInside(database, migrations, now);
+  if (made) {
+    made = database.Commit();
+  }
+  database.Rollback();
+  return made;
+}
+
+}  // namespace
+
+Result<bool> HoldsStore(Database& database) {
+  const Result<int> version = FindSchemaVersion(database, BuiltInMigrations());
+  if (!version && version.error().code != ErrorCode::kNotFound) {
+    return std::unexpected(version.error());
+  }
+  return version.value_or(0) > 0;
+}
+
 Status Migrate(Database& database,
                std::span<const Migration> migrations,
                Instant now,
                const std::function<Status()>& guard) {
   TIDE_ASSIGN(const int version, ReadSchemaVersion(database, migrations));
+  if (version == 0) {
+    return MakeAtOnce(database, migrations, now);
+  }
   for (const Migration& migration : migrations) {
     if (migration.version <= version) {
       continue;

@@ -15,6 +15,7 @@ struct Migration {
   int version;            // 1, 2, 3 …
   std::string_view name;  // "0001_initial"
   std::string_view sql;
+  bool sums = false;  // it changes rows: their checksums are made anew
 };
 
 // Those of this program, by version.
@@ -31,9 +32,13 @@ struct Migration {
 [[nodiscard]] Result<int> FindSchemaVersion(Database& database,
                                             std::span<const Migration> migrations);
 
-// Applies what is missing, each in a transaction of its own. Programs that do so at the same time
-// wait for each other.
-//   guard: called inside each of them but the first, which makes its tables; its error ends it.
+// Whether a store was made in this database; changes nothing.
+//   Errors: kNewerSchema, those of the database.
+[[nodiscard]] Result<bool> HoldsStore(Database& database);
+
+// Applies what is missing, each in a transaction of its own, in an empty database all in one.
+// Programs that do so at the same time wait for each other.
+//   guard: called inside each of them, but not in an empty database; its error ends it.
 [[nodiscard]] Status Migrate(Database& database,
                              std::span<const Migration> migrations,
                              Instant now,

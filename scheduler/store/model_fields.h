@@ -299,6 +299,8 @@ void VisitFields(V& visit, T& record) {
          endpoint,
          address,
          boot_id,
+         machine_id,
+         state_id,
          runtime,
          agent_version,
          port_low,
@@ -313,6 +315,8 @@ void VisitFields(V& visit, T& record) {
   visit("endpoint", endpoint);
   visit("address", address);
   visit("boot_id", boot_id);
+  visit("machine_id", machine_id);
+  visit("state_id", state_id);
   visit("runtime", runtime);
   visit("agent_version", agent_version);
   visit("port_low", port_low);

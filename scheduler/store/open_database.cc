@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "common/base/file.h"
+#include "scheduler/store/migrate.h"
 #include "scheduler/store/postgres_address.h"
 #include "scheduler/store/postgres_database.h"
 #include "scheduler/store/sqlite_database.h"
@@ -27,9 +28,31 @@ Result<std::unique_ptr<Database>> OpenFor(const std::string& address, SqliteAcce
                   "postgres://USER@HOST:PORT/DATABASE or \"postgresql:host=HOST dbname=DATABASE\"");
 }
 
+std::unexpected<Error> NoStore(const std::string& what) {
+  return Fail(ErrorCode::kNotFound,
+              what +
+                  ": correct --store if it names the wrong place; where a new cluster is to begin, "
+                  "make its store once with tide-scheduler --init");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Database>> OpenDatabase(const std::string& address) {
+  auto database = OpenFor(address, SqliteAccess::kExisting);
+  if (!database) {
+    const bool of_file = !IsPostgresAddress(address);
+    return of_file && database.error().code == ErrorCode::kNotFound
+               ? NoStore(database.error().message)
+               : std::unexpected(database.error());
+  }
+  TIDE_ASSIGN(const bool there, HoldsStore(**database));
+  if (!there) {
+    return NoStore((*database)->Name() + " holds no store of Tide");
+  }
+  return database;
+}
+
+Result<std::unique_ptr<Database>> OpenDatabaseToMake(const std::string& address) {
   return OpenFor(address, SqliteAccess::kExclusive);
 }
 

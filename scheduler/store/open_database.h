@@ -8,11 +8,16 @@
 
 namespace tide {
 
+// Opens the database of a scheduler that has its store there; creates nothing.
 //   address: "sqlite:/path/to/tide.db", or what postgres_address.h takes.
-//   Errors: kInvalidArgument for another form; those of OpenSqlite and OpenPostgres.
+//   Errors: kInvalidArgument for another form; kNotFound where no store is; those of OpenSqlite and
+//   OpenPostgres.
 [[nodiscard]] Result<std::unique_ptr<Database>> OpenDatabase(const std::string& address);
 
-// The same beside a scheduler that may be running: creates nothing.
+// Opens the same for one that makes a store: with SQLite the file is created when missing.
+[[nodiscard]] Result<std::unique_ptr<Database>> OpenDatabaseToMake(const std::string& address);
+
+// Opens the same beside a scheduler that may be running: creates nothing.
 //   Errors: also kNotFound for a file that is not there.
 [[nodiscard]] Result<std::unique_ptr<Database>> OpenDatabaseToRead(const std::string& address);
 

@@ -4,12 +4,15 @@
 #include <optional>
 #include <utility>
 
+#include "scheduler/store/row_sum.h"
 #include "scheduler/store/rows.h"
+#include "scheduler/store/summed_rows.h"
 #include "scheduler/store/text.h"
 
 namespace tide {
 namespace {
 
+constexpr const char* kAfterAllMoments = "9999";
 constexpr std::string_view kNextUser = "next_user_number";
 constexpr std::string_view kNextProject = "next_project_number";
 constexpr std::string_view kNextToken = "next_token_number";
@@ -44,10 +47,11 @@ std::optional<std::vector<uint32_t>> ParseGids(std::string_view text) {
 
 // The next number of a kind is beyond that of every record there ever was.
 Status CountBeyond(Database& database, std::string_view counter, uint64_t number) {
-  const std::vector<SqlValue> params = {std::string(counter), SqlInt(number + 1)};
+  std::vector<SqlValue> params = {std::string(counter), SqlInt(number + 1)};
+  params.emplace_back(RowSum(Tables().counters.summed_as()).Add(params).value());
   return database.Queue(
-      "INSERT INTO counters (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = "
-      "CASE WHEN excluded.value > counters.value THEN excluded.value ELSE counters.value END",
+      "INSERT INTO counters (name, value, sum) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE "
+      "SET value = excluded.value, sum = excluded.sum WHERE excluded.value > counters.value",
       params);
 }
 
@@ -58,21 +62,16 @@ Status Delete(Database& database, std::string_view sql, uint64_t number) {
 
 Status Write(Database& database, const User& user) {
   TIDE_TRY(CountBeyond(database, kNextUser, user.number));
-  const std::vector<SqlValue> params = {SqlInt(user.number),
-                                        user.name,
-                                        std::string(RoleName(user.role)),
-                                        int64_t{user.uid},
-                                        GidsText(user.gids),
-                                        user.project,
-                                        MomentText(user.created_at),
-                                        int64_t{user.removed ? 1 : 0}};
-  return database.Queue(
-      "INSERT INTO users (number, name, role, uid, gids, project, created_at, removed) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (number) DO UPDATE SET name = "
-      "excluded.name, "
-      "role = excluded.role, uid = excluded.uid, gids = excluded.gids, "
-      "project = excluded.project, removed = excluded.removed",
-      params);
+  return WriteRow(database,
+                  Tables().users,
+                  {SqlInt(user.number),
+                   user.name,
+                   std::string(RoleName(user.role)),
+                   int64_t{user.uid},
+                   GidsText(user.gids),
+                   user.project,
+                   MomentText(user.created_at),
+                   int64_t{user.removed ? 1 : 0}});
 }
 
 Status WriteMembers(Database& database, const Project& project) {
@@ -82,11 +81,10 @@ Status WriteMembers(Database& database, const Project& project) {
     return {};
   }
   for (const Member& member : project.members) {
-    const std::vector<SqlValue> params = {
-        project.name, member.user, int64_t{member.max_class}, int64_t{member.exec ? 1 : 0}};
-    TIDE_TRY(database.Queue(
-        "INSERT INTO members (project, user_name, max_class, exec) VALUES ($1, $2, $3, $4)",
-        params));
+    TIDE_TRY(WriteRow(
+        database,
+        Tables().members,
+        {project.name, member.user, int64_t{member.max_class}, int64_t{member.exec ? 1 : 0}}));
   }
   return {};
 }
@@ -97,14 +95,12 @@ Status Write(Database& database, const Project& project) {
   if (project.removed) {
     return Delete(database, "DELETE FROM projects WHERE number = $1", project.number);
   }
-  const std::vector<SqlValue> params = {SqlInt(project.number),
-                                        project.name,
-                                        int64_t{project.visible ? 1 : 0},
-                                        MomentText(project.created_at)};
-  return database.Queue(
-      "INSERT INTO projects (number, name, visible, created_at) VALUES ($1, $2, $3, $4) "
-      "ON CONFLICT (number) DO UPDATE SET name = excluded.name, visible = excluded.visible",
-      params);
+  return WriteRow(database,
+                  Tables().projects,
+                  {SqlInt(project.number),
+                   project.name,
+                   int64_t{project.visible ? 1 : 0},
+                   MomentText(project.created_at)});
 }
 
 Status Write(Database& database, const Token& token) {
@@ -112,20 +108,18 @@ Status Write(Database& database, const Token& token) {
   if (token.removed) {
     return Delete(database, "DELETE FROM tokens WHERE number = $1", token.number);
   }
-  const std::vector<SqlValue> params = {SqlInt(token.number),
-                                        token.user,
-                                        std::string(TokenKindName(token.kind)),
-                                        ReadableText(token.label),
-                                        token.sha256,
-                                        ScopesText(token.scopes),
-                                        MomentText(token.created_at),
-                                        MomentText(token.expires_at),
-                                        MomentText(token.used_at)};
-  return database.Queue(
-      "INSERT INTO tokens (number, user_name, kind, label, sha256, scopes, created_at, expires_at, "
-      "used_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (number) DO UPDATE SET "
-      "label = excluded.label, expires_at = excluded.expires_at, used_at = excluded.used_at",
-      params);
+  return WriteRow(database,
+                  Tables().tokens,
+                  {SqlInt(token.number),
+                   token.user,
+                   std::string(TokenKindName(token.kind)),
+                   ReadableText(token.label),
+                   token.sha256,
+                   ScopesText(token.scopes),
+                   MomentText(token.created_at),
+                   MomentText(token.expires_at),
+                   MomentText(token.used_at),
+                   SqlInt(token.maker)});
 }
 
 // Reads the columns of one row; remembers the first that cannot be understood.
@@ -201,11 +195,7 @@ std::optional<TokenKind> ParseKind(std::string_view name) {
 }
 
 Status LoadUsers(Database& database, StoredPeople& people) {
-  TIDE_ASSIGN(
-      const SqlRows found,
-      database.Run("SELECT number, name, role, uid, gids, project, created_at, removed FROM users "
-                   "ORDER BY number",
-                   {}));
+  TIDE_ASSIGN(const SqlRows found, ReadRows(database, Tables().users, "ORDER BY number"));
   for (const SqlRow& row : found.rows) {
     RowReader in(row, "users");
     User user;
@@ -232,9 +222,7 @@ Status LoadUsers(Database& database, StoredPeople& people) {
 
 Status LoadProjects(Database& database, StoredPeople& people) {
   TIDE_ASSIGN(const SqlRows members,
-              database.Run("SELECT project, user_name, max_class, exec FROM members "
-                           "ORDER BY project, user_name",
-                           {}));
+              ReadRows(database, Tables().members, "ORDER BY project, user_name"));
   std::map<std::string, std::vector<Member>> by_project;
   for (const SqlRow& row : members.rows) {
     RowReader in(row, "members");
@@ -246,9 +234,7 @@ Status LoadProjects(Database& database, StoredPeople& people) {
     TIDE_TRY(in.Finish());
     by_project[project].push_back(std::move(member));
   }
-  TIDE_ASSIGN(
-      const SqlRows found,
-      database.Run("SELECT number, name, visible, created_at FROM projects ORDER BY number", {}));
+  TIDE_ASSIGN(const SqlRows found, ReadRows(database, Tables().projects, "ORDER BY number"));
   for (const SqlRow& row : found.rows) {
     RowReader in(row, "projects");
     Project project;
@@ -265,10 +251,7 @@ Status LoadProjects(Database& database, StoredPeople& people) {
 }
 
 Status LoadTokens(Database& database, StoredPeople& people) {
-  TIDE_ASSIGN(const SqlRows found,
-              database.Run("SELECT number, user_name, kind, label, sha256, scopes, created_at, "
-                           "expires_at, used_at FROM tokens ORDER BY number",
-                           {}));
+  TIDE_ASSIGN(const SqlRows found, ReadRows(database, Tables().tokens, "ORDER BY number"));
   for (const SqlRow& row : found.rows) {
     RowReader in(row, "tokens");
     Token token;
@@ -283,6 +266,7 @@ Status LoadTokens(Database& database, StoredPeople& people) {
     token.created_at = in.Moment("created_at");
     token.expires_at = in.Moment("expires_at");
     token.used_at = in.Moment("used_at");
+    token.maker = in.Number("maker");
     TIDE_TRY(in.Finish());
     people.next_token = token.number + 1;
     people.directory.Put(std::move(token));
@@ -292,7 +276,7 @@ Status LoadTokens(Database& database, StoredPeople& people) {
 
 // Numbers are never given twice, also of rows that are gone.
 Status LoadNumbers(Database& database, StoredPeople& people) {
-  TIDE_ASSIGN(const SqlRows found, database.Run("SELECT name, value FROM counters", {}));
+  TIDE_ASSIGN(const SqlRows found, ReadRows(database, Tables().counters));
   for (const SqlRow& row : found.rows) {
     TIDE_ASSIGN(const std::string name, TextAt(row, 0, "counters.name"));
     TIDE_ASSIGN(const int64_t value, IntAt(row, 1, "counters.value"));
@@ -340,12 +324,20 @@ Result<StoredPeople> LoadPeople(Database& database) {
   return people;
 }
 
-Result<std::vector<AuditEntry>> ReadAudit(Database& database, uint64_t seq, uint64_t most) {
-  const std::vector<SqlValue> params = {SqlInt(seq), SqlInt(most)};
+Result<std::vector<AuditEntry>> ReadAudit(Database& database, const AuditQuery& query) {
+  // Moments are texts of one length, which stand in the order of time.
+  const std::vector<SqlValue> params = {
+      SqlInt(query.from),
+      FormatRfc3339(query.since),
+      query.until.is_set() ? FormatRfc3339(query.until) : std::string(kAfterAllMoments),
+      ReadableText(query.user),
+      query.operation,
+      SqlInt(query.most)};
   TIDE_ASSIGN(const SqlRows found,
               database.Run("SELECT seq, at, user_name, token, address, operation, object, owner, "
-                           "outcome, detail, request_id FROM audit WHERE seq >= $1 ORDER BY seq "
-                           "LIMIT $2",
+                           "outcome, detail, request_id FROM audit WHERE seq >= $1 AND at >= $2 "
+                           "AND at < $3 AND ($4 = '' OR user_name = $4) "
+                           "AND ($5 = '' OR operation = $5) ORDER BY seq LIMIT $6",
                            params));
   std::vector<AuditEntry> entries;
   for (const SqlRow& row : found.rows) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/time.h"
@@ -11,6 +12,8 @@
 #include "scheduler/store/database.h"
 
 namespace tide {
+
+inline constexpr std::string_view kAuditDone = "done";  // AuditEntry::outcome
 
 // An entry of the audit: an operation that was done or refused.
 struct AuditEntry {
@@ -33,9 +36,17 @@ struct AuditEntry {
 
 // Errors: kCorrupt, naming the row; those of Run.
 [[nodiscard]] Result<StoredPeople> LoadPeople(Database& database);
-// Entries from `seq` on, at most so many.
+// Entries that are asked for.
+struct AuditQuery {
+  uint64_t from = 1;           // its number, and those after it
+  uint64_t most = 1000;        // of the answer
+  Instant since = {};          // not set = from the first on
+  Instant until = {};          // not set = up to the last
+  std::string user = {};       // "" = anybody's
+  std::string operation = {};  // "" = any
+};
+// In their order.
 [[nodiscard]] Result<std::vector<AuditEntry>> ReadAudit(Database& database,
-                                                        uint64_t seq,
-                                                        uint64_t most);
+                                                        const AuditQuery& query);
 
 }  // namespace tide

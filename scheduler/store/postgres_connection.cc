@@ -349,6 +349,8 @@ Status PostgresConnection::Script(std::string_view sql) {
   if (PQexitPipelineMode(conn_) != 1 || PQsendQuery(conn_, std::string(sql).c_str()) != 1) {
     return Lose(PQerrorMessage(conn_));
   }
+  // A script changes tables: the server refuses a plan whose rows have other columns since.
+  prepared_.clear();
   std::optional<Error> failed;
   while (true) {
     TIDE_TRY(AwaitResult());

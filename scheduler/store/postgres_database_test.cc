@@ -20,7 +20,7 @@ namespace {
 using Catch::Contains;
 using testing::PrivatePostgres;
 
-std::unique_ptr<Database> MustOpen(const std::string& address) {
+std::unique_ptr<Database> MustConnect(const std::string& address) {
   auto opened = OpenPostgres(address);
   if (!opened) {
     FAIL(opened.error().message);
@@ -28,7 +28,7 @@ std::unique_ptr<Database> MustOpen(const std::string& address) {
   return std::move(*opened);
 }
 
-Error OpenError(const std::string& address) {
+Error ConnectError(const std::string& address) {
   const auto opened = OpenPostgres(address);
   REQUIRE_FALSE(opened);
   CHECK(opened.error().message.find('\n') == std::string::npos);
@@ -99,7 +99,7 @@ TEST_CASE("a wrong address is refused in words, its password untold", "[postgres
       {"postgresql:host=/tmp sslmode=perhaps", "invalid sslmode value"},
   }));
   CAPTURE(address);
-  const Error error = OpenError(address);
+  const Error error = ConnectError(address);
   CHECK(error.code == ErrorCode::kInvalidArgument);
   CHECK_THAT(error.message, Contains(words));
 }
@@ -132,7 +132,7 @@ TEST_CASE("who cannot connect is told why and what to do", "[postgres]") {
       {server.Address("latin"), ErrorCode::kStorage, "ENCODING 'UTF8'"},
   }));
   CAPTURE(address);
-  const Error error = OpenError(address);
+  const Error error = ConnectError(address);
   INFO(error.message);
   CHECK(error.code == code);
   CHECK_THAT(error.message, Contains(words) && Contains("PostgreSQL database "));
@@ -146,7 +146,7 @@ TEST_CASE("the session is durable, whatever the role says", "[postgres]") {
                  " SET statement_timeout = '3s'; ALTER DATABASE " + name +
                  " SET default_transaction_isolation = 'serializable'; ALTER DATABASE " + name +
                  " SET default_transaction_read_only = on");
-  const auto db = MustOpen(server.Address(name));
+  const auto db = MustConnect(server.Address(name));
   CHECK(TextOf(*db, "SELECT current_setting('synchronous_commit')") == "on");
   CHECK(TextOf(*db, "SELECT current_setting('statement_timeout')") == "0");
   CHECK(TextOf(*db, "SELECT current_setting('idle_in_transaction_session_timeout')") == "5s");
@@ -155,13 +155,13 @@ TEST_CASE("the session is durable, whatever the role says", "[postgres]") {
   REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT)"));
   REQUIRE(db->Commit());
   const auto stronger =
-      MustOpen(server.Address(name) + " options=-csynchronous_commit=remote_apply");
+      MustConnect(server.Address(name) + " options=-csynchronous_commit=remote_apply");
   CHECK(TextOf(*stronger, "SELECT current_setting('synchronous_commit')") == "remote_apply");
 }
 
 TEST_CASE("text that PostgreSQL cannot keep is refused, not cut", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
-  const auto db = MustOpen(server.Address(server.NewDatabase()));
+  const auto db = MustConnect(server.Address(server.NewDatabase()));
   REQUIRE(db->RunScript("CREATE TABLE t (a TEXT)"));
   for (const std::string& text : {std::string("a\0b", 3), std::string("\xff")}) {
     const auto refused = db->Run("INSERT INTO t VALUES ($1)", std::vector<SqlValue>{text});
@@ -175,7 +175,7 @@ TEST_CASE("what lacks a privilege says so", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string name = server.NewDatabase();
   server.Run(name, "CREATE TABLE t (a BIGINT); CREATE ROLE " + name + "_guest LOGIN");
-  const auto db = MustOpen(server.Address(name, name + "_guest"));
+  const auto db = MustConnect(server.Address(name, name + "_guest"));
   for (const char* sql : {"CREATE TABLE u (a BIGINT)", "SELECT a FROM t"}) {
     const auto refused = db->Run(sql, {});
     REQUIRE_FALSE(refused);
@@ -187,7 +187,7 @@ TEST_CASE("what lacks a privilege says so", "[postgres]") {
 TEST_CASE("a connection that the server ends is made anew", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string name = server.NewDatabase();
-  const auto db = MustOpen(server.Address(name));
+  const auto db = MustConnect(server.Address(name));
   const auto end = [&] {
     server.Run(name,
                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '" +
@@ -221,7 +221,7 @@ TEST_CASE("a connection that the server ends is made anew", "[postgres]") {
 TEST_CASE("a server that does not answer is given up in time", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string name = server.NewDatabase();
-  const auto db = MustOpen(server.Address(name));
+  const auto db = MustConnect(server.Address(name));
   REQUIRE(db->RunScript("CREATE TABLE t (a BIGINT)"));
   server.Freeze();
   const Duration patience = Duration::Millis(300);
@@ -243,7 +243,7 @@ TEST_CASE("a server that does not answer is given up in time", "[postgres]") {
 
 TEST_CASE("large answers and large statements pass each other", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
-  const auto db = MustOpen(server.Address(server.NewDatabase()));
+  const auto db = MustConnect(server.Address(server.NewDatabase()));
   REQUIRE(db->RunScript("CREATE TABLE t (a TEXT)"));
   const std::string large(3 << 20, 'x');
   REQUIRE(db->Begin(Duration::Seconds(60)));
@@ -263,7 +263,7 @@ TEST_CASE("two schedulers that start at once on nothing: one leads, one is told"
     std::vector<Result<std::unique_ptr<Store>>> ends(2);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < ends.size(); ++i) {
-      threads.emplace_back([&, i, db = MustOpen(address)]() mutable {
+      threads.emplace_back([&, i, db = MustConnect(address)]() mutable {
         ends[i] = Store::Open(std::move(db), "holder " + std::to_string(i), now);
       });
     }
@@ -281,17 +281,17 @@ TEST_CASE("a leader whose connection has ended is not waited for", "[postgres]")
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string address = server.Address(server.NewDatabase());
   const Instant now = SystemNow();
-  auto leader = Store::Open(MustOpen(address), "leader", now);
+  auto leader = Store::Open(MustConnect(address), "leader", now);
   REQUIRE(leader);
-  const auto refused = Store::Open(MustOpen(address), "standby", now);
+  const auto refused = Store::Open(MustConnect(address), "standby", now);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kNotLeader);
   const Term term = (*leader)->term();
   leader->reset();  // it dies: its lease is in force for another 15 s
   const int64_t until = MonotonicNanos() + 10'000'000'000;
-  auto standby = Store::Open(MustOpen(address), "standby", now);
+  auto standby = Store::Open(MustConnect(address), "standby", now);
   while (!standby && MonotonicNanos() < until) {  // the server notices in its own time
-    standby = Store::Open(MustOpen(address), "standby", now);
+    standby = Store::Open(MustConnect(address), "standby", now);
   }
   REQUIRE(standby);
   CHECK((*standby)->term() > term);
@@ -301,14 +301,14 @@ TEST_CASE("a leader that connects again keeps others out again", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string address = server.Address(server.NewDatabase());
   const Instant now = SystemNow();
-  auto leader = Store::Open(MustOpen(address), "leader", now);
+  auto leader = Store::Open(MustConnect(address), "leader", now);
   REQUIRE(leader);
   const int64_t pid = IntOf((*leader)->database(), "SELECT pg_backend_pid()");
-  const auto killer = MustOpen(address);
+  const auto killer = MustConnect(address);
   REQUIRE(killer->Run("SELECT 1 WHERE pg_terminate_backend(" + std::to_string(pid) + ")", {}));
   ClusterState state;
   REQUIRE((*leader)->Commit(state, {}, now + kLeaseRenewal));
-  const auto refused = Store::Open(MustOpen(address), "standby", now);
+  const auto refused = Store::Open(MustConnect(address), "standby", now);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kNotLeader);
 }
@@ -316,12 +316,12 @@ TEST_CASE("a leader that connects again keeps others out again", "[postgres]") {
 TEST_CASE("who follows a leader that hangs keeps others out when that one ends", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string address = server.Address(server.NewDatabase());
-  const auto watch = MustOpen(address);
+  const auto watch = MustConnect(address);
   const Instant now = SystemNow();
   const Instant later = now + kLeaseDuration + kLeaseDuration;
-  auto hung = Store::Open(MustOpen(address), "hung", now);
+  auto hung = Store::Open(MustConnect(address), "hung", now);
   REQUIRE(hung);
-  auto leader = Store::Open(MustOpen(address), "leader", later);
+  auto leader = Store::Open(MustConnect(address), "leader", later);
   REQUIRE(leader);
   hung->reset();
   const std::string sessions =
@@ -330,7 +330,7 @@ TEST_CASE("who follows a leader that hangs keeps others out when that one ends",
   while (IntOf(*watch, sessions) > 2 && MonotonicNanos() < until) {  // the server's own time
   }
   REQUIRE(IntOf(*watch, sessions) == 2);
-  const auto refused = Store::Open(MustOpen(address), "standby", later);
+  const auto refused = Store::Open(MustConnect(address), "standby", later);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kNotLeader);
 }
@@ -339,7 +339,7 @@ TEST_CASE("a leader that stops in the middle of a batch is followed", "[postgres
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string address = server.Address(server.NewDatabase());
   const Instant now = SystemNow();
-  auto stopped = Store::Open(MustOpen(address), "stopped", now);
+  auto stopped = Store::Open(MustConnect(address), "stopped", now);
   REQUIRE(stopped);
   // It holds the lease's row, and the server waits for the rest of what it has sent.
   Database& half = (*stopped)->database();
@@ -348,7 +348,7 @@ TEST_CASE("a leader that stops in the middle of a batch is followed", "[postgres
   REQUIRE(RenewLease(half, (*stopped)->term(), now, 1));
   REQUIRE(
       half.Queue("INSERT INTO t VALUES ($1)", std::vector<SqlValue>{std::string(1 << 20, 'x')}));
-  auto connected = MustOpen(address);
+  auto connected = MustConnect(address);
   REQUIRE(connected->RunScript("SELECT pg_sleep(1.1)"));  // who has just connected is no leader
   auto next = Store::Open(std::move(connected), "next", now + kLeaseDuration + kLeaseDuration);
   if (!next) {
@@ -363,14 +363,14 @@ TEST_CASE("a schema that a newer program brings meanwhile is noticed", "[postgre
   PrivatePostgres& server = PrivatePostgres::Shared();
   const std::string name = server.NewDatabase();
   const Instant now = SystemNow();
-  REQUIRE(Store::Open(MustOpen(server.Address(name)), "a", now));
+  REQUIRE(Store::Open(MustConnect(server.Address(name)), "a", now));
   // Between the look at the version and the lease: by a trigger, as nothing else is quick enough.
   server.Run(name,
              "CREATE FUNCTION migrate_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
              "INSERT INTO schema_migrations VALUES (999, '0999_future', '2030') "
              "ON CONFLICT DO NOTHING; RETURN NEW; END $$; CREATE TRIGGER t BEFORE UPDATE ON leases "
              "FOR EACH ROW EXECUTE FUNCTION migrate_now()");
-  const auto refused = Store::Open(MustOpen(server.Address(name)), "a", now);
+  const auto refused = Store::Open(MustConnect(server.Address(name)), "a", now);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kNewerSchema);
 }
@@ -378,14 +378,14 @@ TEST_CASE("a schema that a newer program brings meanwhile is noticed", "[postgre
 TEST_CASE("of several servers the one that is primary is taken", "[postgres]") {
   PrivatePostgres& server = PrivatePostgres::Shared();
   const auto standby = server.MakeStandby();
-  const Error refused = OpenError(standby->Address("postgres"));
+  const Error refused = ConnectError(standby->Address("postgres"));
   CHECK(refused.code == ErrorCode::kUnavailable);
   CHECK_THAT(refused.message, Contains("read-only standby") && Contains("name the primary"));
   const std::string primary = server.folder();
-  const auto db = MustOpen("postgresql:host=/nowhere," + standby->folder().string() + "," +
-                           primary + " user=tide dbname=postgres");
+  const auto db = MustConnect("postgresql:host=/nowhere," + standby->folder().string() + "," +
+                              primary + " user=tide dbname=postgres");
   CHECK_THAT(db->Name(), Contains(primary));
-  const Error none = OpenError("postgresql:host=/nowhere,/nowhere2 user=tide dbname=postgres");
+  const Error none = ConnectError("postgresql:host=/nowhere,/nowhere2 user=tide dbname=postgres");
   CHECK(none.code == ErrorCode::kUnavailable);
   CHECK_THAT(none.message, Contains("/nowhere2"));
 }
@@ -411,7 +411,7 @@ TEST_CASE("a full disk says so, and the commit before it is kept", "[postgres]")
   server.Run(name, "CREATE TABLESPACE small_" + name + " LOCATION '" + disk + "'");
   server.Run(name, "CREATE TABLE t (a TEXT) TABLESPACE small_" + name);
   {
-    const auto db = MustOpen(server.Address(name));
+    const auto db = MustConnect(server.Address(name));
     REQUIRE(db->Run("INSERT INTO t VALUES ('kept')", {}));
     REQUIRE(db->Begin(kNoHurry));
     // Not to be compressed into nothing.

@@ -10,10 +10,9 @@ namespace tide {
 namespace {
 
 using testing::Driver;
+using testing::kNow;
 using testing::MakeDatabase;
 using testing::RandomWorld;
-
-const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
 
 constexpr const char* kRows = R"sql(
 INSERT INTO nodes (id, name, node_group, zone, leaf, state, state_since, reason, actor, cpus,

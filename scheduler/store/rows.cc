@@ -6,6 +6,7 @@
 
 #include "scheduler/store/codec.h"
 #include "scheduler/store/enum_names.h"
+#include "scheduler/store/summed_rows.h"
 #include "scheduler/store/text.h"
 
 namespace tide {
@@ -46,76 +47,53 @@ SqlValue TimeValue(Instant at) {
 
 Status WriteNode(Database& database, const Node& node, JobId occupant) {
   const NodeIdentity& identity = node.identity;
-  return Write(
-      database,
-      "INSERT INTO nodes (id, name, node_group, zone, leaf, state, state_since, reason, actor, "
-      "job, cpus, memory_bytes, gpus, gpu_model, faults, data) VALUES ($1, $2, $3, $4, $5, $6, "
-      "$7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (id) DO UPDATE SET "
-      "name = excluded.name, node_group = excluded.node_group, zone = excluded.zone, "
-      "leaf = excluded.leaf, state = excluded.state, state_since = excluded.state_since, "
-      "reason = excluded.reason, actor = excluded.actor, job = excluded.job, "
-      "cpus = excluded.cpus, memory_bytes = excluded.memory_bytes, gpus = excluded.gpus, "
-      "gpu_model = excluded.gpu_model, faults = excluded.faults, data = excluded.data",
-      {int64_t{node.id.value()},
-       Word(identity.name),
-       Word(identity.group),
-       Word(identity.zone),
-       Word(identity.leaf),
-       Word(node.state),
-       TimeValue(node.state_since),
-       Word(node.reason),
-       Word(node.actor),
-       Id(occupant),
-       int64_t{identity.capacity.cpus},
-       SqlInt(identity.capacity.memory_bytes),
-       int64_t{identity.capacity.gpus},
-       Word(identity.capacity.gpu_model),
-       int64_t{node.faults},
-       EncodeNode(node)});
+  return WriteRow(database,
+                  Tables().nodes,
+                  {int64_t{node.id.value()},
+                   Word(identity.name),
+                   Word(identity.group),
+                   Word(identity.zone),
+                   Word(identity.leaf),
+                   Word(node.state),
+                   TimeValue(node.state_since),
+                   Word(node.reason),
+                   Word(node.actor),
+                   Id(occupant),
+                   int64_t{identity.capacity.cpus},
+                   SqlInt(identity.capacity.memory_bytes),
+                   int64_t{identity.capacity.gpus},
+                   Word(identity.capacity.gpu_model),
+                   int64_t{node.faults},
+                   EncodeNode(node)});
 }
 
 Status WriteJob(Database& database, const Job& job) {
   const auto* finished = std::get_if<Finished>(&job.phase);
   const Instant first_start = job.attempts.empty() ? Instant() : job.attempts.front().placed_at;
-  return Write(
-      database,
-      "INSERT INTO jobs (id, name, user_name, project, node_group, state, outcome, exit_code, "
-      "priority, nodes, gpus_per_node, submitted_at, state_since, starts, wait_seconds, "
-      "run_seconds, suspensions, hardware_restarts, failure_restarts, checkpoint_step, detail, "
-      "data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
-      "$18, $19, $20, $21, $22) ON CONFLICT (id) DO UPDATE SET name = excluded.name, "
-      "user_name = excluded.user_name, project = excluded.project, "
-      "node_group = excluded.node_group, state = excluded.state, outcome = excluded.outcome, "
-      "exit_code = excluded.exit_code, priority = excluded.priority, nodes = excluded.nodes, "
-      "gpus_per_node = excluded.gpus_per_node, submitted_at = excluded.submitted_at, "
-      "state_since = excluded.state_since, starts = excluded.starts, "
-      "wait_seconds = excluded.wait_seconds, run_seconds = excluded.run_seconds, "
-      "suspensions = excluded.suspensions, hardware_restarts = excluded.hardware_restarts, "
-      "failure_restarts = excluded.failure_restarts, "
-      "checkpoint_step = excluded.checkpoint_step, detail = excluded.detail, "
-      "data = excluded.data",
-      {SqlInt(job.id.value()),
-       Word(job.spec.name),
-       Word(job.user),
-       Word(job.spec.project),
-       Word(job.spec.group),
-       Word(StateOf(job)),
-       finished == nullptr ? SqlValue() : Word(finished->outcome),
-       finished == nullptr ? SqlValue() : SqlValue(int64_t{finished->exit_code}),
-       int64_t{job.spec.priority},
-       int64_t{job.spec.nodes},
-       int64_t{job.spec.gpus_per_node},
-       TimeValue(job.submitted_at),
-       TimeValue(job.state_since),
-       SqlInt(job.attempts.size()),
-       Seconds(job.submitted_at, first_start),
-       job.run_time.seconds(),
-       int64_t{job.suspensions},
-       int64_t{job.hardware_restarts},
-       int64_t{job.failure_restarts},
-       Step(job.checkpoint.step),
-       Word(job.detail),
-       EncodeJobRow(job)});
+  return WriteRow(database,
+                  Tables().jobs,
+                  {SqlInt(job.id.value()),
+                   Word(job.spec.name),
+                   Word(job.user),
+                   Word(job.spec.project),
+                   Word(job.spec.group),
+                   Word(StateOf(job)),
+                   finished == nullptr ? SqlValue() : Word(finished->outcome),
+                   finished == nullptr ? SqlValue() : SqlValue(int64_t{finished->exit_code}),
+                   int64_t{job.spec.priority},
+                   int64_t{job.spec.nodes},
+                   int64_t{job.spec.gpus_per_node},
+                   TimeValue(job.submitted_at),
+                   TimeValue(job.state_since),
+                   SqlInt(job.attempts.size()),
+                   Seconds(job.submitted_at, first_start),
+                   job.run_time.seconds(),
+                   int64_t{job.suspensions},
+                   int64_t{job.hardware_restarts},
+                   int64_t{job.failure_restarts},
+                   Step(job.checkpoint.step),
+                   Word(job.detail),
+                   EncodeJobRow(job)});
 }
 
 Status WriteAttempt(Database& database, const Job& job, const Attempt& attempt) {
@@ -123,86 +101,63 @@ Status WriteAttempt(Database& database, const Job& job, const Attempt& attempt) 
       static_cast<double>(job.spec.gpus_per_node) * static_cast<double>(attempt.tasks.size());
   const SqlValue held = Seconds(attempt.placed_at, attempt.released_at);
   const auto* held_seconds = std::get_if<double>(&held);
-  return Write(
-      database,
-      "INSERT INTO attempts (job, epoch, start_reason, end_cause, end_detail, nodes, placed_at, "
-      "running_at, notice_at, saved_at, released_at, run_seconds, gpu_seconds, data) VALUES ($1, "
-      "$2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (job, epoch) "
-      "DO UPDATE SET start_reason = excluded.start_reason, end_cause = excluded.end_cause, "
-      "end_detail = excluded.end_detail, nodes = excluded.nodes, placed_at = excluded.placed_at, "
-      "running_at = excluded.running_at, notice_at = excluded.notice_at, "
-      "saved_at = excluded.saved_at, released_at = excluded.released_at, "
-      "run_seconds = excluded.run_seconds, gpu_seconds = excluded.gpu_seconds, "
-      "data = excluded.data",
-      {SqlInt(job.id.value()),
-       SqlInt(attempt.epoch.value()),
-       Word(attempt.start_reason),
-       attempt.end_cause == StopCause::kNone ? SqlValue() : Word(attempt.end_cause),
-       Word(attempt.end_detail),
-       SqlInt(attempt.tasks.size()),
-       TimeValue(attempt.placed_at),
-       TimeValue(attempt.running_at),
-       TimeValue(attempt.notice_at),
-       TimeValue(attempt.saved_at),
-       TimeValue(attempt.released_at),
-       Seconds(attempt.running_at, attempt.released_at),
-       held_seconds == nullptr ? SqlValue() : SqlValue(*held_seconds * gpus),
-       EncodeAttemptRow(attempt)});
+  return WriteRow(database,
+                  Tables().attempts,
+                  {SqlInt(job.id.value()),
+                   SqlInt(attempt.epoch.value()),
+                   Word(attempt.start_reason),
+                   attempt.end_cause == StopCause::kNone ? SqlValue() : Word(attempt.end_cause),
+                   Word(attempt.end_detail),
+                   SqlInt(attempt.tasks.size()),
+                   TimeValue(attempt.placed_at),
+                   TimeValue(attempt.running_at),
+                   TimeValue(attempt.notice_at),
+                   TimeValue(attempt.saved_at),
+                   TimeValue(attempt.released_at),
+                   Seconds(attempt.running_at, attempt.released_at),
+                   held_seconds == nullptr ? SqlValue() : SqlValue(*held_seconds * gpus),
+                   EncodeAttemptRow(attempt)});
 }
 
 Status WriteTask(Database& database, JobId job, const Attempt& attempt, uint32_t index) {
   const Task& task = attempt.tasks.at(index);
   const bool exited = task.state == TaskState::kExited;
   const auto at_exit = [&](SqlValue value) { return exited ? std::move(value) : SqlValue(); };
-  return Write(
-      database,
-      "INSERT INTO tasks (job, epoch, task, node, state, started_at, exited_at, exit_reason, "
-      "exit_code, exit_signal, exit_rank, message, saved_step, data) VALUES ($1, $2, $3, $4, $5, "
-      "$6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (job, epoch, task) DO UPDATE SET "
-      "node = excluded.node, state = excluded.state, started_at = excluded.started_at, "
-      "exited_at = excluded.exited_at, exit_reason = excluded.exit_reason, "
-      "exit_code = excluded.exit_code, exit_signal = excluded.exit_signal, "
-      "exit_rank = excluded.exit_rank, message = excluded.message, "
-      "saved_step = excluded.saved_step, data = excluded.data",
-      {SqlInt(job.value()),
-       SqlInt(attempt.epoch.value()),
-       int64_t{index},
-       int64_t{task.node.value()},
-       Word(task.state),
-       TimeValue(task.started_at),
-       TimeValue(task.exited_at),
-       at_exit(Word(task.exit.reason)),
-       at_exit(int64_t{task.exit.code}),
-       at_exit(int64_t{task.exit.signal}),
-       at_exit(Step(task.exit.rank)),
-       at_exit(Word(task.exit.message)),
-       Step(task.saved_step),
-       EncodeTask(task)});
+  return WriteRow(database,
+                  Tables().tasks,
+                  {SqlInt(job.value()),
+                   SqlInt(attempt.epoch.value()),
+                   int64_t{index},
+                   int64_t{task.node.value()},
+                   Word(task.state),
+                   TimeValue(task.started_at),
+                   TimeValue(task.exited_at),
+                   at_exit(Word(task.exit.reason)),
+                   at_exit(int64_t{task.exit.code}),
+                   at_exit(int64_t{task.exit.signal}),
+                   at_exit(Step(task.exit.rank)),
+                   at_exit(Word(task.exit.message)),
+                   Step(task.saved_step),
+                   EncodeTask(task)});
 }
 
 Status WriteIncident(Database& database, const Incident& incident) {
-  return Write(
-      database,
-      "INSERT INTO incidents (id, node, kind, code, device, meaning, action, job, observed, "
-      "first_seen_at, last_seen_at, recorded_at, cleared_at, data) VALUES ($1, $2, $3, $4, $5, "
-      "$6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) DO UPDATE SET "
-      "meaning = excluded.meaning, action = excluded.action, "
-      "observed = excluded.observed, last_seen_at = excluded.last_seen_at, "
-      "cleared_at = excluded.cleared_at, data = excluded.data",
-      {SqlInt(incident.id.value()),
-       int64_t{incident.node.value()},
-       Word(incident.kind),
-       int64_t{incident.code},
-       Word(incident.device),
-       Word(incident.meaning),
-       Word(incident.action),
-       Id(incident.job),
-       int64_t{incident.count},
-       TimeValue(incident.first_seen_at),
-       TimeValue(incident.last_seen_at),
-       TimeValue(incident.recorded_at),
-       TimeValue(incident.cleared_at),
-       EncodeIncident(incident)});
+  return WriteRow(database,
+                  Tables().incidents,
+                  {SqlInt(incident.id.value()),
+                   int64_t{incident.node.value()},
+                   Word(incident.kind),
+                   int64_t{incident.code},
+                   Word(incident.device),
+                   Word(incident.meaning),
+                   Word(incident.action),
+                   Id(incident.job),
+                   int64_t{incident.count},
+                   TimeValue(incident.first_seen_at),
+                   TimeValue(incident.last_seen_at),
+                   TimeValue(incident.recorded_at),
+                   TimeValue(incident.cleared_at),
+                   EncodeIncident(incident)});
 }
 
 namespace {
@@ -266,10 +221,7 @@ Status WriteEvent(Database& database, int64_t seq, const Event& event) {
 }
 
 Status WriteCounter(Database& database, std::string_view name, uint64_t value) {
-  return Write(database,
-               "INSERT INTO counters (name, value) VALUES ($1, $2) "
-               "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-               {Word(name), SqlInt(value)});
+  return WriteRow(database, Tables().counters, {Word(name), SqlInt(value)});
 }
 
 }  // namespace tide

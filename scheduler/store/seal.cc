@@ -11,6 +11,7 @@
 
 #include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/digest/sha256.h"
 
 namespace tide {
 namespace {
@@ -43,6 +44,21 @@ std::string BoundTo(const SecretId& id) {
   return std::to_string(id.owner.size()) + ":" + id.owner + "/" + id.name;
 }
 
+// Returns 32 bytes that who lacks the key cannot tell from random ones.
+std::string Authenticated(std::string_view key, std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
+  unsigned length = 0;
+  const bool made = HMAC(EVP_sha256(),
+                         key.data(),
+                         static_cast<int>(key.size()),
+                         Bytes(text),
+                         text.size(),
+                         out.data(),
+                         &length) != nullptr;
+  TIDE_CHECK(made && length == 32, "SHA-256 is part of every OpenSSL");
+  return {out.begin(), out.begin() + length};
+}
+
 }  // namespace
 
 Result<SealingKey> SealingKey::FromFile(const std::string& path) {
@@ -64,19 +80,12 @@ Result<SealingKey> SealingKey::FromFile(const std::string& path) {
   return SealingKey(material);
 }
 
-SealingKey::SealingKey(std::string_view material) {
-  constexpr std::string_view kPurpose = "tide secrets, form 1";
-  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
-  unsigned length = 0;
-  const bool made = HMAC(EVP_sha256(),
-                         material.data(),
-                         static_cast<int>(material.size()),
-                         Bytes(kPurpose),
-                         kPurpose.size(),
-                         out.data(),
-                         &length) != nullptr;
-  TIDE_CHECK(made && length == 32, "SHA-256 is part of every OpenSSL");
-  key_.assign(out.begin(), out.begin() + length);
+SealingKey::SealingKey(std::string_view material)
+    : key_(Authenticated(material, "tide secrets, form 1")) {}
+
+std::string SealingKey::Derive(std::string_view purpose) const {
+  const std::string secret = Authenticated(key_, purpose);
+  return Hex(Bytes(secret), secret.size());
 }
 
 Result<std::string> SealingKey::Seal(const SecretId& id, std::string_view value) const {

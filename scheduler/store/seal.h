@@ -31,6 +31,10 @@ class SealingKey {
   // Errors: kCorrupt when it was sealed with another key or for another id, or was changed since.
   [[nodiscard]] Result<std::string> Open(const SecretId& id, std::string_view sealed) const;
 
+  // Returns a secret of its own for `purpose`, 64 hex digits: the same each time, and it says
+  // nothing of the key or of other purposes.
+  [[nodiscard]] std::string Derive(std::string_view purpose) const;
+
  private:
   std::string key_;
 };

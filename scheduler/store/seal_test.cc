@@ -21,7 +21,15 @@ std::string MustSeal(const SealingKey& key, std::string_view value) {
   return *sealed;
 }
 
-ErrorCode OpenError(const SealingKey& key, const SecretId& id, const std::string& sealed) {
+TEST_CASE("what is derived for one purpose is its own", "[secrets]") {
+  const SealingKey key("a key of thirty-two bytes, or more");
+  CHECK(key.Derive("one").size() == 64);
+  CHECK(key.Derive("one") == SealingKey("a key of thirty-two bytes, or more").Derive("one"));
+  CHECK(key.Derive("one") != key.Derive("two"));
+  CHECK(key.Derive("one") != SealingKey("another key of thirty-two bytes!!").Derive("one"));
+}
+
+ErrorCode UnsealError(const SealingKey& key, const SecretId& id, const std::string& sealed) {
   const auto opened = key.Open(id, sealed);
   REQUIRE_FALSE(opened);
   CHECK_THAT(opened.error().message, !Contains("hunter2"));
@@ -43,10 +51,10 @@ TEST_CASE("what was sealed opens again", "[secrets]") {
 TEST_CASE("a sealed value opens with its key, for its owner, under its name", "[secrets]") {
   const SealingKey key(std::string(32, 'k'));
   const std::string sealed = MustSeal(key, "hunter2");
-  CHECK(OpenError(SealingKey(std::string(33, 'k')), kId, sealed) == ErrorCode::kCorrupt);
-  CHECK(OpenError(key, {"bob", kId.name}, sealed) == ErrorCode::kCorrupt);
-  CHECK(OpenError(key, {kId.owner, "hf-token"}, sealed) == ErrorCode::kCorrupt);
-  CHECK(OpenError(key, {"an", "n" + kId.name}, sealed) == ErrorCode::kCorrupt);
+  CHECK(UnsealError(SealingKey(std::string(33, 'k')), kId, sealed) == ErrorCode::kCorrupt);
+  CHECK(UnsealError(key, {"bob", kId.name}, sealed) == ErrorCode::kCorrupt);
+  CHECK(UnsealError(key, {kId.owner, "hf-token"}, sealed) == ErrorCode::kCorrupt);
+  CHECK(UnsealError(key, {"an", "n" + kId.name}, sealed) == ErrorCode::kCorrupt);
 }
 
 TEST_CASE("a sealed value that was changed does not open", "[secrets]") {
@@ -55,10 +63,10 @@ TEST_CASE("a sealed value that was changed does not open", "[secrets]") {
   for (size_t at = 0; at < sealed.size(); ++at) {
     std::string changed = sealed;
     changed[at] = static_cast<char>(changed[at] ^ 1);
-    CHECK(OpenError(key, kId, changed) == ErrorCode::kCorrupt);
-    CHECK(OpenError(key, kId, sealed.substr(0, at)) == ErrorCode::kCorrupt);
+    CHECK(UnsealError(key, kId, changed) == ErrorCode::kCorrupt);
+    CHECK(UnsealError(key, kId, sealed.substr(0, at)) == ErrorCode::kCorrupt);
   }
-  CHECK(OpenError(key, kId, sealed + "x") == ErrorCode::kCorrupt);
+  CHECK(UnsealError(key, kId, sealed + "x") == ErrorCode::kCorrupt);
 }
 
 TEST_CASE("the file of the key is long enough and its owner's alone", "[secrets]") {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "scheduler/store/rows.h"
+#include "scheduler/store/summed_rows.h"
 #include "scheduler/store/text.h"
 
 namespace tide {
@@ -14,18 +15,11 @@ Status WriteSecret(Database& database, const SecretRow& row) {
   }
   params.emplace_back(ToHex(row.sealed));
   params.push_back(TimeValue(row.changed_at));
-  return database.Queue(
-      "INSERT INTO secrets (owner, name, sealed, changed_at) VALUES ($1, $2, $3, $4) "
-      "ON CONFLICT (owner, name) DO UPDATE SET sealed = excluded.sealed, "
-      "changed_at = excluded.changed_at",
-      params);
+  return WriteRow(database, Tables().secrets, std::move(params));
 }
 
 Result<std::vector<SecretRow>> LoadSecrets(Database& database) {
-  TIDE_ASSIGN(const SqlRows found,
-              database.Run("SELECT owner, name, sealed, changed_at FROM secrets "
-                           "ORDER BY owner, name",
-                           {}));
+  TIDE_ASSIGN(const SqlRows found, ReadRows(database, Tables().secrets, "ORDER BY owner, name"));
   std::vector<SecretRow> rows;
   for (const SqlRow& row : found.rows) {
     SecretRow& read = rows.emplace_back();

@@ -3,24 +3,16 @@
 #include <catch2/catch.hpp>
 
 #include "scheduler/store/store.h"
+#include "scheduler/store/summed_rows.h"
 #include "scheduler/store/testing/databases.h"
 
 namespace tide {
 namespace {
 
 using testing::Driver;
+using testing::kNow;
 using testing::MakeDatabase;
-using testing::TestDatabase;
-
-const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
-
-std::unique_ptr<Store> MustOpen(TestDatabase& database, Instant now) {
-  auto store = Store::Open(database.Open(), "a", now);
-  if (!store) {
-    FAIL(store.error().message);
-  }
-  return *std::move(store);
-}
+using testing::MustOpenStore;
 
 std::vector<SecretRow> MustLoad(Database& database) {
   auto rows = LoadSecrets(database);
@@ -31,7 +23,7 @@ std::vector<SecretRow> MustLoad(Database& database) {
 TEST_CASE("secrets are written with a step and loaded by the next leader", "[store][secrets]") {
   const auto files = MakeDatabase(GENERATE(Driver::kSqlite, Driver::kPostgres));
   {
-    const auto store = MustOpen(*files, kNow);
+    const auto store = MustOpenStore(files->Open(), "a", kNow);
     store->Stage(SecretRow{{"ann", "b"}, "sealed \xff\x01", kNow});
     store->Stage(SecretRow{{"ann", "a"}, "one", kNow});
     store->Stage(SecretRow{{"bob", "a"}, "two", kNow});
@@ -43,7 +35,7 @@ TEST_CASE("secrets are written with a step and loaded by the next leader", "[sto
     REQUIRE(store->Commit({}, {}, kNow));
     REQUIRE(store->Release(kNow));
   }
-  const auto next = MustOpen(*files, kNow + Duration::Seconds(2));
+  const auto next = MustOpenStore(files->Open(), "a", kNow + Duration::Seconds(2));
   const std::vector<SecretRow> rows = MustLoad(next->database());
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].id == SecretId{"ann", "a"});
@@ -55,8 +47,8 @@ TEST_CASE("secrets are written with a step and loaded by the next leader", "[sto
 
 TEST_CASE("a scheduler that was deposed writes no secret", "[store][secrets]") {
   const auto files = MakeDatabase(Driver::kPostgres);
-  const auto deposed = MustOpen(*files, kNow);
-  const auto leader = MustOpen(*files, kNow + Duration::Minutes(5));
+  const auto deposed = MustOpenStore(files->Open(), "a", kNow);
+  const auto leader = MustOpenStore(files->Open(), "a", kNow + Duration::Minutes(5));
   deposed->Stage(SecretRow{{"ann", "a"}, "late", kNow});
   CHECK_FALSE(deposed->Commit({}, {}, kNow));
   CHECK(MustLoad(leader->database()).empty());
@@ -64,9 +56,11 @@ TEST_CASE("a scheduler that was deposed writes no secret", "[store][secrets]") {
 
 TEST_CASE("a damaged row is named", "[store][secrets]") {
   const auto files = MakeDatabase(GENERATE(Driver::kSqlite, Driver::kPostgres));
-  const auto store = MustOpen(*files, kNow);
-  REQUIRE(store->database().Run(
-      "INSERT INTO secrets VALUES ('ann', 'a', 'no hex', '2026-01-31T12:00:00Z')", {}));
+  const auto store = MustOpenStore(files->Open(), "a", kNow);
+  REQUIRE(store->database().Begin(kNoHurry));
+  REQUIRE(WriteRow(
+      store->database(), Tables().secrets, {"ann", "a", "no hex", "2026-01-31T12:00:00Z"}));
+  REQUIRE(store->database().Commit());
   const auto rows = LoadSecrets(store->database());
   REQUIRE_FALSE(rows);
   CHECK(rows.error().code == ErrorCode::kCorrupt);

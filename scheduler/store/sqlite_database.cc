@@ -22,6 +22,12 @@ constexpr int kBusyTimeoutMs = 5000;
 // SQLite makes on every page it reads.
 constexpr int64_t kFullCheckBytesMax = int64_t{64} << 20;
 
+bool Creates(SqliteAccess access) {
+  return access == SqliteAccess::kExclusive || access == SqliteAccess::kShared;
+}
+
+constexpr const char* kEmpty = " is empty: it holds no store of Tide";
+
 struct Statement {
   sqlite3_stmt* handle = nullptr;
   std::vector<size_t> params;  // by SQLite's index - 1: which of $1, $2 … it is, from 0
@@ -190,8 +196,8 @@ class SqliteDatabase final : public Database {
       return Fail(ErrorCode::kConflict,
                   path_ + " is the database of another program: configure another path");
     }
-    if (access_ == SqliteAccess::kReader) {
-      return Fail(ErrorCode::kNotFound, path_ + " is empty: no scheduler has used it yet");
+    if (!Creates(access_)) {
+      return Fail(ErrorCode::kNotFound, path_ + kEmpty);
     }
     return RunScript("BEGIN IMMEDIATE; PRAGMA application_id = " + std::to_string(kApplicationId) +
                      "; PRAGMA user_version = " + std::to_string(kLayoutVersion) + "; COMMIT");
@@ -289,23 +295,23 @@ class SqliteDatabase final : public Database {
   Result<SqlRows> Execute(const Statement& statement, std::span<const SqlValue> params) {
     TIDE_TRY(Bind(statement, params));
     SqlRows result;
+    int rc = sqlite3_step(statement.handle);
+    // After the first step: it prepares anew where the table has got other columns.
     const int columns = sqlite3_column_count(statement.handle);
     for (int i = 0; i < columns; ++i) {
       result.columns.emplace_back(sqlite3_column_name(statement.handle, i));
     }
-    while (true) {
-      const int rc = sqlite3_step(statement.handle);
-      if (rc == SQLITE_DONE) {
-        return result;
-      }
+    for (; rc != SQLITE_DONE; rc = sqlite3_step(statement.handle)) {
       if (rc != SQLITE_ROW) {
         return Describe(path_, rc, sqlite3_errmsg(db_));
       }
       SqlRow& row = result.rows.emplace_back();
+      row.reserve(static_cast<size_t>(columns));
       for (int i = 0; i < columns; ++i) {
         row.push_back(ColumnValue(statement.handle, i));
       }
     }
+    return result;
   }
 
   const std::string path_;
@@ -314,6 +320,19 @@ class SqliteDatabase final : public Database {
   sqlite3* db_ = nullptr;
   std::map<std::string, Statement, std::less<>> statements_;
 };
+
+// Looks before anything is created, also the lock: where a path is mistyped nothing is left behind.
+// A file of SQLite's that holds anything is not empty, whatever its write-ahead log holds.
+Status CheckIsThere(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) == 0) {
+    return info.st_size > 0 ? Status() : Fail(ErrorCode::kNotFound, path + kEmpty);
+  }
+  if (errno == ENOENT || errno == ENOTDIR) {
+    return Fail(ErrorCode::kNotFound, path + ": no such file");
+  }
+  return Fail(ErrorCode::kStorage, FailErrno("cannot look at " + path, errno).error().message);
+}
 
 // The file holds what users' environments hold: nobody else may read it. An existing one is left to
 // SQLite: closing a descriptor of it would drop its locks.
@@ -331,13 +350,14 @@ Status Create(const std::string& path) {
 
 Result<std::unique_ptr<Database>> OpenSqlite(const std::string& path, SqliteAccess access) {
   Fd lock;
-  if (access == SqliteAccess::kExclusive) {
+  if (!Creates(access)) {
+    TIDE_TRY(CheckIsThere(path));
+  }
+  if (access == SqliteAccess::kExisting || access == SqliteAccess::kExclusive) {
     TIDE_ASSIGN(lock, TakeLock(path));
   }
-  if (access != SqliteAccess::kReader) {
+  if (Creates(access)) {
     TIDE_TRY(Create(path));
-  } else if (::access(path.c_str(), F_OK) != 0) {
-    return Fail(ErrorCode::kNotFound, path + ": no such file: check the path of --store");
   }
   auto database = std::make_unique<SqliteDatabase>(path, access, std::move(lock));
   TIDE_TRY(database->Connect());

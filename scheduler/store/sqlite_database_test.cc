@@ -7,19 +7,15 @@
 #include <fstream>
 
 #include "common/base/file.h"
+#include "scheduler/store/testing/databases.h"
 #include "scheduler/store/testing/temp_dir.h"
 
 namespace tide {
 namespace {
 
 using Catch::Contains;
+using testing::MustOpen;
 using testing::TempDir;
-
-std::unique_ptr<Database> MustOpen(const std::string& path) {
-  auto database = OpenSqlite(path);
-  REQUIRE(database);
-  return std::move(*database);
-}
 
 Error OpenError(const std::string& path) {
   const auto database = OpenSqlite(path);

@@ -10,6 +10,7 @@
 #include "scheduler/store/load.h"
 #include "scheduler/store/migrate.h"
 #include "scheduler/store/rows.h"
+#include "scheduler/store/summed_rows.h"
 
 namespace tide {
 
@@ -206,15 +207,14 @@ std::unexpected<Error> Store::NotTheNewest() const {
 
 Status Store::ReadClusterId() {
   constexpr size_t kIdBytes = 8;
-  TIDE_ASSIGN(const SqlRows found, database_->Run("SELECT id FROM cluster", {}));
+  TIDE_ASSIGN(const SqlRows found, ReadRows(*database_, Tables().cluster));
   if (!found.rows.empty()) {
     TIDE_ASSIGN(cluster_id_, TextAt(found.rows.front(), 0, "cluster.id"));
     return {};
   }
   cluster_id_ = RandomHex(kIdBytes);
-  const std::vector<SqlValue> params = {cluster_id_};
   TIDE_TRY(database_->Begin(kTryPatience));
-  Status written = database_->Queue("INSERT INTO cluster (id) VALUES ($1)", params);
+  Status written = WriteRow(*database_, Tables().cluster, {cluster_id_});
   if (written) {
     written = database_->Commit();
   }

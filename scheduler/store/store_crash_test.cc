@@ -20,12 +20,11 @@ namespace tide {
 namespace {
 
 using testing::Driver;
+using testing::kNow;
 using testing::MakeDatabase;
 using testing::TestDatabase;
 
 constexpr int kKills = 20;
-const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
-
 // Commits one job after another, each of which ends at once, archives most of them, and writes the
 // id of each to `out` once it is acknowledged.
 // Runs in a child process, which is killed; returns only on an error.

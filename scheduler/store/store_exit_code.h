@@ -26,6 +26,9 @@ namespace tide {
   if (error.code == ErrorCode::kStaleTerm) {
     return kExitLeaseLost;
   }
+  if (error.code == ErrorCode::kAlreadyExists) {
+    return kExitStoreThere;
+  }
   return error.code == ErrorCode::kCorrupt ? kExitStoreCorrupt : otherwise;
 }
 

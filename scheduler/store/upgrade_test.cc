@@ -21,7 +21,7 @@ namespace {
 using testing::RandomWorld;
 using testing::TempDir;
 
-const Instant kNow = Instant::FromUnixNanos(1'800'000'000'000'000'000);
+const Instant kUpgrade = Instant::FromUnixNanos(1'800'000'000'000'000'000);
 
 std::string Literal(const SqlValue& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) {
@@ -61,7 +61,7 @@ TEST_CASE("write a dump of the present schema", "[.dump]") {
   const TempDir dir;
   auto database = OpenSqlite(dir.File("t.db"));
   REQUIRE(database);
-  auto store = Store::Open(std::move(*database), "release", kNow);
+  auto store = Store::Open(std::move(*database), "release", kUpgrade);
   REQUIRE(store);
   RandomWorld world(11, ClusterState());
   for (int turn = 0; turn < 60; ++turn) {
@@ -105,7 +105,7 @@ TEST_CASE("a database of schema 1 loads", "[upgrade]") {
       testing::MakeDatabase(GENERATE(testing::Driver::kSqlite, testing::Driver::kPostgres));
   auto database = test->Open();
   REQUIRE(database->RunScript(*dump));
-  auto store = Store::Open(std::move(database), "upgraded", kNow);
+  auto store = Store::Open(std::move(database), "upgraded", kUpgrade);
   if (!store) {
     FAIL(store.error().message);
   }

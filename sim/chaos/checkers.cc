@@ -91,7 +91,14 @@ void Checkers::OnFinish(const agent::TaskId& id,
   finished_[id.job].insert(rank);
 }
 
-void Checkers::OnObeyed(uint32_t node, uint64_t term) {
+void Checkers::OnObeyed(uint32_t node,
+                        uint64_t term,
+                        const std::string& own,
+                        const std::string& other) {
+  if (!own.empty() && own != other) {
+    throw Broken("C11: node " + std::to_string(node) + " of cluster " + own +
+                 " obeys a scheduler of cluster " + other);
+  }
   uint64_t& highest = obeyed_[node];
   if (term < highest) {
     throw Broken("C4: node " + std::to_string(node) + " obeys term " + std::to_string(term) +
@@ -103,6 +110,13 @@ void Checkers::OnObeyed(uint32_t node, uint64_t term) {
 void Checkers::OnState(const ClusterState& state) {
   if (const auto broken = CheckInvariants(state)) {
     throw Broken("C8: " + *broken);
+  }
+}
+
+void Checkers::OnLoaded(const ClusterState& state, const ClusterStore& store) {
+  const ClusterState& rows = store.rows();
+  if (state.jobs != rows.jobs || state.nodes != rows.nodes || state.incidents != rows.incidents) {
+    throw Broken("C10: a scheduler starts on rows that nobody has committed");
   }
 }
 

@@ -11,6 +11,8 @@
 //  - C7: ranks leave at the very step that was agreed.
 //  - C8: I1 to I6 of the scheduler's state; the log replays to the rows.
 //  - C9: what is archived had ended, is on record once, and does not come back.
+//  - C10: a scheduler starts on what was committed, or not at all.
+//  - C11: an agent obeys no scheduler of another cluster than its own.
 
 #include <cstdint>
 #include <map>
@@ -25,12 +27,16 @@
 
 namespace tide::chaos {
 
-// Nodes are named by their agent; the scheduler numbers them as they join.
+// The cluster that the checkers look at; another one has a store and nothing else.
+inline const std::string kHomeCluster = "home";
+
+// Nodes are named by their agent; the scheduler numbers them as they join. Where two agents have
+// one name, the endpoint tells which of them has joined.
 [[nodiscard]] inline std::string NodeName(uint32_t agent) {
   return "n" + std::to_string(agent);
 }
 [[nodiscard]] inline uint32_t AgentOf(const Node& node) {
-  return static_cast<uint32_t>(std::stoul(node.identity.name.substr(1)));
+  return static_cast<uint32_t>(std::stoul(node.identity.endpoint));
 }
 
 class Checkers {
@@ -57,10 +63,14 @@ class Checkers {
                 uint32_t rank,
                 int64_t step,
                 uint64_t weights);
-  void OnObeyed(uint32_t node, uint64_t term);
+  // Another agent's disk: what the one before it has obeyed is not on it.
+  void OnOtherDisk(uint32_t node) { obeyed_.erase(node); }
+  //   own, other: the clusters of the agent and of the scheduler.
+  void OnObeyed(uint32_t node, uint64_t term, const std::string& own, const std::string& other);
 
   // --- what the schedulers do ---
   void OnState(const ClusterState& state);
+  void OnLoaded(const ClusterState& state, const ClusterStore& store);
   void OnTerm(Term term);
   // The transaction is on disk.
   void OnCommitted(Term term, const ClusterStore& store, const StepResult& step);

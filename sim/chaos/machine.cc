@@ -32,11 +32,11 @@ const RunTask* Machine::Find(const TaskId& id) const {
 }
 
 std::vector<TaskId> Machine::List() const {
-  std::vector<TaskId> ids;
+  std::vector<TaskId> tasks;
   for (const auto& [id, task] : tasks_) {
-    ids.push_back(id);
+    tasks.push_back(id);
   }
-  return ids;
+  return tasks;
 }
 
 // --- the supervisor -----------------------------------------------------------------------------
@@ -255,6 +255,27 @@ agent::TaskNews Machine::NewsOf(const TaskId& id) const {
 }
 
 // --- faults -------------------------------------------------------------------------------------
+
+void Machine::CopyDisk(const Machine& original) {
+  const std::string machine = ids.machine;
+  ids = original.ids;
+  ids.machine = machine;
+  journal = original.journal;
+  term = original.term;
+  hello_number = original.hello_number;
+  contact.reset();
+  task_contacts.clear();
+  checkers_.OnOtherDisk(node_);
+}
+
+void Machine::RenewDisk(const Machine& original, const std::string& state) {
+  ids = {original.ids.name, ids.machine, state, ""};
+  journal.clear();
+  term = hello_number = 0;
+  contact.reset();
+  task_contacts.clear();
+  checkers_.OnOtherDisk(node_);
+}
 
 void Machine::Reboot() {
   context_.Note("node reboots", {{"node", node_}});

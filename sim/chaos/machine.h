@@ -26,6 +26,14 @@ struct StartOrder {
   TrainingSpec training;
 };
 
+// Ids by which an agent's Hello says who it is.
+struct AgentIds {
+  std::string name;     // of its node
+  std::string machine;  // tells it from every other
+  std::string state;    // of its state folder
+  std::string cluster;  // that it has joined; "" = none yet
+};
+
 struct Rank {
   uint32_t number = 0;  // as the training script sees it
   agent::RankView view;
@@ -74,7 +82,13 @@ struct RunTask {
 class Machine {
  public:
   Machine(Context& context, Training& training, Checkers& checkers, uint32_t node)
-      : context_(context), training_(training), checkers_(checkers), node_(node) {}
+      : ids{NodeName(node), "m" + std::to_string(node), "s" + std::to_string(node), kHomeCluster},
+        context_(context),
+        training_(training),
+        checkers_(checkers),
+        node_(node) {}
+
+  AgentIds ids;  // disk
 
   struct Saved {
     agent::TaskRecord record;
@@ -111,6 +125,10 @@ class Machine {
   void DisarmIfSilent(const TaskId& id);
 
   // --- faults ---
+  // Gives its disk what that of `original` holds, for a second agent of that name. Nothing runs.
+  void CopyDisk(const Machine& original);
+  // Gives it a new disk, for a second agent of the name of `original`'s.
+  void RenewDisk(const Machine& original, const std::string& state);
   void Reboot();
   void KillSupervisor();  // of any task
   void FailRank();

@@ -33,6 +33,7 @@ struct ToScheduler {
   std::optional<std::string> validated;  // kReport: the request
   std::optional<int64_t> witness_ms;     // kHello
   int64_t isolation_ms = 0;              // kHello
+  AgentIds ids;                          // kHello
 };
 
 struct ToAgent {
@@ -44,6 +45,7 @@ struct ToAgent {
   };
   Kind kind = Kind::kAck;
   uint64_t term = 0;
+  std::string cluster;     // of the scheduler; an agent reads it in kWelcome
   uint64_t seq = 0;        // kAck of a report
   uint64_t heartbeat = 0;  // kAck of a heartbeat
   Command command;
@@ -78,6 +80,9 @@ class Network {
   void CloseAllOf(uint32_t scheduler);  // its process died
   void Break(uint64_t stream);
   [[nodiscard]] uint32_t AgentOf(uint64_t stream) const { return streams_.at(stream).agent; }
+  [[nodiscard]] bool IsOpenAtScheduler(uint64_t stream) const {
+    return streams_.at(stream).scheduler_open;
+  }
 
   // One message from place to place outside of streams: `deliver` runs once, twice or never.
   void Carry(uint32_t from, uint32_t to, const std::function<void()>& deliver);

@@ -134,7 +134,7 @@ void People::OrderNode(NodeId node, NodeVerb verb) {
   if (!busy_nodes_.insert(node).second) {
     return;
   }
-  if (verb == NodeVerb::kUndrain) {
+  if (verb == NodeVerb::kUndrain || verb == NodeVerb::kRemove) {
     checkers_.OnUndrainAsked(node);
   }
   const std::string name = store_.rows().nodes[node.value()].identity.name;
@@ -177,7 +177,9 @@ void People::Act() {
   } else if (dice == 10) {
     OrderNode(node, prng.Below(2) == 0 ? NodeVerb::kDrain : NodeVerb::kUndrain);
   } else {
-    OrderNode(node, NodeVerb::kValidate);
+    // A validation would only be refused there.
+    const bool lost = rows.nodes[node.value()].lost_at.is_set();
+    OrderNode(node, lost ? NodeVerb::kRemove : NodeVerb::kValidate);
   }
 }
 

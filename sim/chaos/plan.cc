@@ -57,7 +57,10 @@ std::string_view MutationName(Mutation mutation) {
                                                                           "no-stop",
                                                                           "false-witness",
                                                                           "rule-assumed",
-                                                                          "archive-lost"};
+                                                                          "archive-lost",
+                                                                          "rows-unproved",
+                                                                          "copy-admitted",
+                                                                          "stranger-obeyed"};
   return kNames.at(static_cast<size_t>(mutation));
 }
 
@@ -95,6 +98,9 @@ Plan DrawPlan(Prng& prng) {
   faults.clock_step = Draw(prng, 20'000);
   faults.slow_commit = Draw(prng, 2'000);
   faults.old_agent = Draw(prng, 300'000);
+  faults.row_flip = Draw(prng, 15'000);
+  faults.agent_copy = Draw(prng, 20'000);
+  faults.store_swap = Draw(prng, 10'000);
   if (prng.Below(6) == 0) {
     plan.policy.witness_timeout = Duration();
   }

@@ -32,8 +32,11 @@ enum class Mutation : uint8_t {
   kFalseWitness,       // agents say that a task is alive when it is gone
   kRuleAssumed,        // the scheduler takes every agent for one that keeps to witnesses
   kArchiveLost,        // what leaves the rows does not get into the archive
+  kRowsUnproved,       // the store loads a row whose checksum is wrong
+  kCopyAdmitted,       // the scheduler takes a second agent of a name for the first
+  kStrangerObeyed,     // nobody asks which cluster the other one is of
 };
-inline constexpr int kMutationCount = 18;
+inline constexpr int kMutationCount = 21;
 [[nodiscard]] std::string_view MutationName(Mutation mutation);
 
 // Probabilities in parts per million.
@@ -51,7 +54,10 @@ struct FaultPlan {
   uint32_t stream_break = 0;
   uint32_t partition = 0;
   uint32_t xid = 0;
-  uint32_t user = 0;  // acts of people
+  uint32_t user = 0;        // acts of people
+  uint32_t row_flip = 0;    // a bit of a row, on the disk
+  uint32_t agent_copy = 0;  // a second agent of a node's name, on another machine
+  uint32_t store_swap = 0;  // a scheduler comes back on the store of another cluster
   // Per act.
   uint32_t cut_after_pause = 0;
   uint32_t agent_crash_point = 0;      // each effect of the agent's core, before and after it

@@ -71,7 +71,7 @@ void SimAgent::Post(std::function<void()> action) {
 // --- life ---------------------------------------------------------------------------------------
 
 void SimAgent::Start() {
-  if (alive()) {
+  if (alive() || off_) {
     return;
   }
   ++life_;
@@ -168,6 +168,16 @@ void SimAgent::Crash(std::string_view why) {
   const bool for_long = context_.faults_on && context_.prng.Below(6) == 0;
   context_.After(for_long ? context_.BetweenMs(10'000, 60'000) : context_.BetweenMs(100, 3000),
                  [this] { Start(); });
+}
+
+void SimAgent::End() {
+  off_ = true;
+  Crash("second agent ends");
+}
+
+void SimAgent::Begin() {
+  off_ = false;
+  Start();
 }
 
 void SimAgent::Pause(Duration span) {
@@ -271,7 +281,8 @@ bool SimAgent::Do(const agent::Effect& effect) {
           [this](const agent::NoteCutOff& each) {
             context_.Note("agent: cut off", {{"node", machine_.node()}, {"job", each.id.job}});
           },
-          [](const agent::NoteCutPage& /*each*/) {},  // ranks here leave their pages alone
+          [](const agent::NoteCutPage& /*each*/) {},    // ranks here leave their pages alone
+          [](const agent::NoteOverLimit& /*each*/) {},  // and the disk
           [this](const agent::DisownTask& each) { Disown(each.id); },
           [this](const agent::DropStream& each) { Drop(each.stream); },
           [this](const agent::ClearTask& each) { Clear(each.id); },

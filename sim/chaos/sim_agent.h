@@ -20,6 +20,9 @@ class SimAgent {
 
   void Start();
   void Crash(std::string_view why);
+  // Ends it until Begin: a second agent of a name comes and goes.
+  void End();
+  void Begin();
   void Pause(Duration span);  // SIGSTOP
   void Resume();
   void ObserveXid(int32_t code);
@@ -57,6 +60,7 @@ class SimAgent {
 
   void Dial();
   void OnMessage(uint64_t stream, const ToAgent& message);
+  [[nodiscard]] bool ObeysCluster(const ToAgent& welcome);
   void Obey(const ToAgent& message);
   void Validate(const std::string& request);
   void SendHello();
@@ -84,6 +88,7 @@ class SimAgent {
 
   uint64_t life_ = 0;
   std::unique_ptr<agent::AgentCore> core_;
+  bool off_ = false;
   bool paused_ = false;
   bool old_ = false;  // of a release that knows no witnesses
   std::vector<std::function<void()>> backlog_;
@@ -93,6 +98,7 @@ class SimAgent {
   uint64_t next_lead_ = 1;
   uint32_t next_scheduler_ = 0;
   uint64_t seq_ = 0;
+  uint64_t foreign_stream_ = 0;  // of a scheduler of another cluster
   Instant next_heartbeat_;
   bool scan_due_ = false;
   std::vector<int32_t> xids_;  // on disk until acknowledged

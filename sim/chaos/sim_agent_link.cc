@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/cluster_id.h"
 #include "sim/chaos/sim_agent.h"
 
 namespace tide::chaos {
@@ -40,6 +41,7 @@ void SimAgent::SendHello() {
   hello.tasks = core_->AllReports(Now());
   hello.xids = xids_;
   hello.isolation_ms = core_->hello_isolation_ms();
+  hello.ids = machine_.ids;
   hello.witness_ms = old_ ? std::nullopt : core_->hello_witness_ms();
   xids_in_report_.clear();
   xids_sent_ = 0;
@@ -74,13 +76,21 @@ void SimAgent::OnMessage(uint64_t stream, const ToAgent& message) {
     core_->OnRefused(message.newest_hello);
     return;
   }
+  if (stream == foreign_stream_) {
+    return;
+  }
+  if (message.kind == ToAgent::Kind::kWelcome && !ObeysCluster(message)) {
+    foreign_stream_ = stream;
+    Drop(stream);
+    return;
+  }
   const bool planted = context_.mutation == Mutation::kOldTermObeyed;
   const uint64_t term = planted ? std::max(message.term, core_->highest_term()) : message.term;
   const bool obeyed = core_->Accept(stream, term, Now());
   if (!Act() || !obeyed) {
     return;
   }
-  checkers_.OnObeyed(machine_.node(), message.term);
+  checkers_.OnObeyed(machine_.node(), message.term, machine_.ids.cluster, message.cluster);
   switch (message.kind) {
     case ToAgent::Kind::kWelcome:
       core_->OnWelcome(1000,
@@ -107,6 +117,21 @@ void SimAgent::OnMessage(uint64_t stream, const ToAgent& message) {
       break;  // said above: it counts whatever its term
   }
   (void)Act();
+}
+
+// Before anything of it is taken in; the first cluster that it joins it keeps.
+bool SimAgent::ObeysCluster(const ToAgent& welcome) {
+  std::string& own = machine_.ids.cluster;
+  if (context_.mutation == Mutation::kStrangerObeyed) {
+    return true;
+  }
+  if (!MayDealWith(own, welcome.cluster)) {
+    return false;
+  }
+  if (own.empty()) {
+    own = welcome.cluster;
+  }
+  return true;
 }
 
 void SimAgent::Obey(const ToAgent& message) {

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/cluster_id.h"
+
 namespace tide::chaos {
 
 SimScheduler::SimScheduler(
-    Context& context, Network& network, Checkers& checkers, ClusterStore& store, uint32_t index)
+    Context& context, Network& network, Checkers& checkers, Stores stores, uint32_t index)
     : context_(context),
       network_(network),
       checkers_(checkers),
-      store_(store),
+      stores_(stores),
+      store_(&stores_.home),
       index_(index),
       skew_(context.Between(Duration() - context.plan.skew_max, context.plan.skew_max)),
       policy_(context.plan.policy) {
@@ -50,25 +53,42 @@ void SimScheduler::Start() {
   }
   ++life_;
   alive_ = true;
-  context_.Note("scheduler starts", {{"scheduler", index_}});
+  store_ = std::exchange(swap_, false) ? &stores_.other : &stores_.home;
+  context_.Note(IsHome() ? "scheduler starts" : "scheduler starts on another store",
+                {{"scheduler", index_}});
   TryToLead();
 }
 
 void SimScheduler::TryToLead() {
-  const auto term = store_.Acquire(index_ + 1, Wall(), context_.plan.schedulers == 1);
+  const auto term = store_->Acquire(index_ + 1, Wall(), context_.plan.schedulers == 1);
   if (!term) {
     context_.After(context_.BetweenMs(500, 1500), Posted([this] { TryToLead(); }));
     return;
   }
-  checkers_.OnTerm(*term);
+  if (IsHome()) {
+    checkers_.OnTerm(*term);
+  }
   context_.After(context_.BetweenMs(10, 300), Posted([this, term = *term] { Lead(term); }));
 }
 
 void SimScheduler::Lead(Term term) {
+  Result<ClusterState> loaded = store_->Load();
+  if (!loaded) {
+    // It ends, and so does each next one, until somebody puts the row back.
+    context_.After(context_.BetweenMs(1000, 20'000), [this] {
+      context_.Note("row put back", {});
+      stores_.home.Restore();
+    });
+    Crash("scheduler does not start on a damaged row");
+    return;
+  }
   context_.Note("scheduler leads", {{"scheduler", index_}, {"term", term.value()}});
   term_ = term;
-  state_ = store_.Load();
+  state_ = *std::move(loaded);
   checkers_.OnState(state_);
+  if (IsHome()) {
+    checkers_.OnLoaded(state_, *store_);
+  }
   if (context_.mutation == Mutation::kDoubleAllocation) {
     for (NodeUse& use : state_.uses) {
       use = NodeUse{};
@@ -104,11 +124,26 @@ void SimScheduler::Crash(std::string_view why) {
   network_.CloseAllOf(index_);
   if (context_.mutation == Mutation::kLostRow && committed_at_.is_set() &&
       context_.now() - committed_at_ < Duration::Seconds(2)) {
-    store_.UndoLast();
+    store_->UndoLast();
   }
   const Duration down =
       context_.faults_on ? context_.BetweenMs(200, 15'000) : Duration::Millis(500);
   context_.After(down, [this] { Start(); });
+}
+
+void SimScheduler::SwapStore() {
+  if (alive_ && IsHome()) {
+    swap_ = true;
+    Crash("scheduler's store is swapped");
+    context_.After(context_.BetweenMs(20'000, 60'000), [this] { PutStoreRight(); });
+  }
+}
+
+void SimScheduler::PutStoreRight() {
+  swap_ = false;
+  if (!IsHome()) {
+    Crash("scheduler's store is put right");
+  }
 }
 
 void SimScheduler::Pause(Duration span, bool loop_only) {
@@ -150,7 +185,7 @@ void SimScheduler::StepClock(Duration step) {
 
 void SimScheduler::Ask(Request request) {
   Post([this, request = std::move(request)] {
-    if (leading_) {
+    if (leading_ && IsHome()) {  // people see at once that none of their jobs is there
       Enqueue(request);
     }
   });
@@ -237,11 +272,13 @@ Status SimScheduler::Commit(const ClusterState& state, const StepResult& step, I
   if (fails && context_.prng.Below(2) == 0) {
     return Fail(ErrorCode::kStorage, "its commit failed");
   }
-  TIDE_TRY(store_.Commit(term_, state, step, now));
+  TIDE_TRY(store_->Commit(term_, state, step, now));
   for (const Event& event : step.log) {
     NoteEvent(event);
   }
-  checkers_.OnCommitted(term_, store_, step);
+  if (IsHome()) {
+    checkers_.OnCommitted(term_, *store_, step);
+  }
   committed_at_ = context_.now();
   renew_at_ = now + kLeaseRenewal;
   lease_until_ = turn_began_ + kLeaseDuration;
@@ -303,6 +340,7 @@ void SimScheduler::Send(const Command& command, const ClusterState& state, Insta
 
 void SimScheduler::Push(uint64_t stream, ToAgent message) {
   message.term = term_.value();
+  message.cluster = store_->cluster();
   network_.SendDown(stream, std::move(message));
 }
 
@@ -335,24 +373,27 @@ void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
     Refuse(stream, 0);
     return;
   }
-  const std::string name = NodeName(network_.AgentOf(stream));
+  if (context_.mutation != Mutation::kStrangerObeyed &&
+      !MayDealWith(message.ids.cluster, store_->cluster())) {
+    context_.Note("agent of another cluster refused", {{"scheduler", index_}});
+    Refuse(stream, 0);
+    return;
+  }
+  const NodeIdentity identity = IdentityOf(stream, message);
+  const AgentPlace place = PlaceOf(identity, identity.endpoint);
+  const auto newest = std::make_shared<uint64_t>(0);  // it was refused for that
   Request request;
-  request.make = [this, name, message](BatchContext& batch,
-                                       Reply& reply) -> Result<std::vector<EventBody>> {
+  request.make = [this, identity, place, newest, message](
+                     BatchContext& batch, Reply& reply) -> Result<std::vector<EventBody>> {
+    TIDE_TRY(CheckIsTheOne(batch.state(), identity, place));
+    const std::string& name = identity.name;
     if (!hellos_.Take(name, message.number)) {
       context_.Note("old hello refused", {{"scheduler", index_}});
+      *newest = hellos_.Newest(name);
       return Fail(ErrorCode::kConflict, "it has joined anew since");
     }
     NodeJoined joined;
-    joined.identity.name = name;
-    joined.identity.zone = "A";
-    joined.identity.leaf = "l1";
-    joined.identity.capacity.gpus = 8;
-    joined.identity.witness_timeout = WitnessTimeoutOf(
-        context_.mutation == Mutation::kRuleAssumed ? 0 : message.witness_ms, policy_);
-    if (context_.mutation != Mutation::kEarlyIsolation) {
-      joined.identity.isolation_timeout = IsolationTimeoutOf(message.isolation_ms, policy_);
-    }
+    joined.identity = identity;
     joined.node = reply.node = batch.NodeFor(name);
     // As the service does: the faults come before the tasks that they explain.
     std::vector<EventBody> events;
@@ -367,14 +408,51 @@ void SimScheduler::OnHello(uint64_t stream, const ToScheduler& message) {
     events.insert(known ? events.end() : events.begin(), std::move(joined));
     return events;
   };
-  request.done = [this, name, stream, xids_taken = message.xids.size()](const Reply& reply) {
-    if (reply.status) {
-      Join(stream, reply.node, xids_taken);
-    } else {
-      Refuse(stream, hellos_.Newest(name));
-    }
-  };
+  request.done =
+      [this, place, newest, stream, xids_taken = message.xids.size()](const Reply& reply) {
+        if (reply.status) {
+          Join(stream, reply.node, place, xids_taken);
+        } else {
+          Refuse(stream, *newest);
+        }
+      };
   Enqueue(std::move(request));
+}
+
+NodeIdentity SimScheduler::IdentityOf(uint64_t stream, const ToScheduler& hello) const {
+  NodeIdentity identity;
+  identity.name = hello.ids.name;
+  identity.zone = "A";
+  identity.leaf = "l1";
+  identity.capacity.gpus = 8;
+  identity.endpoint = std::to_string(network_.AgentOf(stream));
+  if (context_.mutation != Mutation::kCopyAdmitted) {
+    identity.machine_id = hello.ids.machine;
+    identity.state_id = hello.ids.state;
+  }
+  identity.witness_timeout =
+      WitnessTimeoutOf(context_.mutation == Mutation::kRuleAssumed ? 0 : hello.witness_ms, policy_);
+  if (context_.mutation != Mutation::kEarlyIsolation) {
+    identity.isolation_timeout = IsolationTimeoutOf(hello.isolation_ms, policy_);
+  }
+  return identity;
+}
+
+Status SimScheduler::CheckIsTheOne(const ClusterState& state,
+                                   const NodeIdentity& comer,
+                                   const AgentPlace& place) const {
+  const Node* node = state.FindNode(comer.name);
+  const auto connected = node == nullptr ? sessions_.end() : sessions_.find(node->id);
+  Status one;
+  if (connected != sessions_.end() && AreTwoAgents(connected->second.place, place)) {
+    one = Fail(ErrorCode::kConflict, "another agent of that name is connected");
+  } else {
+    one = CheckMayJoin(state, comer);
+  }
+  if (!one) {
+    context_.Note("second agent refused", {{"scheduler", index_}});
+  }
+  return one;
 }
 
 void SimScheduler::Refuse(uint64_t stream, uint64_t newest_hello) {
@@ -385,10 +463,11 @@ void SimScheduler::Refuse(uint64_t stream, uint64_t newest_hello) {
   network_.CloseByScheduler(stream);
 }
 
-void SimScheduler::Join(uint64_t stream, NodeId node, size_t xids_taken) {
+void SimScheduler::Join(uint64_t stream, NodeId node, const AgentPlace& place, size_t xids_taken) {
   joined_[stream] = node;
   Session& session = sessions_[node];
   const uint64_t replaced = std::exchange(session.stream, stream);
+  session.place = place;
   session.sent.Clear();
   last_heard_ns_[node] = context_.now().unix_nanos();
   ToAgent welcome;
@@ -399,6 +478,9 @@ void SimScheduler::Join(uint64_t stream, NodeId node, size_t xids_taken) {
   Push(stream, std::move(welcome));
   if (replaced != 0 && replaced != stream) {
     network_.CloseByScheduler(replaced);
+  }
+  if (!network_.IsOpenAtScheduler(stream)) {
+    OnLost(stream);  // it was lost while its Hello waited for the turn
   }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "scheduler/core/agent_place.h"
 #include "scheduler/core/hello_order.h"
 #include "scheduler/core/isolation.h"
 #include "scheduler/core/liveness.h"
@@ -20,11 +21,20 @@ namespace tide::chaos {
 
 class SimScheduler final : private TurnHost {
  public:
+  // Stores that it may start on: its own, and that of another cluster, by mistake.
+  struct Stores {
+    ClusterStore& home;
+    ClusterStore& other;
+  };
   SimScheduler(
-      Context& context, Network& network, Checkers& checkers, ClusterStore& store, uint32_t index);
+      Context& context, Network& network, Checkers& checkers, Stores stores, uint32_t index);
 
   void Start();
   void Crash(std::string_view why);
+  // Ends it; it comes back on the other store, for a while.
+  void SwapStore();
+  // Ends it if it is on the other one; it comes back on its own.
+  void PutStoreRight();
   // SIGSTOP of the process, or of its loop alone: then gRPC threads go on answering.
   void Pause(Duration span, bool loop_only);
   void Resume();
@@ -49,6 +59,11 @@ class SimScheduler final : private TurnHost {
   [[nodiscard]] std::function<void()> Posted(std::function<void()> action);
   void TryToLead();
   void Lead(Term term);
+  [[nodiscard]] bool IsHome() const { return store_ == &stores_.home; }
+  // Errors: kConflict: another agent of that name is connected, or may still run tasks.
+  [[nodiscard]] Status CheckIsTheOne(const ClusterState& state,
+                                     const NodeIdentity& comer,
+                                     const AgentPlace& place) const;
   void NoteEvent(const Event& event);
   void TurnWithin(Duration wait);
   void Turn();
@@ -60,21 +75,25 @@ class SimScheduler final : private TurnHost {
   void OnHello(uint64_t stream, const ToScheduler& message);
   void OnReport(uint64_t stream, const ToScheduler& message);
   void OnLost(uint64_t stream);
+  [[nodiscard]] NodeIdentity IdentityOf(uint64_t stream, const ToScheduler& hello) const;
   void Refuse(uint64_t stream, uint64_t newest_hello);
-  void Join(uint64_t stream, NodeId node, size_t xids_taken);
+  void Join(uint64_t stream, NodeId node, const AgentPlace& place, size_t xids_taken);
   void Push(uint64_t stream, ToAgent message);
   [[nodiscard]] std::vector<EventBody> EventsOf(NodeId node, const ToScheduler& message) const;
   void PlantBugs(std::vector<EventBody>& events) const;
 
   struct Session {
     uint64_t stream = 0;
+    AgentPlace place;
     SentCommands sent;
   };
 
   Context& context_;
   Network& network_;
   Checkers& checkers_;
-  ClusterStore& store_;
+  const Stores stores_;
+  ClusterStore* store_;  // that of this life
+  bool swap_ = false;    // the next life is on the other one
   const uint32_t index_;
   const Duration skew_;
   Duration step_;

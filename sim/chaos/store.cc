@@ -1,7 +1,11 @@
 #include "sim/chaos/store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "scheduler/store/codec.h"
+#include "scheduler/store/summed_rows.h"
 
 namespace tide::chaos {
 
@@ -18,10 +22,44 @@ Result<Term> ClusterStore::Acquire(uint32_t holder, Instant now, bool exclusive)
   return lease_term_;
 }
 
-ClusterState ClusterStore::Load() const {
+// Rows lie here as the model's values, which are exactly what their text says (codec.h); only one
+// that is damaged is read as the store reads it.
+Result<ClusterState> ClusterStore::Load() const {
   ClusterState state = rows_;
+  if (damaged_) {
+    if (proves_rows) {
+      TIDE_TRY(CheckRow(Tables().jobs, damaged_->row));
+    }
+    TIDE_ASSIGN(Job read, DecodeJob(std::get<std::string>(damaged_->row.at(1))));
+    Job& job = state.jobs.at(damaged_->job);
+    read.attempts = job.attempts;  // rows of their own
+    job = std::move(read);
+  }
   RebuildDerived(state);
   return state;
+}
+
+bool ClusterStore::FlipBit(Prng& prng) {
+  if (rows_.jobs.empty() || damaged_) {
+    return false;
+  }
+  const Job& job =
+      std::next(rows_.jobs.begin(), static_cast<std::ptrdiff_t>(prng.Below(rows_.jobs.size())))
+          ->second;
+  SqlRow row = {static_cast<int64_t>(job.id.value()), EncodeJobRow(job), int64_t{0}};
+  row.back() = SumOf(Tables().jobs, row);
+  auto& data = std::get<std::string>(row.at(1));
+  char& byte = data[prng.Below(data.size())];
+  byte = static_cast<char>(byte ^ (1 << prng.Below(8)));
+  damaged_ = {job.id, std::move(row)};
+  return true;
+}
+
+void ClusterStore::Overwrite(const StepResult& step) {
+  if (damaged_ && (step.changed.jobs.contains(damaged_->job) ||
+                   step.changed.archived.contains(damaged_->job))) {
+    damaged_.reset();
+  }
 }
 
 Status ClusterStore::Commit(Term term,
@@ -35,6 +73,7 @@ Status ClusterStore::Commit(Term term,
     undo_ = {rows_, archived_, events_.size()};
   }
   expires_ = now + kLeaseDuration;
+  Overwrite(step);
   rows_.nodes.resize(state.nodes.size());
   for (const NodeId id : step.changed.nodes) {
     rows_.nodes[id.value()] = state.nodes[id.value()];

@@ -13,13 +13,15 @@ World::World(uint64_t seed, Mutation mutation, size_t keep_lines)
     : context_(seed, mutation, keep_lines),
       training_(context_),
       checkers_(context_, training_),
-      network_(context_, context_.plan.nodes, context_.plan.schedulers),
+      network_(context_, context_.plan.nodes + 1, context_.plan.schedulers),
       people_(context_, network_, checkers_, store_, leaders_) {
   store_.keep_undo = mutation == Mutation::kLostRow;
+  store_.proves_rows = mutation != Mutation::kRowsUnproved;
   store_.loses_archived = mutation == Mutation::kArchiveLost;
   store_.ignores_term =
       mutation == Mutation::kOldTermWrites || mutation == Mutation::kOldTermObeyed;
-  for (uint32_t node = 0; node < context_.plan.nodes; ++node) {
+  // The last one is for second agents of a name.
+  for (uint32_t node = 0; node <= context_.plan.nodes; ++node) {
     machines_.push_back(std::make_unique<Machine>(context_, training_, checkers_, node));
     fleet_.push_back(machines_.back().get());
     machines_.back()->fleet = &fleet_;
@@ -29,9 +31,10 @@ World::World(uint64_t seed, Mutation mutation, size_t keep_lines)
     agents_.back()->peers = &peers_;
     agents_.back()->is_serving = [this](uint32_t index) { return schedulers_[index]->serving(); };
   }
+  agents_.back()->End();
   for (uint32_t index = 0; index < context_.plan.schedulers; ++index) {
-    schedulers_.push_back(
-        std::make_unique<SimScheduler>(context_, network_, checkers_, store_, index));
+    schedulers_.push_back(std::make_unique<SimScheduler>(
+        context_, network_, checkers_, SimScheduler::Stores{store_, other_store_}, index));
     leaders_.push_back(schedulers_.back().get());
   }
 }
@@ -92,7 +95,50 @@ void World::InjectFaults() {
   if (strikes(faults.user)) {
     people_.Act();
   }
+  InjectFaultsOfIdentity();
   context_.After(kInjection, [this] { InjectFaults(); });
+}
+
+// An agent is not the only one of its name, a store not that of the cluster, a row not what was
+// written.
+void World::InjectFaultsOfIdentity() {
+  const FaultPlan& faults = context_.plan.faults;
+  const auto strikes = [this](uint32_t per_second) { return context_.Strikes(per_second / 2); };
+  if (strikes(faults.agent_copy)) {
+    BeginSecondAgent();
+  }
+  for (const auto& scheduler : schedulers_) {
+    if (strikes(faults.store_swap)) {
+      scheduler->SwapStore();
+    }
+  }
+  if (strikes(faults.row_flip) && store_.FlipBit(context_.prng)) {
+    context_.Note("bit flips", {});
+    for (const auto& scheduler : schedulers_) {  // one that leads reads no rows
+      if (context_.prng.Below(2) == 0) {
+        scheduler->Crash("scheduler dies");
+      }
+    }
+  }
+}
+
+void World::BeginSecondAgent() {
+  Machine& machine = *machines_.back();
+  SimAgent& agent = *agents_.back();
+  if (agent.alive() || !machine.List().empty()) {
+    return;
+  }
+  const Machine& original = *machines_[context_.prng.Below(context_.plan.nodes)];
+  const bool copy = context_.prng.Below(2) == 0;
+  if (copy) {
+    machine.CopyDisk(original);
+  } else {
+    machine.RenewDisk(original, "second-" + std::to_string(++second_agents_));
+  }
+  context_.Note(copy ? "second agent begins on a copy" : "second agent begins",
+                {{"node", original.node()}});
+  agent.Begin();
+  context_.After(context_.BetweenMs(5000, 120'000), [&agent] { agent.End(); });
 }
 
 void World::EachSecond() {
@@ -108,10 +154,13 @@ void World::Calm() {
   context_.Note("calm", {});
   context_.faults_on = false;
   network_.HealAll();
+  store_.Restore();
   for (const auto& scheduler : schedulers_) {
     scheduler->StepClock(Duration());
     scheduler->Resume();
+    scheduler->PutStoreRight();
   }
+  agents_.back()->End();
   for (const auto& agent : agents_) {
     agent->Resume();
   }

@@ -19,6 +19,8 @@ class World {
 
  private:
   void InjectFaults();
+  void InjectFaultsOfIdentity();
+  void BeginSecondAgent();
   void EachSecond();
   void Calm();
   [[nodiscard]] bool AllFinished() const;
@@ -26,7 +28,8 @@ class World {
 
   Context context_;
   Training training_;
-  ClusterStore store_;
+  ClusterStore store_{kHomeCluster};
+  ClusterStore other_store_{"other"};
   Checkers checkers_;
   Network network_;
   std::vector<std::unique_ptr<Machine>> machines_;
@@ -36,6 +39,7 @@ class World {
   std::vector<SimAgent*> peers_;
   std::vector<SimScheduler*> leaders_;
   People people_;
+  uint64_t second_agents_ = 0;  // so far
 };
 
 }  // namespace tide::chaos

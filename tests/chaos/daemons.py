@@ -12,7 +12,7 @@ import threading
 import time
 
 from stores import await_pause
-from harness import Cluster, Down, Refused, SERVING, pause, program, until
+from harness import Cluster, Down, Refused, SERVING, make_store, pause, program, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_PDEATHSIG = 1
@@ -139,7 +139,9 @@ class Site(Cluster):
         os.chmod(self.base + "/rank.py", 0o644)
         self.store = store(self)
         self._write(self.state + "/token", TOKEN)
-        self._write(self.state + "/secret", "a-secret-of-this-test-cluster\n")
+        make_store(self.store.address(), "--admin", "chaos", "--admin-token-file", self.state + "/token")
+        if self.listen:
+            self._issue_certificates()
         self.env.update(TIDE_SERVER="http://127.0.0.1:%d" % self.port, TIDE_TOKEN=TOKEN)
         self.schedulers = [self._scheduler(n) for n in range(1, 2 + self.store.standbys)]
         self.agents = {name: self._agent(index, name) for index, name in enumerate(nodes)}
@@ -156,8 +158,18 @@ class Site(Cluster):
         env = {**self.env, **self.shim(self, name)}
         return Daemon(name, [*prefix, *argv], "%s/logs/%s.log" % (self.state, name), env)
 
-    def _secret(self):
-        return ["--cluster-token-file", self.state + "/secret"] if self.listen else []
+    def _issue_certificates(self):
+        def ca(verb, *more):
+            subprocess.run([program("tide"), "admin", "ca", verb, self.state + "/ca", *more], check=True, timeout=60,
+                           capture_output=True, env=self.env)
+
+        ca("init")
+        for role in ("scheduler", "api"):
+            ca("issue", "--role", role, "--out", "%s/tls/%s" % (self.state, role))
+        ca("issue", "--role", "agent", "--node", ",".join(self.groups), "--out", self.state + "/tls")
+
+    def _tls(self, name):
+        return ["--tls", "%s/tls/%s" % (self.state, name)] if self.listen else []
 
     def _addresses(self):
         if self.listen:
@@ -167,8 +179,7 @@ class Site(Cluster):
     def _scheduler(self, number):
         return self._daemon("scheduler-%d" % number, [
             program("tide-scheduler"), "--listen", self._addresses()[number - 1], "--store", self.store.address(),
-            "--isolation-timeout-ms", str(self.isolation_ms), "--standby", "--admin", "chaos",
-            "--admin-token-file", self.state + "/token", *self.more, *self._secret()])
+            "--isolation-timeout-ms", str(self.isolation_ms), "--standby", *self.more, *self._tls("scheduler")])
 
     def _agent(self, index, name):
         prefix, address = self.hosts.get(name, ((), None))
@@ -178,13 +189,13 @@ class Site(Cluster):
                 "--leaf", "l1", "--group", self.groups[name], "--gpus", "4", "--state",
                 "%s/agent-%s" % (self.state, name), "--listen", listen, "--ports", "%d-%d" % (ports, ports + 19),
                 "--checkpoint-root", self.state + "/checkpoints", "--mount-root", self.work, "--job-user", "65534:65534" if os.geteuid() == 0 else "%d:%d" % (os.geteuid(), os.getegid()), "--run-root", self.run_root, "--kmsg", "",
-                "--runtime", "process", "--env", "CHAOS_NODE=" + name, "--stop-tasks-on-exit", *self._secret()]
+                "--runtime", "process", "--env", "CHAOS_NODE=" + name, "--stop-tasks-on-exit", *self._tls(name)]
         return self._daemon("agent-" + name, argv, prefix)
 
     def _api(self):
         return self._daemon("api", [
             program("tide-api"), "--scheduler", ",".join(self._addresses()), "--listen", "127.0.0.1:%d" % self.port,
-            *self._secret()])
+            *self._tls("api")])
 
     # Life
 

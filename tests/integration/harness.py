@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,9 @@ import urllib.request
 import uuid
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+from ports import free_port  # noqa: E402
+
 BIN = os.environ.get("TIDE_BIN", os.path.join(ROOT, "build", "release", "bin"))
 PYTHON = "/usr/bin/python3"
 XID_79 = ("NVRM: Xid (PCI:0000:a1:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the "
@@ -37,6 +39,12 @@ def program(name):
     return os.path.join(BIN, name)
 
 
+def make_store(address, *more):
+    """A new cluster's store, before its first scheduler."""
+    subprocess.run([program("tide-scheduler"), "--init", "--store", address, *more], check=True, timeout=60,
+                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def pause(seconds=0.05):
     time.sleep(seconds)  # tidy: poll
 
@@ -51,12 +59,6 @@ def until(seconds, what, look):
         if time.monotonic() > deadline:
             raise AssertionError("gave up after %g s waiting for %s" % (seconds, what))
         pause()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Down(Exception):

@@ -10,10 +10,10 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import Cluster, ClusterTest, Down, Refused, free_port, program, until
+from harness import Cluster, ClusterTest, Down, Refused, free_port, make_store, program, until
 
 USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, UNREACHABLE, NEVER_FITS = 2, 3, 4, 5, 6, 7
-STORE, COMMIT_FAILED, NEWER, IN_USE, CORRUPT = 70, 71, 74, 75, 77
+STORE, COMMIT_FAILED, NEWER, IN_USE, CORRUPT, STORE_THERE = 70, 71, 74, 75, 77, 78
 GOOD = """version: 1
 name: good
 command: ["true"]
@@ -143,6 +143,9 @@ class Daemons(unittest.TestCase):
         return self.run_it(program("tide-scheduler"), "--listen", "unix:%s/s.sock" % self.folder,
                            "--store", store, *options, **more)
 
+    def new_store(self, store, *options):
+        return self.run_it(program("tide-scheduler"), "--init", "--store", store, *options)
+
     def agent(self, *options, before=()):
         return self.run_it(*before, program("tide-agent"), "--scheduler", "unix:%s/s.sock" % self.folder,
                            "--name", "n1", "--state", self.folder + "/agent", "--listen",
@@ -161,8 +164,10 @@ class Daemons(unittest.TestCase):
             with open(self.folder + "/secret", "w", encoding="ascii") as file:
                 file.write("x" * 64)
             os.chmod(self.folder + "/secret", 0o600)
+            make_store("sqlite:%s/tide.db" % self.folder)
             done = self.run_it(program("tide-scheduler"), "--listen", "127.0.0.1:%d" % port, "--store",
-                               "sqlite:%s/tide.db" % self.folder, "--cluster-token-file", self.folder + "/secret")
+                               "sqlite:%s/tide.db" % self.folder, "--insecure-plaintext", "--cluster-token-file",
+                               self.folder + "/secret")
             self.refuses(done, UNREACHABLE, str(port), "in use", "--listen")
 
     def test_store_is_no_database(self):
@@ -216,12 +221,40 @@ class Daemons(unittest.TestCase):
 
     def test_store_folder_is_missing(self):
         path = self.folder + "/nowhere/tide.db"
-        self.refuses(self.scheduler("sqlite:" + path), STORE, path, "folder")
+        self.refuses(self.new_store("sqlite:" + path), STORE, path, "folder")
+        self.refuses(self.scheduler("sqlite:" + path), STORE, path, "no such file")
+
+    def test_store_is_missing(self):
+        path = self.folder + "/tide.bd"
+        for more in ((), ("--standby",)):
+            self.refuses(self.scheduler("sqlite:" + path, *more), STORE, path, "no such file", "correct --store", "--init")
+            self.assertEqual(os.listdir(self.folder), [])
+        with open(path, "wb"):
+            pass
+        for more in ((), ("--standby",)):
+            self.refuses(self.scheduler("sqlite:" + path, *more), STORE, path, "is empty", "correct --store", "--init")
+            self.assertEqual(os.path.getsize(path), 0)
+            self.assertEqual(os.listdir(self.folder), ["tide.bd"])
+
+    def test_store_is_there(self):
+        store = "sqlite:%s/tide.db" % self.folder
+        token = self.folder + "/admin-token"
+        self.assertEqual(self.new_store(store, "--admin-token-file", token).returncode, 0)
+        with contextlib.closing(sqlite3.connect(self.folder + "/tide.db")) as db:
+            made = db.execute("SELECT id FROM cluster").fetchall(), db.execute("SELECT name, role FROM users").fetchall()
+            self.refuses(self.new_store(store), STORE_THERE, self.folder, "holds a store already", "without --init")
+            self.assertEqual(made[0], db.execute("SELECT id FROM cluster").fetchall())
+            self.assertEqual(made[1], [("admin", "admin")])
+        self.assertEqual(os.stat(token).st_mode & 0o777, 0o600)
+        done = self.new_store(store, "--standby")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--standby", done.stderr)
 
     def test_disk_is_full_at_start(self):
         for kib in (16, 64):  # not even the file's index fits; the first tables do not
             with full_disk(self.folder, kib) as disk:
-                self.refuses(self.scheduler("sqlite:%s/tide.db" % disk), STORE, disk + "/tide.db", "space")
+                self.refuses(self.new_store("sqlite:%s/tide.db" % disk), STORE, disk + "/tide.db", "space")
+                self.refuses(self.scheduler("sqlite:%s/tide.db" % disk), STORE, disk + "/tide.db")
 
     def test_no_runtime(self):
         """runc and crun hidden in a mount namespace of the agent's own."""
@@ -254,10 +287,16 @@ class Daemons(unittest.TestCase):
             self.refuses(done, USAGE, "--witness-timeout-ms " + value, "10000 (10 heartbeats) to 600000")
         self.assertFalse(os.path.exists(self.folder + "/tide.db"))
 
-    def test_tcp_without_a_secret(self):
-        done = self.run_it(program("tide-scheduler"), "--listen", "127.0.0.1:0", "--store",
-                           "sqlite:%s/tide.db" % self.folder)
-        self.refuses(done, USAGE, "--cluster-token-file")
+    def test_tcp_without_certificates(self):
+        listen = [program("tide-scheduler"), "--listen", "127.0.0.1:0", "--store", "sqlite:%s/tide.db" % self.folder]
+        self.refuses(self.run_it(*listen), USAGE, "127.0.0.1:0", "--tls", "tide admin ca")
+        self.refuses(self.run_it(*listen, "--insecure-plaintext"), USAGE, "--cluster-token-file")
+        self.refuses(self.run_it(*listen, "--tls", self.folder + "/none"), USAGE, self.folder + "/none/identity.pem")
+        agent = [program("tide-agent"), "--name", "n1", "--state", self.folder + "/agent", "--scheduler", "127.0.0.1:1"]
+        self.refuses(self.run_it(*agent, "--listen", "unix:%s/a.sock" % self.folder), USAGE, "127.0.0.1:1", "--tls")
+        api = [program("tide-api"), "--scheduler", "127.0.0.1:1", "--listen", "127.0.0.1:0"]
+        self.refuses(self.run_it(*api), USAGE, "127.0.0.1:1", "--tls")
+        self.assertFalse(os.path.exists(self.folder + "/tide.db"))
 
     def test_token_file_others_can_read(self):
         token = self.folder + "/admin-token"
@@ -265,10 +304,14 @@ class Daemons(unittest.TestCase):
             file.write("tide_1_" + "0" * 64)
         os.chmod(token, 0o644)
         store = "sqlite:%s/tide.db" % self.folder
-        self.refuses(self.scheduler(store, "--admin-token-file", token), USAGE, token, "chmod 600")
+        self.refuses(self.new_store(store, "--admin-token-file", token), USAGE, token, "chmod 600")
+        self.assertFalse(os.path.exists(self.folder + "/tide.db"))
         with open(token, "w", encoding="ascii") as file:
             file.write("hunter2")
         os.chmod(token, 0o600)
+        self.refuses(self.new_store(store, "--admin-token-file", token), USAGE, "token", "tide_1_")
+        self.assertFalse(os.path.exists(self.folder + "/tide.db"))
+        make_store(store)  # of nobody yet: the first start with the flag makes the admin
         self.refuses(self.scheduler(store, "--admin-token-file", token), USAGE, "token", "tide_1_")
 
 
@@ -300,7 +343,7 @@ class FullDisk(unittest.TestCase):
                 self.assertTrue([line for line in said if "scheduler exited with code %d" % COMMIT_FAILED in line])
                 for word in ("tide.db", "no space left", "free space", "logs/scheduler.log"):
                     self.assertIn(word, said[-1])
-                os.truncate(ballast.fileno(), 0)
+            subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
             cluster.start()
             self.assertEqual(cluster.await_over(known)["outcome"], "succeeded")
             job = cluster.submit(cluster.spec("third", ["true"]))

@@ -13,6 +13,7 @@ import subprocess
 import termios
 import time
 import unittest
+import unittest.mock
 
 from harness import PYTHON, Cluster, ClusterTest, Refused, processes, program, until
 from site_of_daemons import Site
@@ -313,6 +314,7 @@ class ExecTestPolicy(ExecFixture, ClusterTest):
             with self.assertRaises(Refused) as refused:
                 self.cluster.request("POST", "/v1/jobs/%s/exec" % job, {})
             self.assertEqual((refused.exception.status, refused.exception.problem["code"]), (403, "exec_forbidden"))
+            self.assertEqual(self.outcomes(job), ["exec_forbidden"] * 5)
             self.end(job)
         job = self.submit(name="closed", project="open")
         self.assertEqual(self.cluster.tide("exec", job, "--", "true", stdin="").returncode, 0)
@@ -325,6 +327,38 @@ class ExecTestPolicy(ExecFixture, ClusterTest):
         asked = [(entry["user"], entry["object"], entry["outcome"]) for entry in self.cluster.audit("jobs.exec")]
         self.assertEqual(asked[-4:], [("ada", job, "done"), ("olga", job, "done"), ("bob", job, "permission_denied"),
                                       ("vera", "", "permission_denied")])
+
+    def outcomes(self, job):
+        """What the audit tells of commands in this job, in order."""
+        return [entry["outcome"] for entry in self.cluster.audit("jobs.exec") if entry["object"] == job]
+
+    def test_the_audit_tells_what_came_of_it(self):
+        job = self.submit(name="audited")
+        self.cluster.tide("exec", job, "--rank", "7", "--", "true", stdin="")
+        self.cluster.tide("exec", job, "--", "no-such-program", stdin="")
+        self.cluster.tide("exec", job, "--", "true", stdin="")
+        self.cluster.tide("suspend", job)
+        self.cluster.await_state(job, "held")
+        self.cluster.tide("exec", job, "--", "true", stdin="")
+        outcomes = self.outcomes(job)
+        # A command that was allowed and did not begin is there twice: it was recorded before.
+        self.assertEqual((outcomes[:2], outcomes[3:]), (["not_found", "done"], ["done", "conflict"]))
+        self.assertNotEqual(outcomes[2], "done")
+        made = [entry for entry in self.cluster.audit("jobs.submit") if entry["object"] == job]
+        self.assertEqual([(entry["outcome"], entry["detail"]) for entry in made], [("done", "job audited")])
+
+    def test_a_revoked_token_ends_the_commands_that_it_started(self):
+        job = self.submit(name="mine")
+        token = self.cluster.request("POST", "/v1/tokens", {"label": "lost"})
+        with unittest.mock.patch.dict(self.cluster.env, {"TIDE_TOKEN": token["token"]}):
+            later = self.cluster.tide_later("exec", job, "--", "sh", "-c", "echo ready; exec sleep 1009")
+        self.addCleanup(later.end)
+        until(30, "the command", lambda: "ready" in later.out())
+        self.cluster.request("DELETE", "/v1/tokens/%d" % token["id"])
+        until(30, "the command to go", lambda: not self.inside("sleep 1009"))
+        until(30, "its record", lambda: self.events(job)[-1:] == ["exec_ended"])
+        self.assertEqual([line["reason"] for line in self.audit() if line["job"] == job][-1],
+                         "who started it may not run it any more")
 
     def test_a_session_is_its_users_alone(self):
         job = self.submit(name="mine")

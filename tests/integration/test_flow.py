@@ -114,7 +114,7 @@ class Flow(ClusterTest):
 
     def test_a_job_goes_back(self):
         """To a step that is there, on from what it saved after that, to one that is not, and to the beginning."""
-        job = self.submit(self.cluster.count_job())
+        job = self.submit(self.cluster.count_job(steps=5000))  # none of its attempts comes to the end
         self.cluster.await_step(job, 40)
         self.good("suspend", job)
         last = self.cluster.await_state(job, "held")["checkpoint"]["step"]
@@ -139,8 +139,8 @@ class Flow(ClusterTest):
         self.assertIn("no whole checkpoint of step 7", held["detail"])
         go_back("--from-scratch")
         self.assertEqual(begins, [str(last - last % 25), str(saved), "0"])
-        final = self.cluster.await_over(job)
-        self.assertEqual((final["outcome"], final["checkpoint"]["step"]), ("succeeded", 150), describe(final))
+        self.good("suspend", job)
+        self.cluster.await_state(job, "held")
         refused = self.cluster.tide("resume", job, "--step", "-3")
         self.assertEqual(refused.returncode, 2, refused.stderr)
 

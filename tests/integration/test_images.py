@@ -260,7 +260,7 @@ class Full(unittest.TestCase):
         if subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=False).returncode:
             self.skipTest("no file system can be mounted here")
         self.addCleanup(subprocess.run, ["/bin/umount", small], check=True)
-        cluster.dev_flags = ["--agent-flag=--image-dir=" + small]
+        cluster.dev_flags = ["--agent-flag=--image-dir=" + small, "--agent-flag=--user-image-bytes=1G"]
         cluster.start()
         job = cluster.submit({"version": 1, "name": "big", "image": "oci:" + layout, "command": ["true"],
                               "retry": {"hardware": 1}, "resources": {"nodes": 1, "ranks_per_node": 1}})

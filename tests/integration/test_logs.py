@@ -7,11 +7,13 @@ import unittest
 
 from harness import Cluster, until
 
-# Every rank prints numbered lines until it is told to stop, a few at a time.
+# Every rank prints so many numbered lines, and more until a file is there, a few at a time.
 PRINT = """
-import os, sys, time
-rank, lines = int(os.environ['RANK']), int(sys.argv[1])
-for i in range(lines):
+import itertools, os, sys, time
+rank, lines, enough = int(os.environ['RANK']), int(sys.argv[1]), sys.argv[2]
+for i in itertools.count():
+    if i >= lines and (not enough or os.path.exists(enough)):
+        break
     print('line %06d of rank %d' % (i, rank), flush=i % 7 == 0)
     if i % 50 == 0:
         time.sleep(0.02)  # tidy: poll, this is the rank's own work
@@ -24,8 +26,8 @@ class Logs(unittest.TestCase):
         cls.cluster = Cluster(runtime="process", nodes=4).start()
         cls.addClassCleanup(cls.cluster.close)
 
-    def submit(self, lines):
-        command = ["/usr/bin/python3", "-c", PRINT, str(lines)]
+    def submit(self, lines, enough=""):
+        command = ["/usr/bin/python3", "-c", PRINT, str(lines), enough]
         return self.cluster.submit(self.cluster.spec("print", command, nodes=2, ranks=2))
 
     def ran(self, *args):
@@ -33,17 +35,26 @@ class Logs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def assert_all_lines(self, text, lines):
-        """Each line of each of the four ranks once, in its order."""
-        for rank in range(4):
+    def assert_all_lines(self, text, counts):
+        """Each line of each of the four ranks once, in its order. counts: lines by rank."""
+        for rank, count in enumerate(counts):
             mine = re.findall(r"^rank %d \| line (\d+) of rank %d$" % (rank, rank), text, re.M)
-            self.assertEqual(mine, ["%06d" % i for i in range(lines)], "rank %d" % rank)
-        self.assertEqual(text.count("\n"), 4 * lines)
+            self.assertEqual(mine, ["%06d" % i for i in range(count)], "rank %d" % rank)
+        self.assertEqual(text.count("\n"), sum(counts))
+
+    def downloaded(self, job):
+        """The text of each rank's log."""
+        folder = os.path.join(self.cluster.base, "downloads-" + job)
+        texts = []
+        for name in self.ran("logs", job, "--download", folder).split():
+            with open(name, encoding="utf-8") as file:
+                texts.append(file.read())
+        return texts
 
     def test_two_tasks_of_two_ranks(self):
         job = self.submit(400)
         self.cluster.await_over(job)
-        self.assert_all_lines(self.ran("logs", job, "--rank", "all"), 400)
+        self.assert_all_lines(self.ran("logs", job, "--rank", "all"), [400] * 4)
         stamped = self.ran("logs", job, "--rank", "0-3", "--timestamps").splitlines()
         times = [line.split()[3] for line in stamped]
         self.assertEqual(times, sorted(times))
@@ -66,15 +77,12 @@ class Logs(unittest.TestCase):
     def test_downloaded_files_are_what_the_ranks_wrote(self):
         job = self.submit(100)
         self.cluster.await_over(job)
-        folder = os.path.join(self.cluster.base, "downloads")
-        names = self.ran("logs", job, "--download", folder).split()
-        self.assertEqual(len(names), 4)
-        for rank, name in enumerate(names):
-            with open(name, encoding="utf-8") as file:
-                self.assertEqual(file.read(), "".join("line %06d of rank %d\n" % (i, rank) for i in range(100)))
+        self.assertEqual(self.downloaded(job),
+                         ["".join("line %06d of rank %d\n" % (i, rank) for i in range(100)) for rank in range(4)])
 
     def test_followers_miss_nothing_while_agents_are_killed(self):
-        job = self.submit(20000)
+        enough = os.path.join(self.cluster.work, "enough")
+        job = self.submit(20000, enough)
         merged = self.cluster.tide_later("logs", "-f", job, "--rank", "all")
         single = self.cluster.tide_later("logs", "-f", job, "--rank", "3")
         self.addCleanup(merged.end)
@@ -84,12 +92,17 @@ class Logs(unittest.TestCase):
             seen = single.out().count("\n")
             until(20, "more lines", lambda: single.out().count("\n") > seen)  # noqa: B023
             self.cluster.kill_daemon("agent " + nodes[kill % 2])
+        with open(enough, "w", encoding="utf-8"):
+            pass
         final = self.cluster.await_over(job)
         self.assertEqual((final["outcome"], len(final["attempts"])), ("succeeded", 1))
         self.assertEqual(single.wait(60), 0, single.err())
         self.assertEqual(merged.wait(60), 0, merged.err())
-        self.assertEqual(single.out(), "".join("line %06d of rank 3\n" % i for i in range(20000)))
-        self.assert_all_lines(merged.out(), 20000)
+        written = self.downloaded(job)
+        counts = [text.count("\n") for text in written]
+        self.assertGreaterEqual(min(counts), 20000)
+        self.assertEqual(single.out(), written[3])
+        self.assert_all_lines(merged.out(), counts)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 import uuid
 
-from harness import Cluster, Refused, describe, free_port, program, until
+from harness import Cluster, Refused, describe, free_port, make_store, program, until
 from postgres import Postgres
 from test_exec import Person
 
@@ -91,10 +91,11 @@ class Fixture:
     def await_told(self, job, value, attempt=None):
         until(30, "the output of " + job, lambda: "told" in self.cluster.logs(job, attempt=attempt))
         lines = self.cluster.logs(job, attempt=attempt).splitlines()
-        self.assertEqual(lines, [digest(value) + "  -", digest(value) + "  -", NAME, "told"])
+        self.assertEqual(lines, [digest(value) + "  -", digest(value) + "  -", "tide-job-token", NAME, "told"])
 
-    def secret_files(self):
-        return sorted(glob.glob(self.run_root + "/*/secrets/*/*"))
+    def secret_files(self, name=NAME):
+        """Of the user's secret; "*": those of jobs' own tokens, too."""
+        return sorted(glob.glob(self.run_root + "/*/secrets/*/" + name))
 
 
 class SecretsTest(Fixture):
@@ -117,7 +118,7 @@ class SecretsTest(Fixture):
         self.assertEqual(inside.stdout, digest(self.value) + "  -\n")
         self.let_go()
         self.assertEqual(cluster.await_over(job)["outcome"], "succeeded")
-        until(20, "the files to go", lambda: not self.secret_files())
+        until(20, "the files to go", lambda: not self.secret_files("*"))
         self.assertEqual(files_with(self.value, self.run_root), [])
         self.assertEqual(files_with(self.value, cluster.base), [])
         backup = os.path.join(cluster.base, "backup-" + self.go)
@@ -203,7 +204,7 @@ class SecretsTest(Fixture):
         self.assertEqual(len(self.secret_files()), 2)
         self.let_go()
         self.assertEqual(cluster.await_over(job)["outcome"], "succeeded")
-        until(20, "the files to go", lambda: not self.secret_files())
+        until(20, "the files to go", lambda: not self.secret_files("*"))
         again = self.submit("true")
         cluster.await_state(again, "running")
         self.await_told(again, self.value)
@@ -224,9 +225,10 @@ class SecretsInPostgres(unittest.TestCase):
     def setUpClass(cls):
         cls.postgres = Postgres()
         cls.addClassCleanup(cls.postgres.close)
-        cls.postgres.sql("CREATE DATABASE tide")
 
     def setUp(self):
+        self.postgres.sql("DROP DATABASE IF EXISTS tide")
+        self.postgres.sql("CREATE DATABASE tide")
         self.folder = tempfile.mkdtemp(prefix="tide-it-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.children = []
@@ -234,6 +236,7 @@ class SecretsInPostgres(unittest.TestCase):
         self.token = "tide_1_" + secrets.token_hex(32)
         self.write("token", self.token)
         self.write("key", uuid.uuid4().hex)
+        make_store(self.postgres.address("tide"), "--admin", "ann", "--admin-token-file", self.folder + "/token")
 
     def write(self, name, text):
         with open(self.folder + "/" + name, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
@@ -242,8 +245,7 @@ class SecretsInPostgres(unittest.TestCase):
     def start(self, *flags):
         port = free_port()
         socket = "unix:%s/s.sock" % self.folder
-        for name, argv in (("scheduler", ["--listen", socket, "--store", self.postgres.address("tide"), "--admin", "ann",
-                                          "--admin-token-file", self.folder + "/token", *flags]),
+        for name, argv in (("scheduler", ["--listen", socket, "--store", self.postgres.address("tide"), *flags]),
                            ("api", ["--scheduler", socket, "--listen", "127.0.0.1:%d" % port])):
             with open("%s/%s.log" % (self.folder, name), "ab") as log:
                 self.children.append(subprocess.Popen([program("tide-" + name), *argv], stdout=log, stderr=log,

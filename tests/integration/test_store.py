@@ -9,10 +9,10 @@ import tempfile
 import time
 import unittest
 
-from harness import pause, program, until
+from harness import make_store, pause, program, until
 from postgres import Postgres
 
-OK, USAGE, STORE, UNREACHABLE, DENIED, NEWER, IN_USE, LEASE_LOST = 0, 2, 70, 72, 73, 74, 75, 76
+OK, USAGE, STORE, UNREACHABLE, DENIED, NEWER, IN_USE, LEASE_LOST, STORE_THERE = 0, 2, 70, 72, 73, 74, 75, 76, 78
 SECRET = "hunter2-hunter2"
 
 
@@ -30,6 +30,7 @@ class Store(unittest.TestCase):
         self.database = "d" + str(abs(hash(self.id())))
         self.postgres.sql("CREATE DATABASE " + self.database)
         self.log = self.folder + "/log"
+        make_store(self.postgres.address(self.database))
 
     def argv(self, *store):
         return [program("tide-scheduler"), "--listen", "unix:%s/%d.sock" % (self.folder, len(os.listdir(self.folder))),
@@ -81,8 +82,33 @@ class Store(unittest.TestCase):
         self.assertGreater(int(self.sql("SELECT term FROM leases")), term)
 
     def test_owner_of_the_database_needs_no_more(self):
-        self.postgres.sql("ALTER DATABASE %s OWNER TO plain" % self.database)
+        self.postgres.sql("DROP DATABASE " + self.database)
+        self.postgres.sql("CREATE DATABASE %s OWNER plain" % self.database)
+        make_store(self.postgres.address(self.database, "plain"))
         self.assertEqual(self.end(self.start("--store", self.postgres.address(self.database, "plain"))), OK)
+
+    def test_a_database_without_a_store_is_left_alone(self):
+        self.postgres.sql("CREATE DATABASE mistyped")
+        store = self.postgres.address("mistyped")
+        for more in ((), ("--standby",)):
+            self.refuses(STORE, "mistyped", "holds no store", "correct --store", "--init", store=store, more=more)
+        self.assertEqual(self.postgres.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", "mistyped"), "0")
+        make_store(store)
+        cluster = self.postgres.sql("SELECT id FROM cluster", "mistyped")
+        self.refuses(STORE_THERE, "mistyped", "holds a store already", store=store, more=("--init",))
+        self.assertEqual(self.end(self.start("--store", store)), OK)
+        self.assertEqual(self.postgres.sql("SELECT id FROM cluster", "mistyped"), cluster)
+
+    def test_standby_makes_no_store_where_its_own_is_gone(self):
+        leader = self.start()
+        following = self.standby()
+        leader.send_signal(signal.SIGSTOP)
+        self.postgres.sql("DROP DATABASE %s WITH (FORCE)" % self.database)
+        self.postgres.sql("CREATE DATABASE " + self.database)
+        leader.kill()
+        until(30, "the standby to miss the store", lambda: "holds no store" in self.said())
+        self.assertEqual(self.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"), "0")
+        self.assertIsNone(following.poll(), self.said())
 
     def test_second_scheduler(self):
         self.start()

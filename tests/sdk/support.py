@@ -7,7 +7,6 @@ import fcntl
 import io
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,9 +18,11 @@ from typing import Callable, Dict, List, Optional
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SDK = os.path.join(ROOT, "sdk", "python")
 EXAMPLES = os.path.join(ROOT, "sdk", "examples")
-if SDK not in sys.path:
-    sys.path.insert(0, SDK)
+for folder in (SDK, os.path.join(ROOT, "tests")):
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
 
+from ports import free_port  # noqa: E402, F401  (for those that import it from here)
 from tide import Checkpoint, _page  # noqa: E402
 from tide._run import Run  # noqa: E402
 from tide.checkpoint import _native, format as fmt, lease  # noqa: E402
@@ -99,13 +100,6 @@ def is_locked(path: str) -> bool:
             return False
         except BlockingIOError:
             return True
-
-
-def free_port() -> int:
-    """A TCP port on the loopback that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:

@@ -1,6 +1,7 @@
 """Tensors on a GPU: by a stand-in for NVIDIA's driver, and on a real GPU where there is one."""
 
 import os
+import pathlib
 import unittest
 from unittest import mock
 
@@ -55,7 +56,7 @@ class StandIn(TempCase):
 
     def contents(self, name):
         folder = os.path.join(self.path(name), "s000000000001-0001-d998b860")
-        return {entry: open(os.path.join(folder, entry), "rb").read() for entry in sorted(os.listdir(folder))}
+        return {entry: pathlib.Path(folder, entry).read_bytes() for entry in sorted(os.listdir(folder))}
 
     def test_the_checkpoint_is_that_of_main_memory(self):
         self.save("device")

@@ -94,7 +94,8 @@ LAYERS = (
     ("cli/", ("common/", "cli/", "scheduler/core/model/", "sim/")),
     ("api/", ("common/", "api/", "proto/wire/", "tide/v1/", "scheduler/core/model/")),
     ("sdk/", ("common/", "sdk/", "tide/")),
-    ("sim/", ("common/", "scheduler/core/", "agent/core/", "sim/")),
+    ("sim/", ("common/", "scheduler/core/", "scheduler/store/codec.h", "scheduler/store/database.h",
+              "scheduler/store/summed_rows.h", "agent/core/", "sim/")),
 )
 PROJECT_FOLDERS = ("common/", "scheduler/", "agent/", "proto/", "api/", "cli/", "sdk/", "sim/",
                    "bench/", "tests/", "tide/v1/")

@@ -18,6 +18,7 @@ enum class NodeEvent : uint8_t {
   kDrainRequested,
   kEmptied,  // a draining node carries no task any more
   kUndrainRequested,
+  kRemoveRequested,
   kBroken,  // a fault that takes it out at once
   kValidationRequested,
   kValidationPassed,
@@ -27,7 +28,7 @@ enum class NodeEvent : uint8_t {
   kProbationOver,
   kHeardOnProbation,  // connected again after a silence in its probation
 };
-inline constexpr int kNodeEventCount = 15;
+inline constexpr int kNodeEventCount = 16;
 
 struct NodeTransition {
   NodeState from;
@@ -77,6 +78,12 @@ inline constexpr auto kNodeTransitions = std::to_array<NodeTransition>({
     {NodeState::kValidating, NodeEvent::kBroken, NodeState::kQuarantined},
     {NodeState::kValidating, NodeEvent::kLost, NodeState::kQuarantined},
 
+    // Those that a machine which is gone for good may be in.
+    {NodeState::kLost, NodeEvent::kRemoveRequested, NodeState::kRemoved},
+    {NodeState::kDrained, NodeEvent::kRemoveRequested, NodeState::kRemoved},
+    {NodeState::kQuarantined, NodeEvent::kRemoveRequested, NodeState::kRemoved},
+    {NodeState::kRemoved, NodeEvent::kAdmitted, NodeState::kReady},
+
     {NodeState::kProbation, NodeEvent::kProbationOver, NodeState::kReady},
     {NodeState::kProbation, NodeEvent::kSilent, NodeState::kSuspect},
     {NodeState::kProbation, NodeEvent::kDrainRequested, NodeState::kDraining},
@@ -124,7 +131,9 @@ constexpr bool LeadsToReady(NodeState start) {
 constexpr bool EveryStateIsSound() {
   for (int i = 0; i < kNodeStateCount; ++i) {
     const auto state = static_cast<NodeState>(i);
-    if (!LeadsToReady(state) || !NextNodeState(state, NodeEvent::kBroken).has_value()) {
+    const bool breaks =
+        NextNodeState(state, NodeEvent::kBroken).has_value() || state == NodeState::kRemoved;
+    if (!LeadsToReady(state) || !breaks) {
       return false;
     }
   }

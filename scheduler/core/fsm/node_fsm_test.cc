@@ -7,21 +7,22 @@ namespace tide {
 namespace {
 
 // Written from jobs.md section 1 and health.md section 2. Columns:
-//   Admitted, Heard, Silent, Lost, Drain, Emptied, Undrain, Broken, ValidationRequested, Passed,
-//   PassedAfterFault, PassedWhileHeld, Failed, ProbationOver, HeardOnProbation.
+//   Admitted, Heard, Silent, Lost, Drain, Emptied, Undrain, Remove, Broken, ValidationRequested,
+//   Passed, PassedAfterFault, PassedWhileHeld, Failed, ProbationOver, HeardOnProbation.
 // J joining, V validating, R ready, S suspect, L lost, D draining, X drained, Q quarantined,
-// P probation, . illegal.
-constexpr std::string_view kNodeLetters = "JVRSLDXQP";
+// P probation, G removed (gone), . illegal.
+constexpr std::string_view kNodeLetters = "JVRSLDXQPG";
 constexpr std::array<std::string_view, kNodeStateCount> kNodeExpected = {
-    "R......QV......",  // joining
-    "...Q...Q.RPXQ..",  // validating
-    "..S.D..QV......",  // ready
-    ".R.LD..Q......P",  // suspect
-    ".R..D..Q......P",  // lost
-    ".....XRQ.......",  // draining
-    "......RQV......",  // drained
-    "....Q..QV......",  // quarantined
-    "..S.D..QV....R.",  // probation
+    "R.......QV......",  // joining
+    "...Q....Q.RPXQ..",  // validating
+    "..S.D...QV......",  // ready
+    ".R.LD...Q......P",  // suspect
+    ".R..D..GQ......P",  // lost
+    ".....XR.Q.......",  // draining
+    "......RGQV......",  // drained
+    "....Q..GQV......",  // quarantined
+    "..S.D...QV....R.",  // probation
+    "R...............",  // removed
 };
 
 }  // namespace

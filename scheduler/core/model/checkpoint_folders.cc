@@ -47,6 +47,12 @@ std::set<JobId> Before(const ClusterState& state, const JobSpec& spec) {
   return before;
 }
 
+bool HasRun(const Job& job) {
+  return job.run_time.nanos() > 0 || std::ranges::any_of(job.attempts, [](const Attempt& attempt) {
+           return attempt.running_at.is_set();
+         });
+}
+
 }  // namespace
 
 void IndexCheckpointFolder(CheckpointFolders& folders, const Job& job) {
@@ -74,8 +80,8 @@ Status CheckCheckpointFolder(const ClusterState& state,
   const std::set<JobId> before = Before(state, spec);
   for (const JobId id : found->second) {
     const Job& other = state.jobs.at(id);
-    const bool same = other.spec.name == spec.name && other.user == user;
-    if (same || before.contains(id)) {
+    const bool counts = other.user == user ? other.spec.name != spec.name : HasRun(other);
+    if (!counts || before.contains(id)) {
       continue;
     }
     const std::string name = FormatJobName(id.value());

@@ -19,8 +19,10 @@ using CheckpointFolders = std::map<std::string, std::set<JobId>>;
 // Puts the job down where it saves, or takes it off once it is over.
 void IndexCheckpointFolder(CheckpointFolders& folders, const Job& job);
 
-// Whether a submission may save in its folder: while another job saves there, only one of the same
-// user and name, which replaces it, or one that runs after it.
+// Checks whether a submission may save in its folder: while another job saves there, only one of
+// the same user and name, which replaces it, or one that runs after it. Another user's job counts
+// once it has run: until then nobody knows that it may save there at all, and whoever names the
+// folder of somebody else could keep its owner from it.
 //   Errors: kConflict naming that job.   Cost: O(jobs of the folder + jobs that it runs after).
 [[nodiscard]] Status CheckCheckpointFolder(const ClusterState& state,
                                            const JobSpec& spec,

@@ -54,6 +54,12 @@ struct UndrainRequested {
   std::string actor;
   bool operator==(const UndrainRequested&) const = default;
 };
+struct RemoveRequested {
+  NodeId node;
+  std::string actor;
+  std::string reason;
+  bool operator==(const RemoveRequested&) const = default;
+};
 struct ValidationRequested {
   NodeId node;
   std::string request_id;
@@ -202,6 +208,7 @@ using EventBody = std::variant<JobSubmitted,
                                CancelRequested,
                                DrainRequested,
                                UndrainRequested,
+                               RemoveRequested,
                                ValidationRequested,
                                JobMoved,
                                JobPlaced,

@@ -29,7 +29,7 @@ enum class ReasonCode : uint8_t {
   // count: most nodes free in one zone, or, across, in two; fits_across: two zones hold it;
   // open_priority: the class in which it would get them
   kZoneCapacity,
-  kFragmented,        // count: GPUs free in the group; largest: most on one node
+  kFragmented,        // lacking; count: how much is free in the group; largest: most on one node
   kPreemptProtected,  // other: the job that is safe longest; until: when it is not any more
   kNodesUnhealthy,    // count: nodes out of service
   kOrderAhead,        // other: the first; count: how many
@@ -49,11 +49,20 @@ struct QuotaShortage {
   bool operator==(const QuotaShortage&) const = default;
 };
 
+// Resources of which no node may have enough.
+enum class Lacking : uint8_t {
+  kGpus,
+  kCpus,    // beside the GPUs that it wants
+  kMemory,  // beside its GPUs and CPUs; in tenths of a GiB
+};
+
 struct Reason {
   ReasonCode code = ReasonCode::kZoneCapacity;
   JobId other = {};
   uint32_t count = 0;
   uint32_t largest = 0;
+  uint32_t wanted = 0;
+  Lacking lacking = Lacking::kGpus;
   bool across = false;
   bool fits_across = false;
   std::optional<int32_t> open_priority = {};
@@ -65,6 +74,7 @@ struct Reason {
         quota && other_reason.quota ? *quota == *other_reason.quota : quota == other_reason.quota;
     return same_quota && code == other_reason.code && other == other_reason.other &&
            count == other_reason.count && largest == other_reason.largest &&
+           wanted == other_reason.wanted && lacking == other_reason.lacking &&
            across == other_reason.across && fits_across == other_reason.fits_across &&
            open_priority == other_reason.open_priority && until == other_reason.until;
   }

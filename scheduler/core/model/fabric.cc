@@ -31,6 +31,14 @@ int Fabric::FindGroup(const std::string& name) const {
   return it != groups.end() && it->name == name ? static_cast<int>(it - groups.begin()) : -1;
 }
 
+uint32_t Fabric::CountNodes() const {
+  uint32_t count = 0;
+  for (const FabricZone& zone : zones) {
+    count += zone.node_count;
+  }
+  return count;
+}
+
 bool Fabric::Crosses(const std::vector<NodeId>& nodes) const {
   return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
     return ZoneIndexOf(id) != ZoneIndexOf(nodes.front());
@@ -38,9 +46,13 @@ bool Fabric::Crosses(const std::vector<NodeId>& nodes) const {
 }
 
 Fabric BuildFabric(const std::vector<Node>& nodes) {
-  std::vector<const Node*> sorted(nodes.size());
-  std::transform(
-      nodes.begin(), nodes.end(), sorted.begin(), [](const Node& node) { return &node; });
+  std::vector<const Node*> sorted;
+  sorted.reserve(nodes.size());
+  for (const Node& node : nodes) {
+    if (node.state != NodeState::kRemoved) {
+      sorted.push_back(&node);
+    }
+  }
   std::sort(sorted.begin(), sorted.end(), [](const Node* a, const Node* b) {
     const auto key = [](const Node* node) {
       const NodeIdentity& identity = node->identity;
@@ -49,7 +61,7 @@ Fabric BuildFabric(const std::vector<Node>& nodes) {
     return key(a) < key(b);
   });
   Fabric fabric;
-  fabric.slots.resize(nodes.size());
+  fabric.slots.resize(nodes.size(), {kNoLeaf, 0});
   for (const Node* node : sorted) {
     const NodeIdentity& identity = node->identity;
     const bool new_group = fabric.groups.empty() || fabric.groups.back().name != identity.group;

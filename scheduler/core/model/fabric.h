@@ -14,6 +14,9 @@ namespace tide {
 // Leaves of more nodes than a mask has bits are kept as several of the same name.
 inline constexpr uint32_t kLeafNodesMax = 64;
 
+// Where a removed node lies.
+inline constexpr uint32_t kNoLeaf = UINT32_MAX;
+
 struct FabricLeaf {
   std::string name;
   uint32_t zone = 0;          // index into Fabric::zones
@@ -61,6 +64,8 @@ struct Fabric {
   [[nodiscard]] uint32_t ZoneIndexOf(NodeId node) const {
     return leaves[slots[node.value()].leaf].zone;
   }
+  // Removed nodes are not counted. Cost: O(zones).
+  [[nodiscard]] uint32_t CountNodes() const;
   // Do the nodes lie in more than one zone?
   [[nodiscard]] bool Crosses(const std::vector<NodeId>& nodes) const;
 };

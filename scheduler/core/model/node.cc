@@ -24,6 +24,8 @@ std::string_view NodeStateName(NodeState state) {
       return "quarantined";
     case NodeState::kProbation:
       return "probation";
+    case NodeState::kRemoved:
+      return "removed";
   }
   return "";
 }

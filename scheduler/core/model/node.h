@@ -20,8 +20,9 @@ enum class NodeState : uint8_t {
   kDrained = 6,      // an operator's or the fault policy's hold
   kQuarantined = 7,  // broken until a validation passes
   kProbation = 8,    // passed after a fault; takes work, watched
+  kRemoved = 9,      // an operator took it out of the cluster; its name may join anew
 };
-inline constexpr int kNodeStateCount = 9;
+inline constexpr int kNodeStateCount = 10;
 
 // More are not seen: devices of a part are a mask.
 inline constexpr uint32_t kGpusPerNodeMax = 64;
@@ -44,6 +45,8 @@ struct NodeIdentity {
   std::string endpoint;  // gRPC address of its agent
   std::string address;   // MASTER_ADDR when rank 0 runs here
   std::string boot_id;
+  std::string machine_id;  // "" = not known
+  std::string state_id;    // of its state folder; "" = of an older release, which has none
   std::string runtime;
   std::string agent_version;
   uint32_t port_low = 0;  // ports kept for MASTER_PORT, inclusive

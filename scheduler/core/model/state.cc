@@ -125,6 +125,25 @@ bool Covers(const Part& room, const Part& wanted) {
          (wanted.devices & ~room.devices) == 0;
 }
 
+Part CapacityFor(const NodeCapacity& capacity, const JobSpec& spec) {
+  Part has = FullPart(capacity);
+  has.cpus = capacity.cpus == 0 ? spec.cpus_per_node : capacity.cpus;
+  has.memory_bytes =
+      capacity.memory_bytes == 0 ? spec.memory_bytes_per_node : capacity.memory_bytes;
+  return has;
+}
+
+bool CanHold(const NodeCapacity& capacity, const JobSpec& spec) {
+  const Part has = CapacityFor(capacity, spec);
+  return has.gpus >= spec.gpus_per_node && has.cpus >= spec.cpus_per_node &&
+         has.memory_bytes >= spec.memory_bytes_per_node;
+}
+
+bool AllCanHold(const FabricGroup& group, const JobSpec& spec) {
+  return group.smallest.gpus >= spec.gpus_per_node && group.smallest.cpus >= spec.cpus_per_node &&
+         group.smallest.memory_bytes >= spec.memory_bytes_per_node;
+}
+
 std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity) {
   if (spec.nodes != 1 || (spec.gpus_per_node == 0 && spec.cpus_per_node == 0)) {
     return std::nullopt;

@@ -151,6 +151,15 @@ void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim);
 // All of a node.
 [[nodiscard]] Part FullPart(const NodeCapacity& capacity);
 
+// Returns what a node that is idle has for a task of the job. One that does not say how many CPUs
+// or how much memory it has is not short of them: it counts as having what the job wants.
+[[nodiscard]] Part CapacityFor(const NodeCapacity& capacity, const JobSpec& spec);
+// Reports whether that is what the job wants of each of its nodes.
+[[nodiscard]] bool CanHold(const NodeCapacity& capacity, const JobSpec& spec);
+// Reports whether every node of the group does, by what each has at least. False: some may all the
+// same.
+[[nodiscard]] bool AllCanHold(const FabricGroup& group, const JobSpec& spec);
+
 // The part of a node that a job takes, or nothing when it takes whole nodes: jobs of several nodes,
 // and those that name neither GPUs nor CPUs. CPUs and memory that are not named go with the GPUs.
 [[nodiscard]] std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity);

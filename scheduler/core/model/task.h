@@ -29,7 +29,8 @@ enum class ExitReason : uint8_t {
   kLost = 7,         // its supervisor or node vanished
   kCutOff = 8,       // ended by its node, which had not reached the scheduler for too long
   kNodeFault = 9,    // never ran, and its node is at fault: disk full, port in use
-  kNoAccount = 10,   // never ran: its user is not known on the node, which is no fault of it
+  // Never ran: its user is not known on the node, or has his share of it; no fault of the node.
+  kNoAccount = 10,
 };
 
 struct TaskExit {

@@ -124,13 +124,12 @@ PlacementResult Capacity::PlaceAnywhere(const Job& job,
                                         const PlacementRequest& request,
                                         const FreeNodes& free) const {
   const int group = fabric_.FindGroup(request.group);
-  if (group < 0 ||
-      fabric_.groups[static_cast<size_t>(group)].smallest.gpus >= job.spec.gpus_per_node) {
+  if (group < 0 || AllCanHold(fabric_.groups[static_cast<size_t>(group)], job.spec)) {
     return PlaceAfterFault(free, request);
   }
   FreeNodes large_enough = free;
   for (const Node& node : state_.nodes) {
-    if (node.identity.capacity.gpus < job.spec.gpus_per_node) {
+    if (!CanHold(node.identity.capacity, job.spec)) {
       large_enough.Remove(node.id);
     }
   }

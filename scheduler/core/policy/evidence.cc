@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/core/model/index.h"
+#include "scheduler/core/policy/shortage.h"
 #include "scheduler/core/policy/size.h"
 
 namespace tide {
@@ -24,7 +25,8 @@ void Evidence::AddPlacement(const Contender& waiting,
                             std::vector<Reason>& reasons) {
   const bool across = request.zone == kCrossOk && request.cross_zone_free;
   const bool in_one = request.zone == kCrossOk && !request.cross_zone_free;
-  const uint32_t most = MostFree(request, in_one ? kSingleZone : std::string_view(request.zone));
+  const uint32_t most =
+      MostFree(waiting.job->spec, in_one ? kSingleZone : std::string_view(request.zone));
   if (placement.cross_zone_busy) {
     reasons.push_back({.code = ReasonCode::kCrossZoneBusy, .other = crossing, .count = most});
   }
@@ -40,29 +42,33 @@ void Evidence::AddPlacement(const Contender& waiting,
            *waiting.job, waiting.priority, capacity_.idle(), request.cross_zone_free)});
 }
 
-uint32_t Evidence::MostFree(const PlacementRequest& request, std::string_view rule) const {
+uint32_t Evidence::MostFree(const JobSpec& spec, std::string_view rule) const {
   const Fabric& fabric = state_.fabric;
-  const int group = fabric.FindGroup(request.group);
+  const int group = fabric.FindGroup(spec.group);
   if (group < 0) {
     return 0;
   }
   return LargestGang(fabric, fabric.groups[static_cast<size_t>(group)], rule, [&](uint32_t zone) {
-    return capacity_.idle().CountInZone(zone);
+    return CountFreeLargeEnough(state_, zone, spec, capacity_.idle());
   });
 }
 
 Reason Evidence::Fragmentation(const Job& job) const {
-  Reason reason{.code = ReasonCode::kFragmented};
+  ShortageSearch search;
   for (const Node& node : state_.nodes) {
-    if (node.identity.group != job.spec.group || !TakesWork(node)) {
-      continue;
-    }
-    if (const auto room = capacity_.Room(node.id, job.id)) {
-      reason.count += room->gpus;
-      reason.largest = std::max(reason.largest, room->gpus);
+    const NodeCapacity& all = node.identity.capacity;
+    if (node.identity.group == job.spec.group && TakesWork(node) && CanHold(all, job.spec) &&
+        (!IsNamedZone(job.spec.zone) || node.identity.zone == job.spec.zone)) {
+      search.Add(capacity_.Room(node.id, job.id).value_or(Part{}),
+                 PartOf(job.spec, all).value_or(FullPart(all)));
     }
   }
-  return reason;
+  const Shortage shortage = search.First();
+  return {.code = ReasonCode::kFragmented,
+          .count = shortage.all,
+          .largest = shortage.largest,
+          .wanted = shortage.wanted,
+          .lacking = shortage.lacking};
 }
 
 void Evidence::AddGroup(const Contender& waiting,
@@ -86,12 +92,13 @@ void Evidence::AddGroup(const Contender& waiting,
   }
 }
 
-// Nodes of the group that take no work.
+// Counts nodes of the group that take no work.
 uint32_t Evidence::OutOfService(const std::string& group) {
   if (!out_of_service_) {
     out_of_service_.emplace();
     for (size_t i = 0; i < state_.nodes.size(); ++i) {
-      if ((state_.node_flags[i] & kTakesWork) == 0) {
+      if ((state_.node_flags[i] & kTakesWork) == 0 &&
+          state_.nodes[i].state != NodeState::kRemoved) {
         ++(*out_of_service_)[state_.nodes[i].identity.group];
       }
     }

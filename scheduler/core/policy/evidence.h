@@ -21,7 +21,8 @@ class Evidence {
 
   // No zone has enough whole nodes for it.
   //   crossing: the job that crosses zones where only one may; 0 = none.
-  //   Cost: O(zones × classes), and O(live tasks) once in a pass.
+  //   Cost: O(zones × classes), O(nodes) in a group whose nodes differ, and O(live tasks) once in a
+  // pass.
   void AddPlacement(const Contender& waiting,
                     const PlacementRequest& request,
                     const PlacementResult& placement,
@@ -39,7 +40,7 @@ class Evidence {
                                                    const Runners& runners);
 
  private:
-  [[nodiscard]] uint32_t MostFree(const PlacementRequest& request, std::string_view rule) const;
+  [[nodiscard]] uint32_t MostFree(const JobSpec& spec, std::string_view rule) const;
   [[nodiscard]] uint32_t OutOfService(const std::string& group);
   // Runners that are safe for a known time.
   struct Safest {

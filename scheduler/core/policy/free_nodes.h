@@ -20,11 +20,11 @@ class FreeNodes {
 
   [[nodiscard]] bool Contains(NodeId node) const {
     const FabricSlot slot = fabric_->slots[node.value()];
-    return (masks_[slot.leaf] >> slot.slot & 1U) != 0;
+    return slot.leaf != kNoLeaf && (masks_[slot.leaf] >> slot.slot & 1U) != 0;
   }
   void Add(NodeId node) {
-    if (!Contains(node)) {
-      const FabricSlot slot = fabric_->slots[node.value()];
+    const FabricSlot slot = fabric_->slots[node.value()];
+    if (slot.leaf != kNoLeaf && !Contains(node)) {
       masks_[slot.leaf] |= uint64_t{1} << slot.slot;
       ++zone_counts_[fabric_->leaves[slot.leaf].zone];
     }

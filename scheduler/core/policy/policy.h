@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -102,16 +103,18 @@ struct Policy {
   std::map<std::string, ProjectPolicy> projects;
   std::vector<QuotaRow> quotas;
   std::map<int32_t, Demotion> demotions = {{20, {10, Duration::Minutes(30)}}};  // by class
+  // By name; their jobs are held. Set by the server, in no policy file.
+  std::set<std::string> removed_users = {};
   bool operator==(const Policy&) const = default;
 };
 
-// Projects in whose tasks nobody may run commands, by what they or the nearest above them say.
-// Where none says anything, it is allowed.
-// The job's own, or the cluster's.
+// Returns the job's own timeout, or the cluster's.
 [[nodiscard]] inline Duration StartTimeoutOf(const JobSpec& spec, const Policy& policy) {
   return spec.start_timeout.nanos() > 0 ? spec.start_timeout : policy.start_timeout;
 }
 
+// Returns projects in whose tasks nobody may run commands, by what they or the nearest above them
+// say. Where none says anything, it is allowed.
 [[nodiscard]] std::vector<std::string> ProjectsWithoutExec(const Policy& policy);
 
 }  // namespace tide

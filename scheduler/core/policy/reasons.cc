@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/spec/dependency_text.h"
+#include "scheduler/core/policy/shortage.h"
 #include "scheduler/core/policy/size.h"
 
 namespace tide {
@@ -90,6 +91,17 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
           remedy};
 }
 
+ReasonText FragmentedWords(const Reason& reason) {
+  const std::string largest = NumberText(reason.lacking, reason.largest);
+  return {"",
+          "needs " + AmountText(reason.lacking, reason.wanted) + " on one node; " +
+              AmountText(reason.lacking, reason.count) + " free, at most " + largest +
+              " on one node",
+          reason.largest > 0
+              ? "resources: {" + FieldOf(reason.lacking) + ": " + largest + "} would start now"
+              : "tide ps --all: who runs, and for how long"};
+}
+
 ReasonText Words(const Job& job, const Reason& reason) {
   const JobSpec& spec = job.spec;
   switch (reason.code) {
@@ -137,13 +149,7 @@ ReasonText Words(const Job& job, const Reason& reason) {
     case ReasonCode::kZoneCapacity:
       return ZoneCapacityWords(job, reason);
     case ReasonCode::kFragmented:
-      return {"",
-              "needs " + Count(spec.gpus_per_node, "GPU") + " on one node; " +
-                  Count(reason.count, "GPU") + " free, at most " + std::to_string(reason.largest) +
-                  " on one node",
-              reason.largest > 0 ? "resources: {gpus_per_node: " + std::to_string(reason.largest) +
-                                       "} would start now"
-                                 : "tide ps --all: who runs, and for how long"};
+      return FragmentedWords(reason);
     case ReasonCode::kPreemptProtected:
       return {"",
               Name(reason.other) + " of the same class may run until " +

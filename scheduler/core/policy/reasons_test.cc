@@ -126,6 +126,53 @@ TEST_CASE("placement.fragmented: as many GPUs as one node has free would start")
             "tide ps --all: who runs, and for how long"});
 }
 
+TEST_CASE("placement.fragmented: jobs without GPUs wait for CPUs or memory") {
+  World world(Cluster().Zone("A").Leaf(1));
+  NodeJoined larger{NodeId(0), world.state.nodes[0].identity, {}};
+  larger.identity.capacity = {8, 64ULL << 30U, 0, ""};
+  world.Turn({larger});
+  (void)world.Submit(AJob().Cpus(6));
+  const JobId job = world.Submit(AJob().Cpus(3));
+  CheckWhy(world,
+           job,
+           {"placement.fragmented",
+            "needs 3 CPUs on one node; 2 CPUs free, at most 2 on one node",
+            "resources: {cpus_per_node: 2} would start now"});
+  CHECK(WouldRun(world, AJob().Cpus(2)));
+}
+
+TEST_CASE("nodes that could never hold a job do not count for what it lacks") {
+  World world(Cluster().Zone("A").Leaf(2));
+  constexpr uint64_t kGib = 1ULL << 30U;
+  world.Resize(0, {8, 32 * kGib, 0, ""});
+  world.Resize(1, {32, 128 * kGib, 0, ""});
+  (void)world.Submit(AJob().Cpus(16).MemoryGib(78));
+  const JobId job = world.Submit(AJob().Cpus(16).MemoryGib(100));
+  CheckWhy(world,
+           job,
+           {"placement.fragmented",
+            "needs 100 GiB of memory on one node; 50 GiB of memory free, at most 50 on one node",
+            "resources: {memory_gib: 50} would start now"});
+  CHECK(WouldRun(world, AJob().Cpus(16).MemoryGib(50)));
+}
+
+TEST_CASE("a gang of small tasks starts though one of large ones waits") {
+  World world(Cluster().Zone("A").Leaf(4));
+  for (const uint32_t node : {0U, 1U, 2U, 3U}) {
+    world.Resize(node, {node < 2 ? 64U : 256U, 0, 8, ""});
+  }
+  const JobId busy = world.Submit(AJob().Nodes(2).Cpus(200).Priority(50));
+  REQUIRE(world.NodesOf(busy) == std::vector<uint32_t>{2, 3});
+  const JobId large = world.Submit(AJob().Nodes(2).Cpus(200).Priority(50));
+  CheckWhy(world,
+           large,
+           {"placement.zone_capacity",
+            "needs 2 nodes free in one zone; most free now: 0, short 2",
+            "tide ps --all: who runs, and for how long"});
+  CHECK(world.NodesOf(world.Submit(AJob().Nodes(2).Cpus(32).Priority(50))) ==
+        std::vector<uint32_t>{0, 1});
+}
+
 TEST_CASE("group.unknown and size.never: what the cluster has lost") {
   World world(Cluster().Zone("A").Leaf(2));
   (void)world.Submit(AJob().Nodes(2));

@@ -27,14 +27,18 @@ bool WantsLess(const Wish& wish, const Wish& refused) {
     return true;  // something else
   }
   if (!wish.part) {
-    return wish.gpus_per_node < refused.gpus_per_node || wish.nodes < refused.nodes;
+    return wish.nodes < refused.nodes || wish.gpus_per_node < refused.gpus_per_node ||
+           wish.named_cpus < refused.named_cpus || wish.named_memory < refused.named_memory;
   }
   return !NamesTheSame(wish, refused) || IsSmaller(*wish.part, *refused.part);
 }
 
 bool IsSameSize(const Wish& wish, const Wish& refused) {
+  const bool same_amounts = wish.part ? NamesTheSame(wish, refused)
+                                      : wish.named_cpus == refused.named_cpus &&
+                                            wish.named_memory == refused.named_memory;
   return wish.nodes == refused.nodes && wish.gpus_per_node == refused.gpus_per_node &&
-         wish.part == refused.part && NamesTheSame(wish, refused);
+         wish.part == refused.part && same_amounts;
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ struct Wish {
   uint32_t nodes = 0;
   uint32_t gpus_per_node = 0;
   std::optional<Part> part;  // on the largest node of its group; nothing: whole nodes
-  // CPUs and bytes of a part as the job names them; 0 = a share of the node, less on a smaller one.
+  // CPUs and bytes on each node as the job names them; 0 = of a part a share of the node, less on a
+  // smaller one, and of a whole node whatever it has.
   uint32_t named_cpus = 0;
   uint64_t named_memory = 0;
   Instant since;  // who waits longer may have more

@@ -45,6 +45,26 @@ TEST_CASE("jobs of one size are told the same, whether they want parts or whole 
   }
 }
 
+TEST_CASE("whole nodes of so many CPUs and so much memory are another wish than smaller ones") {
+  Wish large = WholeNodes(2);
+  large.named_cpus = 200;
+  large.named_memory = 1U << 30U;
+  Refusals refusals;
+  refusals.Add("g", RefusalOf(large));
+  CHECK(refusals.Find("g", large, 0).same != nullptr);
+  Wish fewer_cpus = large;
+  fewer_cpus.named_cpus = 32;
+  Wish less_memory = large;
+  less_memory.named_memory = 1U << 20U;
+  for (const Wish& less : {fewer_cpus, less_memory, WholeNodes(2)}) {
+    CHECK_FALSE(refusals.Find("g", less, 0).in_vain);
+  }
+  Wish more = large;
+  more.named_cpus = 201;
+  CHECK(refusals.Find("g", more, 0).in_vain);
+  CHECK(refusals.Find("g", more, 0).same == nullptr);
+}
+
 TEST_CASE("a search is in vain for what wants as much or more, and not for less") {
   Refusals refusals;
   refusals.Add("g", RefusalOf(APart(2, 8, 2U << 30U)));

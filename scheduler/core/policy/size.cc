@@ -6,18 +6,41 @@ bool IsNamedZone(std::string_view rule) {
   return rule != kSingleZone && rule != kCrossOk;
 }
 
-uint32_t CountLargeEnough(const ClusterState& state, const FabricZone& zone, const JobSpec& spec) {
-  const Fabric& fabric = state.fabric;
-  if (fabric.groups[zone.group].smallest.gpus >= spec.gpus_per_node) {
-    return zone.node_count;
-  }
+namespace {
+
+template <typename Counts>
+uint32_t CountOneByOne(const ClusterState& state,
+                       const FabricZone& zone,
+                       const JobSpec& spec,
+                       const Counts& counts) {
   uint32_t count = 0;
   for (uint32_t leaf = zone.first_leaf; leaf < zone.first_leaf + zone.leaf_count; ++leaf) {
-    for (const NodeId node : fabric.leaves[leaf].nodes) {
-      count += state.nodes[node.value()].identity.capacity.gpus >= spec.gpus_per_node ? 1 : 0;
+    for (const NodeId node : state.fabric.leaves[leaf].nodes) {
+      const bool holds = CanHold(state.nodes[node.value()].identity.capacity, spec);
+      count += holds && counts(node) ? 1 : 0;
     }
   }
   return count;
+}
+
+}  // namespace
+
+uint32_t CountLargeEnough(const ClusterState& state, const FabricZone& zone, const JobSpec& spec) {
+  if (AllCanHold(state.fabric.groups[zone.group], spec)) {
+    return zone.node_count;
+  }
+  return CountOneByOne(state, zone, spec, [](NodeId) { return true; });
+}
+
+uint32_t CountFreeLargeEnough(const ClusterState& state,
+                              uint32_t zone,
+                              const JobSpec& spec,
+                              const FreeNodes& free) {
+  const FabricZone& where = state.fabric.zones[zone];
+  if (AllCanHold(state.fabric.groups[where.group], spec)) {
+    return free.CountInZone(zone);
+  }
+  return CountOneByOne(state, where, spec, [&](NodeId node) { return free.Contains(node); });
 }
 
 uint32_t LargestGangEver(const ClusterState& state, const JobSpec& spec) {

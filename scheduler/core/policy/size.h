@@ -5,17 +5,18 @@
 #include <string_view>
 
 #include "scheduler/core/model/state.h"
+#include "scheduler/core/policy/free_nodes.h"
 
 namespace tide {
 
 inline constexpr std::string_view kSingleZone = "single";
 inline constexpr std::string_view kCrossOk = "cross-ok";
 
-// A zone rule names a zone, rather than "single" or "cross-ok".
+// Reports whether a zone rule names a zone, rather than "single" or "cross-ok".
 [[nodiscard]] bool IsNamedZone(std::string_view rule);
 
-// The largest gang when NODES(zone index) nodes count in each zone of a group: those of the zone
-// that the rule names, of the largest zone, or of the two largest for "cross-ok".
+// Returns the largest gang when NODES(zone index) nodes count in each zone of a group: those of the
+// zone that the rule names, of the largest zone, or of the two largest for "cross-ok".
 //   Cost: one call for each zone.
 template <typename Nodes>
 [[nodiscard]] uint32_t LargestGang(const Fabric& fabric,
@@ -35,14 +36,21 @@ template <typename Nodes>
   return rule == kCrossOk ? most + second : most;
 }
 
-// Nodes of a zone with as many GPUs as the job wants on each.
+// Counts nodes of a zone that can hold what the job wants on each.
 //   Cost: O(1) where all nodes of the group have them, else O(nodes of the zone).
 [[nodiscard]] uint32_t CountLargeEnough(const ClusterState& state,
                                         const FabricZone& zone,
                                         const JobSpec& spec);
 
-// The largest gang of such nodes that its group and zone rule could hold, were all nodes in service
-// and idle. 0: the group is unknown.
+// Counts those of them that are free, in the zone of this index.
+//   Cost: as above.
+[[nodiscard]] uint32_t CountFreeLargeEnough(const ClusterState& state,
+                                            uint32_t zone,
+                                            const JobSpec& spec,
+                                            const FreeNodes& free);
+
+// Returns the largest gang of such nodes that its group and zone rule could hold, were all nodes in
+// service and idle. 0: the group is unknown.
 //   Cost: that of CountLargeEnough for each zone.
 [[nodiscard]] uint32_t LargestGangEver(const ClusterState& state, const JobSpec& spec);
 

@@ -60,7 +60,7 @@ class GangPlanner {
         rules_(rules) {
     const Fabric& fabric = pool.fabric();
     const int group = fabric.FindGroup(request_.group);
-    if (group < 0 || fabric.groups[static_cast<size_t>(group)].smallest.gpus < GpusWanted()) {
+    if (group < 0 || !AllCanHold(fabric.groups[static_cast<size_t>(group)], job_.spec)) {
       for (const Node& node : state.nodes) {
         if (!IsLargeEnough(node)) {
           free_.Remove(node.id);
@@ -169,9 +169,8 @@ class GangPlanner {
     pool_ = free_;
   }
 
-  [[nodiscard]] uint32_t GpusWanted() const { return job_.spec.gpus_per_node; }
   [[nodiscard]] bool IsLargeEnough(const Node& node) const {
-    return node.identity.capacity.gpus >= GpusWanted();
+    return CanHold(node.identity.capacity, job_.spec);
   }
 
   [[nodiscard]] bool Suits(NodeId id) const {

@@ -81,6 +81,16 @@ AJob& AJob::Gpus(uint32_t per_node) {
   return *this;
 }
 
+AJob& AJob::Cpus(uint32_t per_node) {
+  spec_.cpus_per_node = per_node;
+  return *this;
+}
+
+AJob& AJob::MemoryGib(uint64_t per_node) {
+  spec_.memory_bytes_per_node = per_node << 30U;
+  return *this;
+}
+
 AJob& AJob::RetryFailure(uint32_t most, Duration backoff) {
   spec_.retry_failure_max = most;
   spec_.retry_backoff = backoff;

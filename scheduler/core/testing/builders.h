@@ -40,6 +40,8 @@ class AJob {
   AJob& Group(const std::string& group);
   AJob& Project(const std::string& project);
   AJob& Gpus(uint32_t per_node);
+  AJob& Cpus(uint32_t per_node);
+  AJob& MemoryGib(uint64_t per_node);
   AJob& RetryFailure(uint32_t most, Duration backoff = Duration::Seconds(5));
   AJob& RetryHardware(uint32_t most);
   AJob& Notice(Duration notice);

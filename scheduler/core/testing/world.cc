@@ -120,12 +120,23 @@ void World::Drain(uint32_t node) {
   (void)Do(DrainRequested{NodeId(node), "op", "new fan"});
 }
 
+Status World::Remove(uint32_t node) {
+  const auto removed = Do(RemoveRequested{NodeId(node), "op", "sold"});
+  return removed ? Status() : std::unexpected(removed.error());
+}
+
 void World::Undrain(uint32_t node) {
   (void)Do(UndrainRequested{NodeId(node), "op"});
 }
 
 void World::Validate(uint32_t node) {
   (void)Do(ValidationRequested{NodeId(node), "v" + std::to_string(log.size()), "op"});
+}
+
+void World::Resize(uint32_t node, const NodeCapacity& capacity) {
+  NodeJoined join{NodeId(node), state.nodes[node].identity, {}};
+  join.identity.capacity = capacity;
+  Turn({join});
 }
 
 void World::Xid(uint32_t node, int32_t code) {

@@ -45,7 +45,10 @@ class World {
   void Drain(uint32_t node);
   void Undrain(uint32_t node);
   void Validate(uint32_t node);
+  Status Remove(uint32_t node);
   void Xid(uint32_t node, int32_t code);
+  // Has its agent join again, and report that the node has so much.
+  void Resize(uint32_t node, const NodeCapacity& capacity);
   // The agent is cut off and declared lost; the tasks go on there.
   void Lose(uint32_t node);
   // It connects again and says what it holds.

@@ -60,4 +60,13 @@ Status BeginWithAdmin(Loop& loop, const std::string& admin, const std::string& t
   return {};
 }
 
+Result<std::vector<PeopleRecord>> FirstAdmin(const std::string& admin,
+                                             const std::string& token_file,
+                                             Instant now) {
+  TIDE_ASSIGN(const std::string text, FirstToken(token_file));
+  PeopleRegistry people;
+  TIDE_TRY(people.BeginWith(admin, text, now));
+  return people.TakeChanges();
+}
+
 }  // namespace tide

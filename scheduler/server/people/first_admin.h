@@ -2,7 +2,9 @@
 // The first user of a store that has none.
 
 #include <string>
+#include <vector>
 
+#include "common/people/people_registry.h"
 #include "scheduler/server/loop.h"
 
 namespace tide {
@@ -13,5 +15,11 @@ namespace tide {
 [[nodiscard]] Status BeginWithAdmin(Loop& loop,
                                     const std::string& admin,
                                     const std::string& token_file);
+
+// Returns the records of that user and token, for a store that is yet to be made.
+//   Errors: as above.
+[[nodiscard]] Result<std::vector<PeopleRecord>> FirstAdmin(const std::string& admin,
+                                                           const std::string& token_file,
+                                                           Instant now);
 
 }  // namespace tide

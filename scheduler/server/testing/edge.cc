@@ -26,7 +26,8 @@ struct Stream::Wire {
 
 Stream::Stream(const std::string& address, const rpc::ClusterToken& token)
     : wire_(std::make_unique<Wire>()) {
-  wire_->stub = tide::v1::AgentLink::NewStub(rpc::Connect(address));
+  wire_->stub =
+      tide::v1::AgentLink::NewStub(rpc::Security().Connect(address, {rpc::Role::kScheduler, ""}));
   token.Attach(wire_->context);
   wire_->context.set_deadline(std::chrono::system_clock::now() + kPatience);
   wire_->stream = wire_->stub->Connect(&wire_->context);
@@ -55,6 +56,8 @@ void Stream::Hello(const std::string& name,
   message.mutable_hello()->set_takes_secrets(takes_secrets);
   message.mutable_hello()->set_cluster_id(cluster_id);
   message.mutable_hello()->set_state_id(state_id);
+  message.mutable_hello()->set_machine_id(machine_id);
+  node->set_boot_id(boot_id);
   Write(message);
 }
 
@@ -111,7 +114,7 @@ Edge::Edge(Admission admission, std::unique_ptr<BeatPort> beats)
   builder.RegisterService(scheduler_.get());
   server_ = builder.BuildAndStart();
   REQUIRE(server_);
-  channel_ = rpc::Connect(address_);
+  channel_ = rpc::Security().Connect(address_, {rpc::Role::kScheduler, ""});
 }
 
 Edge::~Edge() {

@@ -47,6 +47,8 @@ class Stream {
   bool takes_secrets = true;  // of an agent of this release
   std::string cluster_id;     // that it belongs to
   std::string state_id;       // of its state folder
+  std::string machine_id;
+  std::string boot_id;
 
  private:
   struct Wire;

@@ -23,6 +23,7 @@
 namespace tide::testing {
 
 inline constexpr auto kPatience = std::chrono::seconds(10);
+inline constexpr uint32_t kUserJobs = 12'000;  // of one user that have not finished
 
 // One of SomePeople, by its token.
 inline v1::Caller CallerOf(const std::string& user) {
@@ -176,12 +177,16 @@ class ServerWorld {
     REQUIRE(store);
     auto state = (*store)->Load();
     REQUIRE(state);
-    view_ = std::make_unique<ViewHub>();
+    const SealingKey key("the key of this test's secrets");
+    JobTokens tokens(key, (*store)->cluster_id());
+    view_ = std::make_unique<ViewHub>(std::vector<std::string>(), tokens);
     auto secrets = LoadSecrets((*store)->database());
     REQUIRE(secrets);
     LoopConfig config;
-    config.secrets = SecretVault(SealingKey("the key of this test's secrets"), *std::move(secrets));
+    config.secrets = SecretVault(key, *std::move(secrets));
+    config.job_tokens = std::move(tokens);
     config.people = SomePeople();
+    config.job_limits.of_user = kUserJobs;
     config.boot_clock = [this] { return BootNanos() + slept_ns_.load(); };
     loop_ = std::make_unique<Loop>(
         *std::move(store), *std::move(state), std::move(config), *view_, sessions_);

@@ -52,4 +52,34 @@ std::unique_ptr<TestDatabase> MakeDatabase(Driver driver) {
   return std::make_unique<PostgresOnSharedServer>();
 }
 
+std::unique_ptr<TestDatabase> EachDriver() {
+  return MakeDatabase(GENERATE(Driver::kSqlite, Driver::kPostgres));
+}
+
+std::unique_ptr<Database> MustOpen(const std::string& path, SqliteAccess access) {
+  auto database = OpenSqlite(path, access);
+  if (!database) {
+    FAIL(database.error().message);
+  }
+  return *std::move(database);
+}
+
+std::unique_ptr<Store> MustOpenStore(std::unique_ptr<Database> database,
+                                     const std::string& holder,
+                                     Instant now) {
+  auto store = Store::Open(std::move(database), holder, now);
+  if (!store) {
+    FAIL(store.error().message);
+  }
+  return *std::move(store);
+}
+
+int64_t Count(Database& database, const std::string& what) {
+  const auto found = database.Run("SELECT count(*) FROM " + what, {});
+  if (!found) {
+    FAIL(found.error().message);
+  }
+  return std::get<int64_t>(found->rows.at(0).at(0));
+}
+
 }  // namespace tide::testing

@@ -5,7 +5,10 @@
 #include <ostream>
 #include <string>
 
+#include "common/base/time.h"
 #include "scheduler/store/database.h"
+#include "scheduler/store/sqlite_database.h"
+#include "scheduler/store/store.h"
 
 namespace tide::testing {
 
@@ -26,5 +29,19 @@ class TestDatabase {
 };
 
 [[nodiscard]] std::unique_ptr<TestDatabase> MakeDatabase(Driver driver);
+// For Catch: the test runs once with each.
+[[nodiscard]] std::unique_ptr<TestDatabase> EachDriver();
+
+// When tests begin.
+inline const Instant kNow = Instant::FromUnixNanos(1'750'000'000'000'000'000);
+
+// All fail the test where that cannot be.
+[[nodiscard]] std::unique_ptr<Database> MustOpen(const std::string& path,
+                                                 SqliteAccess access = SqliteAccess::kExclusive);
+[[nodiscard]] std::unique_ptr<Store> MustOpenStore(std::unique_ptr<Database> database,
+                                                   const std::string& holder,
+                                                   Instant now);
+// The rows of a table, or of what follows FROM.
+[[nodiscard]] int64_t Count(Database& database, const std::string& what);
 
 }  // namespace tide::testing

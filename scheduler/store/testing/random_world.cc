@@ -183,7 +183,9 @@ EventBody RandomWorld::JobOrder() {
 }
 
 EventBody RandomWorld::NodeOrder() {
-  switch (prng_.Below(8)) {
+  switch (prng_.Below(9)) {
+    case 8:
+      return RemoveRequested{RandomNode(), "ops", "sold"};
     case 0:
       return DrainRequested{RandomNode(), "ops", "new cable"};
     case 1:

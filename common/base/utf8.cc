@@ -1,4 +1,4 @@
-#include "common/spec/utf8.h"
+#include "common/base/utf8.h"
 
 #include <array>
 #include <cstdint>
@@ -65,6 +65,36 @@ std::optional<size_t> FindInvalidUtf8(std::string_view text) {
     }
   }
   return std::nullopt;
+}
+
+bool SteersTerminal(char32_t point) {
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x2028 && point <= 0x202E) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
+std::string EscapeOf(char32_t point) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string escape = "\\u";
+  for (int shift = 12; shift >= 0; shift -= 4) {
+    escape += kDigits[(point >> static_cast<unsigned>(shift)) & 0xFU];
+  }
+  return escape;
+}
+
+std::string EscapeSteering(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  size_t pos = 0;
+  while (pos < text.size()) {
+    const size_t begin = pos;
+    const auto point = NextCodePoint(text, pos);
+    if (point && !SteersTerminal(*point)) {
+      out += text.substr(begin, pos - begin);
+      continue;
+    }
+    out += EscapeOf(point.value_or(U'\uFFFD'));
+  }
+  return out;
 }
 
 }  // namespace tide
