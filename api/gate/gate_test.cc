@@ -309,6 +309,9 @@ TEST_CASE("what workers have together is bounded", "[api][gate]") {
   const std::string head = " HTTP/1.1\r\nHost: h\r\nContent-Length: 900\r\n";
   second.Send("POST /a" + head + "Expect: 100-continue\r\n\r\n");
   CHECK(second.ReadUntil("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
+  while (served.counters.busy != 0) {
+    std::this_thread::yield();  // until the worker that let it in has given it back
+  }
   RawClient first(served.port);
   first.Send("POST /stream" + head + "\r\n" + std::string(900, 'b'));
   CHECK_FALSE(first.ReadUntil("xxxx").empty());
