@@ -32,10 +32,12 @@ set(TIDE_TEST_TIMEOUT 1200)
 # Places of what works all the time. scripts/test fills three a processor: one with what mostly waits.
 set(TIDE_BUSY 2)
 
-# tide_test(NAME [TSAN] SOURCES a_test.cc … DEPS …): a Catch2 program registered with ctest under
-# NAME. TSAN: it has threads of ours and also runs under the thread sanitizer.
+# tide_test(NAME [TSAN] [MEMORY] [WAITS] SOURCES a_test.cc … DEPS …): a Catch2 program registered with
+# ctest under NAME. TSAN: it has threads of ours and also runs under the thread sanitizer. MEMORY: what it
+# tests reads bytes of others or owns memory by hand, so each change runs it under the address sanitizer
+# (.ci/run; .ci/nightly does it with all). WAITS: it waits for processes and disks more than it computes.
 function(tide_test name)
-  cmake_parse_arguments(ARG "TSAN" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TSAN;MEMORY;WAITS" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tide_catch_main tide_options)
   target_compile_options(${name} PRIVATE ${TIDE_TEST_OPTIMIZATION})
@@ -49,8 +51,16 @@ function(tide_test name)
     list(APPEND labels tsan)
     set_property(GLOBAL APPEND PROPERTY TIDE_TSAN_TESTS ${name})
   endif()
+  if(ARG_MEMORY)
+    list(APPEND labels memory)
+    set_property(GLOBAL APPEND PROPERTY TIDE_MEMORY_TESTS ${name})
+  endif()
+  set(places ${TIDE_BUSY})
+  if(ARG_WAITS)
+    set(places 1)
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${TIDE_TEST_TIMEOUT}
-    PROCESSORS ${TIDE_BUSY})
+    PROCESSORS ${places})
 endfunction()
 
 # tide_crun_test(NAME): the tide_test NAME once more, with containers by crun; skipped where there is

@@ -26,7 +26,7 @@ IN_NAMESPACE = os.path.join(ROOT, "scripts", "in-namespace")
 KILLS = int(os.environ.get("TIDE_TEST_KILLS", "2"))
 WHOLE = os.environ.get("TIDE_TEST_WHOLE") == "1"
 # Containers, overlays, FUSE mounts, PostgreSQL as another user, loop devices, daemons that are killed themselves.
-NASTY = ("integration_(flow|leftovers|hanging|images|short_containers|kills_agents)$|^agent_|^store_test$|^sdk_native_on$")
+NASTY = ("integration_(flow|leftovers|hanging|images|short_containers|kills_agents)$|^agent_|^store_test$|^sdk_native_on_")
 SPAN = 25.0
 GONE_AFTER = 5.0
 # Again and again, so that it runs whenever the kill comes; a folder of its own for what ctest writes.
