@@ -294,8 +294,10 @@ class Cluster:
             file.write(XID_79)
 
     def ranks(self, job=None):
-        """The processes of ranks, without their savers."""
-        return [p for p in self._of_jobs(job) if not is_saver(p)]
+        """The processes of ranks, without what they started: their savers, or what looks for a library for a moment."""
+        found = self._of_jobs(job)
+        pids = {p.pid for p in found}
+        return [p for p in found if p.parent not in pids and not is_saver(p)]
 
     def savers(self, job=None):
         return [p for p in self._of_jobs(job) if is_saver(p)]
