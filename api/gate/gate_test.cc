@@ -75,6 +75,12 @@ struct Served {
     client.Send(request);
     return client.ReadAnswer();
   }
+  // A worker gives a connection back some time after its answer was read.
+  void AwaitWorkers() const {
+    while (counters.busy != 0) {
+      std::this_thread::yield();
+    }
+  }
   [[nodiscard]] bool Serves() const {
     return Ask("GET /a HTTP/1.1\r\nHost: h\r\n\r\n").ends_with("GET /a ");
   }
@@ -252,6 +258,7 @@ TEST_CASE("the longest idle makes room", "[api][gate]") {
     idle.emplace_back(served.port).Send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
     CHECK(idle.back().ReadAnswer().ends_with("GET /a "));
   }
+  served.AwaitWorkers();
   CHECK(served.Serves());
   CHECK(idle.front().ReadAll().empty());
   idle.back().Send("GET /b HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -309,9 +316,7 @@ TEST_CASE("what workers have together is bounded", "[api][gate]") {
   const std::string head = " HTTP/1.1\r\nHost: h\r\nContent-Length: 900\r\n";
   second.Send("POST /a" + head + "Expect: 100-continue\r\n\r\n");
   CHECK(second.ReadUntil("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
-  while (served.counters.busy != 0) {
-    std::this_thread::yield();  // until the worker that let it in has given it back
-  }
+  served.AwaitWorkers();
   RawClient first(served.port);
   first.Send("POST /stream" + head + "\r\n" + std::string(900, 'b'));
   CHECK_FALSE(first.ReadUntil("xxxx").empty());
