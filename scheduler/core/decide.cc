@@ -49,6 +49,7 @@ struct Answer {
   Instant since;
   int64_t use = 0;
   bool patient = false;
+  bool reserves = false;
   Told told;
   ReasonList reasons;
 };
@@ -112,11 +113,12 @@ class Planner {
       const bool same_owner = answer.owner == order.owner();
       const int64_t use = owners[order.owner()].use;
       const bool patient = IsPatient(next->since);
+      const bool reserves = IsReservedFor(next->since, policy_, now_);
       if (next->plain && answer.turn == turn_ && answer.patient == patient &&
-          next->since >= answer.since &&
+          answer.reserves == reserves && next->since >= answer.since &&
           (same_owner || (policy_.quotas.empty() && use >= answer.use &&
                           HoldsFor(UserOf(owners[order.owner()].owner), answer.told)))) {
-        WakeAfterPatience(next->since);
+        WakeForRights(next->since);
         decision_.explanations.push_back({next->id, answer.reasons});
         continue;
       }
@@ -130,6 +132,7 @@ class Planner {
                   next->since,
                   use,
                   patient,
+                  reserves,
                   told_,
                   decision_.explanations.back().reasons};
       }
@@ -142,9 +145,11 @@ class Planner {
   [[nodiscard]] bool IsPatient(Instant since) const { return since + policy_.patience > now_; }
 
   // Time alone lets it ask others to leave.
-  void WakeAfterPatience(Instant since) {
-    if (IsPatient(since)) {
-      decision_.wake_at = std::min(decision_.wake_at, since + policy_.patience);
+  void WakeForRights(Instant since) {
+    for (const Duration wait : {policy_.patience, policy_.gang_wait}) {
+      if (since + wait > now_) {
+        decision_.wake_at = std::min(decision_.wake_at, since + wait);
+      }
     }
   }
 
@@ -322,7 +327,7 @@ class Planner {
     if (claims_.contains(job.id) && StartOnClaim(job)) {
       return true;
     }
-    WakeAfterPatience(job.state_since);
+    WakeForRights(job.state_since);
     // Else its own reasons, but no search for victims where one for less was in vain.
     const auto [in_vain, same] = FindRefusal(job, part, standing);
     if (same != nullptr) {
@@ -371,6 +376,7 @@ class Planner {
     Wish wish = WishOf(job, part, Standing::kOverLimit);
     wish.since = now_;
     wish.patient = IsPatient(now_);
+    wish.reserves = IsReservedFor(now_, policy_, now_);
     if (const Refusal* same = refusals_.Find(job.spec.group, wish, UserOf(owner_)).same) {
       reasons.insert(reasons.end(), same->reasons.begin(), same->reasons.end());
     }
@@ -389,7 +395,8 @@ class Planner {
             .since = job.state_since,
             .use = shares_.UseOf(owner_),
             .standing = standing,
-            .patient = IsPatient(job.state_since)};
+            .patient = IsPatient(job.state_since),
+            .reserves = IsReservedFor(job.state_since, policy_, now_)};
   }
 
   [[nodiscard]] Refusals::Known FindRefusal(const Job& job,
@@ -577,12 +584,18 @@ class Planner {
                            StopCause::kPreempted,
                            job.id,
                            now_ + NoticeOf(leaver),
-                           "gives its nodes to " + FormatJobName(job.id.value()) + " (" +
-                               PriorityName(contender.priority) + ")"});
+                           WhyItLeaves(contender, *runners().Find(victim))});
     }
     KeepForClaim(job.id, claim);
     Explain(job, {{WaitsFor(claim)}});
     return true;
+  }
+
+  [[nodiscard]] std::string WhyItLeaves(const Contender& contender, const Runner& victim) {
+    const std::string why = "gives its nodes to " + FormatJobName(contender.job->id.value()) +
+                            " (" + PriorityName(contender.priority) + ")";
+    const bool lent = runners().RightTo(contender, victim) == Right::kReserved;
+    return lent ? why + ", which has waited for more since before it started" : why;
   }
 
   // Has it not waited long enough for as many as would have to leave for its turn?

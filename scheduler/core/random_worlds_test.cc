@@ -159,6 +159,7 @@ class RandomWorld : public World {
     policy.minimum_run = Duration::Seconds(60);
     policy.assumed_cost = Duration::Seconds(1);
     policy.patience = Duration::Seconds(30);
+    policy.gang_wait = Duration::Seconds(20);
     policy.overtaken_wait = Duration::Minutes(2);
     policy.share_lead = Duration::Seconds(60);
     policy.share_margin = 2;
@@ -236,12 +237,16 @@ class RandomWorld : public World {
                           beneficiary.state_since + policy.overtaken_wait <= now;
       const bool overtook =
           attempt.opportunistic && attempt.placed_at + policy.minimum_run <= now && waited;
+      const bool lent = attempt.opportunistic &&
+                        ChargedGpus(beneficiary.spec) > ChargedGpus(victim.spec) &&
+                        beneficiary.state_since <= attempt.placed_at &&
+                        beneficiary.state_since + policy.gang_wait <= now;
       const bool others = victim.user != beneficiary.user;
       const bool patient = beneficiary.state_since + policy.patience > now;
       const bool had_its_time = attempt.running_at.is_set() && others &&
                                 attempt.running_at + policy.minimum_run <= now &&
                                 (!policy.quotas.empty() || !patient);
-      REQUIRE((overtook || had_its_time));
+      REQUIRE((overtook || lent || had_its_time));
     }
   }
 

@@ -79,6 +79,7 @@ TEST_CASE("the defaults in the guide are those of the code") {
   other.keep_finished = Duration();
   other.finished_max = 0;
   other.share_half_life = other.minimum_run = other.patience = other.overtaken_wait = Duration();
+  other.gang_wait = Duration();
   other.assumed_cost = other.share_lead = other.review = Duration();
   other.preemption_tax = other.share_margin = 0;
   CHECK(Findings(text).empty());

@@ -7,7 +7,7 @@ namespace {
 
 bool MayHaveMore(const Wish& wish, const Wish& refused) {
   return wish.use < refused.use || wish.since < refused.since ||
-         (!wish.patient && refused.patient) ||
+         (!wish.patient && refused.patient) || (wish.reserves && !refused.reserves) ||
          (wish.standing != Standing::kOverLimit && wish.standing != refused.standing);
 }
 
@@ -68,8 +68,10 @@ Refusals::Known Refusals::Find(const std::string& group, const Wish& wish, uint3
       continue;
     }
     const bool same_size = IsSameSize(wish, refused);
-    if (refusal.dear && !same_size) {
-      continue;  // for a larger one fewer might have to leave: one gang instead of several jobs
+    // For a larger one fewer might have to leave: one gang instead of several jobs. And more jobs
+    // are smaller than it.
+    if ((refusal.dear || wish.reserves) && !same_size) {
+      continue;
     }
     known.in_vain = true;
     if (same_size && HoldsFor(user, refusal.told)) {

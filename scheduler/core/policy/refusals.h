@@ -42,7 +42,8 @@ struct Wish {
   Instant since;  // who waits longer may have more
   int64_t use = 0;
   Standing standing = Standing::kNoRow;
-  bool patient = false;  // it does not ask others of its class yet
+  bool patient = false;   // it does not ask others of its class yet
+  bool reserves = false;  // it may have what smaller jobs started on, but they not what it did
 };
 
 struct Refusal {

@@ -27,6 +27,22 @@ bool ComesFirst(const Job& waiting, const LiveJob& running) {
   return std::tuple(waiting.queue_rank, waiting.id) < std::tuple(running.rank, running.id);
 }
 
+// In the order of their owner, or because its owner used no more.
+bool StandsBefore(const Contender& waiting, const LiveJob& running, int64_t use) {
+  return waiting.owner == running.owner ? ComesFirst(*waiting.job, running) : waiting.use <= use;
+}
+
+// The nodes came free while it waited for more of them, and were only lent to a smaller job.
+bool WereLent(const Contender& waiting,
+              const LiveJob& running,
+              int64_t use,
+              const Policy& policy,
+              Instant now) {
+  return running.opportunistic && running.gpus < ChargedGpus(waiting.job->spec) &&
+         IsReservedFor(waiting.job->state_since, policy, now) &&
+         StandsBefore(waiting, running, use);
+}
+
 // By a runner that started out of order and has had its time.
 bool WasOvertaken(const Contender& waiting,
                   const Runner& runner,
@@ -44,8 +60,8 @@ bool WasOvertaken(const Contender& waiting,
   if (!waited) {
     return false;
   }
-  return waiting.owner == runner.job->owner ? ComesFirst(*waiting.job, *runner.job)
-                                            : after_fault || waiting.use <= use;
+  return StandsBefore(waiting, *runner.job, use) ||
+         (after_fault && waiting.owner != runner.job->owner);
 }
 
 }  // namespace
@@ -62,6 +78,10 @@ Duration SliceOf(Duration cost, const Policy& policy) {
   constexpr Duration kMost = Duration::Minutes(60 * 24 * 365);  // the product stays within range
   const bool fits = cost.nanos() <= kMost.nanos() / std::max<int64_t>(1, policy.preemption_tax);
   return std::max(policy.minimum_run, fits ? cost * policy.preemption_tax : kMost);
+}
+
+bool IsReservedFor(Instant since, const Policy& policy, Instant now) {
+  return since + policy.gang_wait <= now;
 }
 
 Duration EarnedBy(Duration waited, const Policy& policy) {
@@ -88,6 +108,9 @@ Right RightTo(const Contender& waiting,
     return runner.priority < waiting.priority ? Right::kClass : Right::kNone;
   }
   const bool overtook = waiting.job->state_since <= running.placed_at;
+  if (overtook && WereLent(waiting, running, use, policy, now)) {
+    return Right::kReserved;
+  }
   if (runner.overtaken_until <= now && overtook &&
       WasOvertaken(waiting, runner, use, policy, now)) {
     return Right::kOvertaken;
@@ -172,6 +195,9 @@ Instant Runners::NextChange(int32_t priority) const {
     }
     if (runner.reclaimed_until > now_) {
       next = std::min(next, runner.reclaimed_until);
+    }
+    if (runner.job->opportunistic) {
+      next = std::min(next, now_ + policy_.review);  // a reservation depends on shares
     }
     if (runner.overtaken_until != Instant::Never() && runner.earned_until > now_) {
       next = std::min(next, runner.earned_until);

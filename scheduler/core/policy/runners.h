@@ -44,6 +44,8 @@ struct Contender {
 // in `preemption_tax`.
 //   cost: of a suspension.
 [[nodiscard]] Duration SliceOf(Duration cost, const Policy& policy);
+// Has a job that waits since then waited so long that what comes free is kept for it?
+[[nodiscard]] bool IsReservedFor(Instant since, const Policy& policy, Instant now);
 // For how long a job keeps what it has waited so long for.
 [[nodiscard]] Duration EarnedBy(Duration waited, const Policy& policy);
 
@@ -56,6 +58,7 @@ struct Contender {
 enum class Right : uint8_t {
   kNone,
   kClass,      // a higher one
+  kReserved,   // they came free while it waited for more, long enough
   kOvertaken,  // it was before it, and has waited long enough
   kQuota,      // it is within its own
   kTurn,       // its owner used much less

@@ -3,6 +3,7 @@
 #include "scheduler/core/policy/runners.h"
 
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/testing/world.h"
@@ -53,6 +54,18 @@ struct Meeting {
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
   [[nodiscard]] Right Is() const { return RightTo(waiter, runner, policy, kMoment); }
+};
+
+// bob started out of order on a node that eve, who waits for two, could not use alone.
+struct Lent : Meeting {
+  Lent() {
+    running.opportunistic = true;
+    running.placed_at = kMoment - kTick;
+    waiting.spec = AJob().Nodes(2).Gpus(8).Spec();
+    waiting.state_since = kMoment - policy.gang_wait;
+    runner.safe_until = runner.earned_until = runner.overtaken_until = Instant::Never();
+    runner.use = waiter.use = 1;
+  }
 };
 
 // The same, started out of order; its owner has used too little for a turn.
@@ -156,6 +169,35 @@ TEST_CASE("a turn: who would borrow takes it from all but those within their quo
   }
 }
 
+TEST_CASE(
+    "lent: what came free meanwhile goes to the larger job that waits, without a minimum run") {
+  Lent meeting;
+  CHECK(meeting.Is() == Right::kReserved);
+  meeting.waiting.state_since = meeting.waiting.state_since + kTick;
+  CHECK(meeting.Is() == Right::kNone);  // not for long enough
+  meeting.waiting.state_since = kMoment - kOneHour;
+  CHECK(meeting.Is() == Right::kReserved);
+  meeting.running.placed_at = kMoment - kOneHour - kTick;
+  CHECK(meeting.Is() == Right::kNone);  // it ran before
+}
+
+TEST_CASE("lent: only to a smaller job that started out of order, whose owner used as much") {
+  Lent meeting;
+  meeting.running.gpus = 16;
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.running.gpus = 15;
+  CHECK(meeting.Is() == Right::kReserved);
+  meeting.running.opportunistic = false;
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.running.opportunistic = true;
+  meeting.waiter.use = 2;
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.waiter.owner = meeting.waiter.user = 0;  // one owner's jobs go in his order
+  CHECK(meeting.Is() == Right::kReserved);
+  meeting.running.rank = -1;
+  CHECK(meeting.Is() == Right::kNone);
+}
+
 TEST_CASE("the overtaken: who waited before it started, and so much longer than it had") {
   Overtaken meeting;
   meeting.running.waited = kOneHour * 5;
@@ -231,7 +273,10 @@ TEST_CASE("the next change: what ends next, and every review once something has 
   world.Finish(before);
   const auto next = [&] { return RunnersOf(world).NextChange(10); };
   const Instant start = world.At(job).attempts.back().running_at;
+  CHECK(next() == world.now + world.policy.review);  // it started out of order
+  const Duration review = std::exchange(world.policy.review, kOneHour);
   CHECK(next() == start + world.policy.minimum_run);
+  world.policy.review = review;
   CHECK(RunnersOf(world).NextChange(0) == Instant::Never());
   world.Pass(world.policy.minimum_run);
   CHECK(next() == world.now + world.policy.review);

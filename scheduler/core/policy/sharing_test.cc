@@ -178,6 +178,25 @@ TEST_CASE("who waited keeps what it got for as long") {
   CHECK(world.Is(other) == JobState::kRunning);
 }
 
+TEST_CASE("what comes free while a gang waits is lent to small jobs, and they are told so") {
+  World world(Cluster().Leaf(2));
+  (void)world.Submit(AJob(), "ann");
+  const JobId ends = world.Submit(AJob(), "ann");
+  const JobId gang = world.Submit(AJob().Nodes(2), "eve");
+  world.Pass(Duration::Minutes(1));
+  world.Finish(ends);
+  const JobId small = world.Submit(AJob(), "bob");
+  REQUIRE(world.Is(small) == JobState::kRunning);
+  world.Pass(world.policy.gang_wait);
+  CHECK(world.Is(small) == JobState::kRunning);  // one node does not help the gang
+  world.Finish(world.state.jobs.begin()->first);
+  CHECK(world.Is(gang) == JobState::kRunning);
+  CHECK(world.Is(small) == JobState::kQueued);
+  CHECK(world.At(small).attempts.back().end_detail ==
+        "gives its nodes to j-" + std::to_string(gang.value()) +
+            " (normal), which has waited for more since before it started");
+}
+
 TEST_CASE("two that waited equally long do not take the same node from each other") {
   World world(Cluster().Leaf(2));
   for (const char* user : {"ann", "bob"}) {
@@ -293,13 +312,16 @@ TEST_CASE("a job that failed once takes turns again after it has run") {
   CHECK(world.Is(other) == JobState::kQueued);
 }
 
-TEST_CASE("the scheduler wakes when patience is over") {
+TEST_CASE("the scheduler wakes when a job may have what was lent, and when patience is over") {
   World world(Cluster().Leaf(1));
   world.policy.review = kLong;
   (void)world.Submit(AJob(), "bob");
   world.Pass(kLong);
   (void)world.Submit(AJob(), "eve");
-  CHECK(world.last.wake_at == world.now + world.policy.patience);
+  const Instant since = world.now;
+  CHECK(world.last.wake_at == since + world.policy.gang_wait);
+  world.Pass(world.policy.gang_wait);
+  CHECK(world.last.wake_at == since + world.policy.patience);
 }
 
 }  // namespace tide::testing
