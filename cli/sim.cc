@@ -22,6 +22,7 @@ struct SimVerbOptions {
   sim::SimOptions sim;
   ChaosFlags chaos;
   std::string users = "job";
+  std::string projects = "none";
   std::vector<std::string> policies;
   std::string placement;
   std::string json_out;
@@ -104,6 +105,11 @@ int Run(Context& context, SimVerbOptions& options) {
     return Fail(context, {users.error().code, "--users: " + users.error().message});
   }
   options.sim.users = *users;
+  const auto projects = sim::ParseProjectRule(options.projects);
+  if (!projects) {
+    return Fail(context, {projects.error().code, "--projects: " + projects.error().message});
+  }
+  options.sim.projects = *projects;
   Status status = CheckPlacement(options);
   if (status) {
     status = RunAll(context, options);
@@ -164,6 +170,9 @@ void AddSimVerb(CLI::App& app, Context& context) {
           "--placement", options->placement, "tide or helios; the policy's own if left out")
       ->check(CLI::IsMember({"tide", "helios"}));
   verb->add_option("--users", options->users, "Whose the jobs are: job, column, or a number; job");
+  verb->add_option("--projects",
+                   options->projects,
+                   "Projects of the jobs: none, or column, the trace's `group`; none");
   verb->add_option("--seed", sim.seed, "For everything drawn at random; 1");
   verb->add_option("--compress", sim.compress, "Divide submit times by this; 1")
       ->check(CLI::Range(0.001, 1e6));

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -124,6 +125,18 @@ Result<bool> CsvReader::Next() {
                         std::to_string(names_.size()));
   }
   return true;
+}
+
+Result<std::string> CsvReader::Name(size_t field, size_t most) const {
+  const std::string_view text = fields_[field];
+  const bool steers = std::ranges::any_of(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; });
+  if (text.empty() || text.size() > most || steers) {
+    return Complain(field,
+                    names_[field] + " is " + Quote(text) + "; expected 1 to " +
+                        std::to_string(most) + " bytes of text");
+  }
+  return std::string(text);
 }
 
 Result<int64_t> CsvReader::Integer(size_t field, int64_t low, int64_t high) const {

@@ -28,6 +28,8 @@ class CsvReader {
   [[nodiscard]] Result<bool> Next();
 
   [[nodiscard]] std::string_view Text(size_t field) const { return fields_[field]; }
+  // A name of 1 to `most` bytes, none of which steers a terminal.
+  [[nodiscard]] Result<std::string> Name(size_t field, size_t most) const;
   // A whole number in [low, high]. `name` is the field's, for the message.
   [[nodiscard]] Result<int64_t> Integer(size_t field, int64_t low, int64_t high) const;
   // A decimal number in [low, high].

@@ -69,7 +69,7 @@ Trace MakeMix(std::span<const MixPart> parts,
     return a.submit_s < b.submit_s;
   });
   for (size_t i = 0; i < trace.jobs.size(); ++i) {
-    trace.jobs[i].id = i;
+    trace.jobs[i].id = std::to_string(i);
     trace.jobs[i].line = static_cast<uint32_t>(i) + 2;
   }
   return trace;
@@ -79,10 +79,9 @@ std::string ToCsv(const Trace& trace) {
   std::string text = kTraceHeader;
   text += '\n';
   for (const TraceJob& job : trace.jobs) {
-    text += std::to_string(job.id) + "," + std::to_string(job.submit_s) + "," +
-            std::to_string(job.duration_s) + "," + std::to_string(job.gpus) + "," +
-            std::to_string(job.gpus_per_node) + "," + job.user + "," + job.group + "," +
-            job.status + "," + job.kind + "\n";
+    text += job.id + "," + std::to_string(job.submit_s) + "," + std::to_string(job.duration_s) +
+            "," + std::to_string(job.gpus) + "," + std::to_string(job.gpus_per_node) + "," +
+            job.user + "," + job.group + "," + job.status + "," + job.kind + "\n";
   }
   return text;
 }

@@ -184,8 +184,8 @@ std::string ToJobsCsv(const Trace& trace, const RunRecord& run) {
       "job_id,gpus,submit_s,first_start_s,end_s,wait_s,fault_wait_s,preemptions,faults,ettr\n";
   for (size_t i = 0; i < run.jobs.size(); ++i) {
     const JobRecord& job = run.jobs[i];
-    text += Line("%llu,%u,%.3f,%.3f,%.3f,%.3f,%.3f,%u,%u,%.6f\n",
-                 static_cast<unsigned long long>(trace.jobs[i].id),
+    text += trace.jobs[i].id;
+    text += Line(",%u,%.3f,%.3f,%.3f,%.3f,%.3f,%u,%u,%.6f\n",
                  job.gpus,
                  static_cast<double>(job.submit_ms) / 1000,
                  static_cast<double>(job.first_start_ms) / 1000,

@@ -18,9 +18,8 @@ constexpr int64_t kPreemptCostS = 60;
 
 std::unexpected<Error> TooLarge(const Trace& trace, const TraceJob& job, const std::string& why) {
   return Fail(ErrorCode::kNeverFits,
-              trace.path + ":" + std::to_string(job.line) + ":1: job " + std::to_string(job.id) +
-                  " asks for " + std::to_string(job.gpus) + " GPUs, " + why +
-                  ": give it a larger cluster");
+              trace.path + ":" + std::to_string(job.line) + ":1: job " + job.id + " asks for " +
+                  std::to_string(job.gpus) + " GPUs, " + why + ": give it a larger cluster");
 }
 
 Result<ClusterShape> ShapeOfCluster(const SimOptions& options) {
@@ -125,6 +124,7 @@ Result<Simulation> Simulate(const SimOptions& options) {
   TIDE_ASSIGN(Trace trace, LoadOf(options, shape));
   Compress(trace, options.compress);
   AssignUsers(trace, options.users, options.seed);
+  AssignProjects(trace, options.projects);
   if (const auto reference = MakeReference(options.policy, options.preempt_cost_s)) {
     if (!options.faults.empty()) {
       return Fail(ErrorCode::kInvalidArgument,

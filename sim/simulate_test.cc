@@ -83,4 +83,26 @@ TEST_CASE_METHOD(Fixture, "simulate: a cluster file gives zones and their limit"
   CHECK(Summarize(simulation->run).capacity_gpu_ms == int64_t{10'000} * 100'000);
 }
 
+TEST_CASE_METHOD(Fixture, "simulate: quotas of a policy file count for projects of the trace") {
+  std::string text = kTraceHeader;
+  for (const char* job : {"a", "b"}) {
+    text += std::string("\n") + job + ",0,100,8,8,u,llm,s,k";
+  }
+  REQUIRE(WriteFileDurably(path, text + "\n"));
+  const std::string policy = path + ".policy";
+  REQUIRE(WriteFileDurably(
+      policy,
+      "version: 1\nprojects:\n  llm: {weight: 1}\nquotas:\n  - {project: llm, nodes: 1}\n"));
+  options.policy_file = policy;
+  const auto last_end = [&](ProjectRule projects) {
+    options.projects = projects;
+    const auto simulation = Simulate(options);
+    REQUIRE(simulation.has_value());
+    return Summarize(simulation->run).makespan_s;
+  };
+  CHECK(last_end(ProjectRule::kNone) == Approx(100).margin(1));
+  CHECK(last_end(ProjectRule::kColumn) == Approx(200).margin(1));
+  std::filesystem::remove(policy);
+}
+
 }  // namespace tide::sim

@@ -12,6 +12,7 @@ constexpr size_t kTextMax = size_t{1} << 30U;
 constexpr size_t kJobsMax = 10'000'000;
 constexpr double kSecondsMax = 1e9;  // 31 years
 constexpr int64_t kGpusMax = 1'000'000;
+constexpr size_t kIdMax = 100;
 
 enum Field : size_t {
   kId,
@@ -28,12 +29,11 @@ enum Field : size_t {
 Result<TraceJob> ReadJob(const CsvReader& csv) {
   TraceJob job;
   job.line = csv.line();
-  TIDE_ASSIGN(const int64_t id, csv.Integer(kId, 0, INT64_MAX));
+  TIDE_ASSIGN(job.id, csv.Name(kId, kIdMax));
   TIDE_ASSIGN(const double submit, csv.Decimal(kSubmit, 0, kSecondsMax));
   TIDE_ASSIGN(const double duration, csv.Decimal(kDuration, 0, kSecondsMax));
   TIDE_ASSIGN(const int64_t gpus, csv.Integer(kGpus, 1, kGpusMax));
   TIDE_ASSIGN(const int64_t per_node, csv.Integer(kGpusPerNode, 1, gpus));
-  job.id = static_cast<uint64_t>(id);
   job.submit_s = std::llround(submit);
   job.duration_s = std::max<int64_t>(1, std::llround(duration));
   job.gpus = static_cast<uint32_t>(gpus);

@@ -10,13 +10,14 @@
 namespace tide::sim {
 
 struct TraceJob {
-  uint64_t id = 0;         // as the trace names it
+  std::string id;          // as the trace names it: any text
   int64_t submit_s = 0;    // from the start of the trace
   int64_t duration_s = 1;  // run time on the requested GPUs, undisturbed
   uint32_t gpus = 1;       // in all
   uint32_t gpus_per_node = 1;
   std::string user;  // "-" = not known
   std::string group;
+  std::string project;  // "" = everybody's
   std::string status;
   std::string kind;
   uint32_t line = 0;  // of the file, for messages

@@ -47,7 +47,7 @@ TEST_CASE("trace: fields, order, rounding") {
   REQUIRE(trace.has_value());
   REQUIRE(trace->jobs.size() == 2);
   const TraceJob& first = trace->jobs[0];  // sorted by submit time
-  CHECK(first.id == 8);
+  CHECK(first.id == "8");
   CHECK(first.submit_s == 10);
   CHECK(first.duration_s == 1);  // at least a second
   const TraceJob& second = trace->jobs[1];
@@ -67,8 +67,9 @@ TEST_CASE("trace: every mistake has its place, what was expected and what was fo
   CHECK(Complaint(testing::Lines({kTraceHeader})) ==
         "t.csv:2:1: there is no job; expected at least one");
   CHECK(Complaint(WithLine("1,2,3")) == "t.csv:2:5: the line has 3 fields; expected 9");
-  CHECK(Complaint(WithLine("x,2,3,8,8,u,g,s,k")) ==
-        "t.csv:2:1: job_id is \"x\"; expected a whole number from 0 to 9223372036854775807");
+  CHECK(Complaint(WithLine(",2,3,8,8,u,g,s,k")) ==
+        "t.csv:2:1: job_id is \"\"; expected 1 to 100 bytes of text");
+  CHECK(Complaint(WithLine("a\x1b,2,3,8,8,u,g,s,k")).starts_with("t.csv:2:1: job_id is \"a"));
   CHECK(Complaint(WithLine("1,-2,3,8,8,u,g,s,k")) ==
         "t.csv:2:3: submit_s is \"-2\"; expected a number from 0 to 1000000000");
   CHECK(Complaint(WithLine("1,2,nan,8,8,u,g,s,k")).starts_with("t.csv:2:5: duration_s is \"nan\""));
@@ -102,6 +103,13 @@ TEST_CASE("workload: users by job, by column, by number; submit times divided") 
   CHECK(trace.jobs[0].user == trace.jobs[1].user);
   AssignUsers(trace, *ParseUserRule("job"), 1);
   CHECK(trace.jobs[0].user != trace.jobs[1].user);
+  trace.jobs[1].group = "-";
+  AssignProjects(trace, *ParseProjectRule("column"));
+  CHECK(trace.jobs[0].project == "g");
+  CHECK(trace.jobs[1].project.empty());
+  AssignProjects(trace, *ParseProjectRule("none"));
+  CHECK(trace.jobs[0].project.empty());
+  CHECK_FALSE(ParseProjectRule("g").has_value());
   Compress(trace, 5);
   CHECK(trace.jobs[0].submit_s == 1);
   CHECK(trace.jobs[1].submit_s == 2);

@@ -31,6 +31,21 @@ Result<UserRule> ParseUserRule(const std::string& text) {
   return UserRule{UserRule::Kind::kCount, count};
 }
 
+Result<ProjectRule> ParseProjectRule(const std::string& text) {
+  if (text == "none" || text == "column") {
+    return text == "none" ? ProjectRule::kNone : ProjectRule::kColumn;
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "\"" + text + "\" is not a rule for projects; expected none or column");
+}
+
+void AssignProjects(Trace& trace, ProjectRule rule) {
+  for (TraceJob& job : trace.jobs) {
+    const bool named = rule == ProjectRule::kColumn && !job.group.empty() && job.group != "-";
+    job.project = named ? job.group : "";
+  }
+}
+
 void AssignUsers(Trace& trace, const UserRule& rule, uint64_t seed) {
   Prng prng(seed);
   for (size_t i = 0; i < trace.jobs.size(); ++i) {

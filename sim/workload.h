@@ -24,6 +24,18 @@ struct UserRule {
 // "job", "column" or a number from 1 to 1,000,000. Errors: kInvalidArgument.
 [[nodiscard]] Result<UserRule> ParseUserRule(const std::string& text);
 
+// Whose projects the jobs are in.
+enum class ProjectRule : uint8_t {
+  kNone,    // everybody's
+  kColumn,  // as the trace says by `group`; "-" = everybody's
+};
+
+// "none" or "column". Errors: kInvalidArgument.
+[[nodiscard]] Result<ProjectRule> ParseProjectRule(const std::string& text);
+
+// Names the project of every job.
+void AssignProjects(Trace& trace, ProjectRule rule);
+
 // Names the user of every job.
 void AssignUsers(Trace& trace, const UserRule& rule, uint64_t seed);
 

@@ -127,12 +127,15 @@ class Replay {
     gang.Submit(now_ms_);
     ledger_.AddDemand(DemandOf(gang), gang.gpus());
     JobSpec spec;
-    spec.name = "job-" + std::to_string(job.id);
+    spec.name = "job-" + job.id;
     spec.command = {"train"};
     spec.group = shape_.group;
     spec.nodes = gang.nodes();
     spec.gpus_per_node = gang.gpus_per_node();
     spec.zone = options_.zone;
+    if (!job.project.empty()) {
+      spec.project = job.project;
+    }
     spec.priority = PriorityOf(job);
     spec.suspend_notice =
         std::max(spec.suspend_notice, Duration::Millis(2 * options_.costs.save_ms));
@@ -213,8 +216,7 @@ class Replay {
         const TraceJob& line = trace_.jobs[job->job.value() - 1];
         return Fail(error.code,
                     trace_.path + ":" + std::to_string(line.line) +
-                        ":1: the scheduler refuses job " + std::to_string(line.id) + ": " +
-                        error.message);
+                        ":1: the scheduler refuses job " + line.id + ": " + error.message);
       } else {
         return Fail(ErrorCode::kInternal,
                     "the scheduler refuses " + std::string(EventName(events[i].body)) + ": " +
@@ -284,8 +286,7 @@ class Replay {
       if (finished->outcome != Outcome::kSucceeded) {
         const TraceJob& line = trace_.jobs[id.value() - 1];
         return Fail(ErrorCode::kInternal,
-                    "the scheduler let job " + std::to_string(line.id) +
-                        " fail: " + state_.jobs.at(id).detail);
+                    "the scheduler let job " + line.id + " fail: " + state_.jobs.at(id).detail);
       }
       if (!finished_[id.value() - 1]) {
         finished_[id.value() - 1] = true;
@@ -299,7 +300,7 @@ class Replay {
   std::unexpected<Error> Stuck(const std::string& how) {
     std::string waiting;
     for (const JobId id : state_.waiting) {
-      waiting += " " + std::to_string(trace_.jobs[id.value() - 1].id);
+      waiting += " " + trace_.jobs[id.value() - 1].id;
       if (waiting.size() > 60) {
         waiting += " …";
         break;

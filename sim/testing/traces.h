@@ -33,13 +33,13 @@ inline Trace TraceOf(const std::vector<Line>& lines) {
   trace.path = "hand.csv";
   for (const Line& line : lines) {
     TraceJob job;
-    job.id = trace.jobs.size();
+    job.id = std::to_string(trace.jobs.size());
     job.line = static_cast<uint32_t>(trace.jobs.size()) + 2;
     job.submit_s = line.submit_s;
     job.duration_s = line.duration_s;
     job.gpus = line.gpus;
     job.gpus_per_node = line.gpus < 8 ? line.gpus : 8;
-    job.user = "user-" + std::to_string(job.id);
+    job.user = "user-" + job.id;
     job.kind = line.kind;
     trace.jobs.push_back(job);
   }
