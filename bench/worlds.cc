@@ -9,7 +9,6 @@
 namespace tide::bench {
 namespace {
 
-constexpr uint32_t kNodesPerLeaf = 16;
 constexpr uint32_t kUsers = 200;
 constexpr uint32_t kProjects = 20;
 
@@ -35,13 +34,13 @@ constexpr SizeShare kSizes[] = {{1, 480},
 
 }  // namespace
 
-World::World(uint32_t nodes) : nodes_in_zone_(nodes / 2) {
-  TIDE_CHECK(nodes >= 2 && nodes % 2 == 0, "two zones of the same size");
+World::World(uint32_t zones, uint32_t nodes_per_zone, uint32_t nodes_per_leaf)
+    : nodes_in_zone_(nodes_per_zone) {
   testing::Cluster cluster;
-  for (const char* zone : {"A", "B"}) {
-    cluster.Zone(zone);
-    for (uint32_t left = nodes_in_zone_; left > 0; left -= std::min(left, kNodesPerLeaf)) {
-      cluster.Leaf(std::min(left, kNodesPerLeaf));
+  for (uint32_t zone = 0; zone < zones; ++zone) {
+    cluster.Zone(std::string(1, static_cast<char>('A' + zone)));
+    for (uint32_t left = nodes_per_zone; left > 0; left -= std::min(left, nodes_per_leaf)) {
+      cluster.Leaf(std::min(left, nodes_per_leaf));
     }
   }
   for (const NodeJoined& join : cluster.Joins()) {

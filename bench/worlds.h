@@ -35,7 +35,9 @@ class World {
   Instant now = Instant::FromUnixNanos(1'800'000'000'000'000'000);
 
   // Two zones of leaves with 16 nodes of 8 GPUs each; the last leaf of a zone may be smaller.
-  explicit World(uint32_t nodes);
+  explicit World(uint32_t nodes) : World(2, nodes / 2, 16) {}
+  // Zones of so many nodes each, in leaves of `nodes_per_leaf`.
+  World(uint32_t zones, uint32_t nodes_per_zone, uint32_t nodes_per_leaf);
 
   JobId Submit(const JobSpec& spec, const std::string& user);
   // Submits a job and has it run on `nodes` since `started`.

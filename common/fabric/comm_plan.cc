@@ -1,6 +1,7 @@
 #include "common/fabric/comm_plan.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "common/base/check.h"
@@ -152,23 +153,39 @@ std::vector<uint32_t> NcclPairsByCut(uint32_t nodes) {
   return pairs;
 }
 
-uint32_t BestSplit(uint32_t nodes, uint32_t first_max, uint32_t second_max) {
-  if (nodes < 2) {
-    return 0;
-  }
-  const uint32_t low = std::max(1U, nodes > second_max ? nodes - second_max : 0U);
-  const uint32_t high = std::min(nodes - 1, first_max);
-  if (low > high) {
-    return 0;
-  }
+std::vector<uint32_t> BestSplit(uint32_t nodes, std::span<const uint32_t> most) {
+  constexpr uint64_t kNever = UINT64_MAX;
   const std::vector<uint32_t> pairs = NcclPairsByCut(nodes);
-  uint32_t best = high;
-  for (uint32_t cut = high; cut >= low; --cut) {
-    if (pairs[cut] < pairs[best]) {
-      best = cut;
+  // From the last zone to the first: the fewest pairs over the boundaries from a zone on that
+  // begins at a cut, and where it ends then.
+  std::vector<uint64_t> fewest(pairs.size(), kNever);
+  fewest[nodes] = 0;
+  std::vector<std::vector<uint32_t>> ends(most.size(), std::vector<uint32_t>(pairs.size()));
+  for (size_t zone = most.size(); zone-- > 0;) {
+    std::vector<uint64_t> from(pairs.size(), kNever);
+    std::deque<uint32_t> window;  // ends within reach; each has fewer than those before it
+    for (uint32_t begin = nodes; begin-- > 0;) {
+      while (!window.empty() && fewest[window.back()] > fewest[begin + 1]) {
+        window.pop_back();
+      }
+      window.push_back(begin + 1);
+      while (!window.empty() && window.front() - begin > most[zone]) {
+        window.pop_front();
+      }
+      if (!window.empty() && fewest[window.front()] != kNever) {
+        from[begin] = fewest[window.front()] + pairs[begin];
+        ends[zone][begin] = window.front();
+      }
     }
+    fewest = std::move(from);
   }
-  return best;
+  std::vector<uint32_t> parts;
+  for (uint32_t begin = 0; fewest[0] != kNever && parts.size() < most.size();) {
+    const uint32_t end = ends[parts.size()][begin];
+    parts.push_back(end - begin);
+    begin = end;
+  }
+  return parts;
 }
 
 }  // namespace tide

@@ -58,10 +58,12 @@ struct CrossZonePairs {
 //   Cost: O(nodes).
 [[nodiscard]] std::vector<uint32_t> NcclPairsByCut(uint32_t nodes);
 
-// How many of `nodes` nodes go to the first of two zones, if the first may take `first_max` and the
-// second `second_max`: the cut with the fewest pairs of NCCL's trees across; of equal ones that
-// with most nodes in the first zone. Each zone gets a node; 0 = no cut fits.
-//   Cost: O(nodes).
-[[nodiscard]] uint32_t BestSplit(uint32_t nodes, uint32_t first_max, uint32_t second_max);
+// Says how many of `nodes` nodes go to each of several zones, one after the other in rank order, of
+// which zone i may take most[i]: the cuts with the fewest pairs of NCCL's trees over all
+// boundaries; of equal ones those with most nodes in the first zone, then in the second … Each zone
+// gets a node.
+//   Returns nothing where the zones together take fewer, or there are fewer nodes than zones.
+//   Cost: O(nodes × zones).
+[[nodiscard]] std::vector<uint32_t> BestSplit(uint32_t nodes, std::span<const uint32_t> most);
 
 }  // namespace tide

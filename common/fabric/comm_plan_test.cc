@@ -1,7 +1,9 @@
 #include "common/fabric/comm_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -251,13 +253,46 @@ TEST_CASE("the best split has the fewest pairs of all that fit") {
           const bool fits = cut <= first_max && nodes - cut <= second_max;
           best = fits && (best == 0 || pairs[cut] <= pairs[best]) ? cut : best;
         }
-        if (BestSplit(nodes, first_max, second_max) != best) {
+        const Zones expected = best == 0 ? Zones{} : Zones{best, nodes - best};
+        if (BestSplit(nodes, std::array{first_max, second_max}) != expected) {
           FAIL_CHECK(nodes << " nodes, at most " << first_max << " and " << second_max);
         }
       }
     }
   }
-  CHECK(BestSplit(0, 5, 5) == 0);
-  CHECK(BestSplit(1, 5, 5) == 0);
-  CHECK(BestSplit(100, 4'000'000'000, 4'000'000'000) > 0);
+  CHECK(BestSplit(0, std::array{5U, 5U}).empty());
+  CHECK(BestSplit(1, std::array{5U, 5U}).empty());
+  CHECK(BestSplit(5, {}).empty());
+  CHECK(BestSplit(5, std::array{7U}) == Zones{5});
+  CHECK(BestSplit(100, std::array{4'000'000'000U, 4'000'000'000U}).size() == 2);
+}
+
+TEST_CASE("the best split over six zones has the fewest pairs of all that fit") {
+  for (uint32_t nodes = 6; nodes <= 14; ++nodes) {
+    const auto pairs = NcclPairsByCut(nodes);
+    for (uint32_t most = 2; most <= 4; ++most) {
+      const Zones limits = {most, 4, most, 1, 3, most};
+      Zones best;
+      uint32_t fewest = UINT32_MAX;
+      Zones parts(limits.size());
+      // Every way to fill the zones from this one on, those with the largest parts first.
+      const std::function<void(size_t, uint32_t, uint32_t)> choose =
+          [&](size_t zone, uint32_t cut, uint32_t crossing) {
+            if (zone == parts.size()) {
+              if (cut == nodes && crossing < fewest) {
+                best = parts;
+                fewest = crossing;
+              }
+              return;
+            }
+            for (uint32_t part = std::min(nodes - cut, limits[zone]); part >= 1; --part) {
+              parts[zone] = part;
+              choose(zone + 1, cut + part, crossing + pairs[cut + part]);
+            }
+          };
+      choose(0, 0, 0);
+      CAPTURE(nodes, most);
+      CHECK(BestSplit(nodes, limits) == best);
+    }
+  }
 }

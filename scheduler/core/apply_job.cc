@@ -83,7 +83,7 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
   return Fail(ErrorCode::kNeverFits,
               "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +
                   (IsNamedZone(spec.zone) ? "zone " + spec.zone
-                                          : (spec.zone == "cross-ok" ? "two zones" : "one zone")) +
+                                          : (spec.zone == kCrossOk ? "all zones" : "one zone")) +
                   " of group " + spec.group + " (" + (zones.empty() ? "no nodes" : zones) +
                   "); ask for at most " + std::to_string(limit));
 }

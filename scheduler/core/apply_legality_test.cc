@@ -204,13 +204,14 @@ TEST_CASE("a submission is checked for sense before it gets an id") {
   CHECK(submit(1, AJob().Nodes(3).Zone("B")).error().code == ErrorCode::kNeverFits);
   CHECK(submit(1, AJob().Group("h100")).error().code == ErrorCode::kNeverFits);
   CHECK(submit(1, AJob().Gpus(9)).error().code == ErrorCode::kNeverFits);
-  // A gang is split over two zones at most.
-  CHECK(submit(1, AJob().Nodes(6).Zone("cross-ok")).error().code == ErrorCode::kNeverFits);
+  CHECK(submit(1, AJob().Nodes(7).Zone("cross-ok")).error().message ==
+        "resources.nodes: 7 nodes can never be had in all zones of group default (A 3, B 2, C 1); "
+        "ask for at most 6");
   CHECK(
       submit(1, AJob().Zone("D")).error().message ==
       "placement.zone: there is no zone \"D\" in group default; known: A, B, C, single, cross-ok");
   CHECK(world.state.jobs.empty());
-  CHECK(submit(1, AJob().Nodes(5).Zone("cross-ok")));
+  CHECK(submit(1, AJob().Nodes(6).Zone("cross-ok")));
   CHECK(submit(1, AJob()).error().code == ErrorCode::kConflict);
   CHECK(submit(5, AJob()));  // ids rise; gaps are fine
   CHECK(submit(4, AJob()).error().code == ErrorCode::kConflict);

@@ -461,7 +461,7 @@ class Planner {
     return false;
   }
 
-  // One that holds nodes of two zones, or is about to.
+  // One that holds nodes of several zones, or is about to.
   [[nodiscard]] JobId CrossingJob(const Job& job) const {
     for (const JobId crossing : state_.crossing) {
       return crossing;
@@ -757,7 +757,7 @@ class Planner {
   Refusals refusals_;                                // of the class at hand
   std::map<std::string, std::vector<JobId>> ahead_;  // by group, the same: who waits
   std::map<NodeId, std::set<uint32_t>> ports_;
-  size_t started_across_ = 0;  // two zones, by this pass
+  size_t started_across_ = 0;  // zones, by this pass
 };
 
 }  // namespace

@@ -161,6 +161,7 @@ TEST_CASE("small worlds agree with brute force") {
   const std::vector<Cluster> clusters = {
       Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2),
       Cluster().Zone("A").Leaf(1).Leaf(2).Zone("B").Leaf(1),
+      Cluster().Zone("A").Leaf(2).Zone("B").Leaf(1).Zone("C").Leaf(1),
   };
   int worlds = 0;
   for (const Cluster& cluster : clusters) {
@@ -180,7 +181,7 @@ TEST_CASE("small worlds agree with brute force") {
       }
     }
   }
-  CHECK(worlds == 2 * (216 + 729));
+  CHECK(worlds == 3 * (216 + 729));
 }
 
 }  // namespace tide::testing

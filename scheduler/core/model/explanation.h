@@ -26,7 +26,7 @@ enum class ReasonCode : uint8_t {
   kGroupUnknown,
   kSizeNever,      // count: the most nodes that it could ever have
   kCrossZoneBusy,  // other: the job that crosses; count: most nodes free in one zone
-  // count: most nodes free in one zone, or, across, in two; fits_across: two zones hold it;
+  // count: most nodes free in one zone, or, across, in all; fits_across: several hold it;
   // open_priority: the class in which it would get them
   kZoneCapacity,
   kFragmented,        // lacking; count: how much is free in the group; largest: most on one node

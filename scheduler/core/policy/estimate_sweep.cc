@@ -1,6 +1,9 @@
 #include "scheduler/core/policy/estimate_sweep.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
 
 namespace tide::estimate {
 namespace {
@@ -399,47 +402,84 @@ Instant Sweep::MayCrossFrom() const {
   return *std::prev(crossing_.end(), static_cast<std::ptrdiff_t>(most));
 }
 
-// The largest zone with each of the others: two zones take part, as in placement.h.
-Sweep::Found Sweep::FindInTwoZones(const Waiter& waiter) {
+// The largest zone with each of the others where two suffice, as in placement.h; else as many of
+// the largest as it takes.
+std::vector<std::vector<uint32_t>> Sweep::ZoneSets(const Waiter& waiter) const {
+  const auto in_service = [&](uint32_t zone) { return scene_.zones()[zone].in_service; };
+  std::vector<uint32_t> largest(waiter.zone_count);
+  std::iota(largest.begin(), largest.end(), waiter.first_zone);
+  std::ranges::stable_sort(largest, std::greater(), in_service);
+  std::vector<std::vector<uint32_t>> sets;
+  for (uint32_t zone = waiter.first_zone; zone < waiter.first_zone + waiter.zone_count; ++zone) {
+    if (zone != largest.front() && in_service(largest.front()) + in_service(zone) >= waiter.nodes) {
+      sets.push_back({largest.front(), zone});
+    }
+  }
+  uint32_t nodes = 0;
+  for (size_t i = 0; sets.empty() && i < largest.size(); ++i) {
+    nodes += in_service(largest[i]);
+    if (nodes >= waiter.nodes) {
+      largest.resize(i + 1);
+      sets.push_back(largest);
+    }
+  }
+  return sets;
+}
+
+std::vector<Sweep::Offers::Place> Sweep::FirstPlaces(const Waiter& waiter,
+                                                     const std::vector<uint32_t>& zones) {
+  std::vector<Offers::Place> places;
+  for (const uint32_t zone : zones) {
+    places.push_back(Admit(waiter, zones_[zone], zones_[zone].offers.begin()));
+  }
+  return places;
+}
+
+size_t Sweep::Earliest(const std::vector<uint32_t>& zones,
+                       const std::vector<Offers::Place>& places) const {
+  size_t earliest = zones.size();
+  Instant at = Instant::Never();
+  for (size_t i = 0; i < zones.size(); ++i) {
+    const Offers& offers = zones_[zones[i]].offers;
+    if (places[i] != offers.end() && (earliest == zones.size() || offers[places[i]].at < at)) {
+      earliest = i;
+      at = offers[places[i]].at;
+    }
+  }
+  return earliest;
+}
+
+// When all that it needs is free in the zones together.
+Instant Sweep::FindInZones(const Waiter& waiter, const std::vector<uint32_t>& zones) {
+  Instant at = waiter.not_before;
+  turns_.clear();
+  uint32_t missing = waiter.nodes;
+  std::vector<Offers::Place> places = FirstPlaces(waiter, zones);
+  for (size_t i = Earliest(zones, places); i < zones.size(); i = Earliest(zones, places)) {
+    ZoneState& zone = zones_[zones[i]];
+    const Offer& offer = zone.offers[places[i]];
+    at = std::max(at, GoneAt(offer.keeper, offer.at));
+    NoteTurn(waiter, offer);
+    if (offer.nodes >= missing) {
+      return PatientFrom(waiter, at);
+    }
+    missing -= offer.nodes;
+    places[i] = Admit(waiter, zone, zone.offers.Next(places[i]));
+  }
+  return Instant::Never();
+}
+
+Sweep::Found Sweep::FindAcross(const Waiter& waiter) {
   Found best;
-  best.in = Found::In::kTwoZones;
+  best.in = Found::In::kAcross;
   const Instant from = MayCrossFrom();
   if (from == Instant::Never()) {
     return best;
   }
-  uint32_t largest = waiter.first_zone;
-  for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
-    if (scene_.zones()[i].in_service > scene_.zones()[largest].in_service) {
-      largest = i;
-    }
-  }
-  for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
-    if (i == largest ||
-        scene_.zones()[i].in_service + scene_.zones()[largest].in_service < waiter.nodes) {
-      continue;
-    }
-    const Offers& a = zones_[largest].offers;
-    const Offers& b = zones_[i].offers;
-    auto in_a = Admit(waiter, zones_[largest], a.begin());
-    auto in_b = Admit(waiter, zones_[i], b.begin());
-    Instant at = std::max(from, waiter.not_before);
-    turns_.clear();
-    for (uint32_t missing = waiter.nodes; in_a != a.end() || in_b != b.end();) {
-      const bool first = in_b == b.end() || (in_a != a.end() && a[in_a].at <= b[in_b].at);
-      const Offer& offer = first ? a[in_a] : b[in_b];
-      at = std::max(at, GoneAt(offer.keeper, offer.at));
-      NoteTurn(waiter, offer);
-      if (offer.nodes >= missing) {
-        at = PatientFrom(waiter, at);
-        best = at < best.at ? Found{at, Found::In::kTwoZones, largest, i} : best;
-        break;
-      }
-      missing -= offer.nodes;
-      if (first) {
-        in_a = Admit(waiter, zones_[largest], a.Next(in_a));
-      } else {
-        in_b = Admit(waiter, zones_[i], b.Next(in_b));
-      }
+  for (const std::vector<uint32_t>& zones : ZoneSets(waiter)) {
+    const Instant at = std::max(from, FindInZones(waiter, zones));
+    if (at < best.at) {
+      best = {at, Found::In::kAcross, zones.front(), zones};
     }
   }
   return best;
@@ -449,7 +489,7 @@ Sweep::Found Sweep::Find(const Waiter& waiter) {
   Found best;
   const auto consider = [&](Instant at, Found::In in, uint32_t zone) {
     if (at < best.at) {
-      best = {at, in, zone, 0};
+      best = {at, in, zone, {}};
     }
   };
   for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
@@ -462,8 +502,8 @@ Sweep::Found Sweep::Find(const Waiter& waiter) {
     }
   }
   if (waiter.may_cross && waiter.zone_count > 1) {
-    const Found across = FindInTwoZones(waiter);
-    best = across.at < best.at ? across : best;
+    Found across = FindAcross(waiter);
+    best = across.at < best.at ? std::move(across) : best;
   }
   return best;
 }
@@ -584,35 +624,41 @@ void Sweep::TakeRoom(const Waiter& waiter, ZoneState& zone, Instant start, Estim
           keeper});
 }
 
+void Sweep::TakeAcross(const Waiter& waiter, const Found& found, EstimateBasis& basis) {
+  std::vector<uint32_t> parts(found.zones.size());
+  std::vector<Offers::Place> places = FirstPlaces(waiter, found.zones);
+  for (uint32_t missing = waiter.nodes; missing > 0;) {
+    const size_t i = Earliest(found.zones, places);
+    if (i == found.zones.size()) {
+      lost_ = true;
+      return;
+    }
+    ZoneState& zone = zones_[found.zones[i]];
+    const uint32_t nodes = std::min(missing, zone.offers[places[i]].nodes);
+    parts[i] += nodes;
+    missing -= nodes;
+    places[i] = Admit(waiter, zone, zone.offers.Next(places[i]));
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    TakeOffers(waiter, zones_[found.zones[i]], parts[i], found.at, basis);
+  }
+  const uint32_t keeper = AddKeeper(waiter, found.at);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] > 0) {
+      AddOffer(zones_[found.zones[i]], keepers_[keeper].shared, parts[i], keeper, kNobody);
+    }
+  }
+  crossing_.insert(keepers_[keeper].ends);
+}
+
 void Sweep::Start(const Waiter& waiter, const Found& found, EstimateBasis& basis) {
   ZoneState& zone = zones_[found.zone];
   if (found.in == Found::In::kRooms) {
     TakeRoom(waiter, zone, found.at, basis);
   } else if (found.in == Found::In::kGaps) {
     TakeGaps(waiter, zone, found.at, basis);
-  } else if (found.in == Found::In::kTwoZones) {
-    ZoneState& other = zones_[found.other_zone];
-    uint32_t here = 0;
-    uint32_t there = 0;
-    auto in_a = Admit(waiter, zone, zone.offers.begin());
-    auto in_b = Admit(waiter, other, other.offers.begin());
-    while (here + there < waiter.nodes) {
-      const uint32_t missing = waiter.nodes - here - there;
-      if (in_b == other.offers.end() ||
-          (in_a != zone.offers.end() && zone.offers[in_a].at <= other.offers[in_b].at)) {
-        here += std::min(missing, zone.offers[in_a].nodes);
-        in_a = Admit(waiter, zone, zone.offers.Next(in_a));
-      } else {
-        there += std::min(missing, other.offers[in_b].nodes);
-        in_b = Admit(waiter, other, other.offers.Next(in_b));
-      }
-    }
-    TakeOffers(waiter, zone, here, found.at, basis);
-    TakeOffers(waiter, other, there, found.at, basis);
-    const uint32_t keeper = AddKeeper(waiter, found.at);
-    AddOffer(zone, keepers_[keeper].shared, here, keeper, kNobody);
-    AddOffer(other, keepers_[keeper].shared, there, keeper, kNobody);
-    crossing_.insert(keepers_[keeper].ends);
+  } else if (found.in == Found::In::kAcross) {
+    TakeAcross(waiter, found, basis);
   } else if (waiter.part > 0) {
     TakePartOfOffer(waiter, zone, found.at, basis);
   } else {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
-#include <utility>
 
 #include "common/base/check.h"
 #include "common/fabric/comm_plan.h"
@@ -175,21 +175,44 @@ std::optional<uint32_t> BestZone(const FreeNodes& free,
   return best;
 }
 
-// The two zones with most free nodes, if they hold the gang together.
-std::optional<std::pair<uint32_t, uint32_t>> BestPair(const FreeNodes& free,
-                                                      ZoneRange zones,
-                                                      uint32_t nodes) {
-  std::vector<uint32_t> by_size;
+// The fewest zones that hold the gang together, those with most free nodes; none where all of them
+// do not. Ties go to the lower name.
+std::vector<uint32_t> FewestZones(const FreeNodes& free, ZoneRange zones, uint32_t nodes) {
+  std::vector<uint32_t> chosen;
   for (uint32_t zone = zones.first; zone < zones.last; ++zone) {
-    by_size.push_back(zone);
+    if (free.CountInZone(zone) > 0) {
+      chosen.push_back(zone);
+    }
   }
-  std::stable_sort(by_size.begin(), by_size.end(), [&](uint32_t a, uint32_t b) {
-    return free.CountInZone(a) > free.CountInZone(b);
-  });
-  if (by_size.size() < 2 || free.CountInZone(by_size[0]) + free.CountInZone(by_size[1]) < nodes) {
-    return std::nullopt;
+  std::ranges::stable_sort(
+      chosen, std::greater(), [&](uint32_t zone) { return free.CountInZone(zone); });
+  uint32_t count = 0;
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    count += free.CountInZone(chosen[i]);
+    if (count >= nodes) {
+      chosen.resize(i + 1);
+      return chosen;
+    }
   }
-  return std::pair(by_size[0], by_size[1]);
+  return {};
+}
+
+// Each part in a zone of its own, one after the other. The zones hold the gang together.
+std::vector<NodeId> PlaceAcross(const FreeNodes& free,
+                                const FreeNodes& preferred,
+                                const std::vector<uint32_t>& zones,
+                                uint32_t wanted) {
+  std::vector<uint32_t> most;
+  for (const uint32_t zone : zones) {
+    most.push_back(free.CountInZone(zone));
+  }
+  const std::vector<uint32_t> parts = BestSplit(wanted, most);
+  std::vector<NodeId> nodes;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::vector<NodeId> part = ZoneTaker(free, preferred, zones[i]).Take(parts[i]);
+    nodes.insert(nodes.end(), part.begin(), part.end());
+  }
+  return nodes;
 }
 
 }  // namespace
@@ -230,21 +253,16 @@ PlacementResult Place(const FreeNodes& free, const PlacementRequest& request) {
     result.nodes = ZoneTaker(free, preferred, *zone).Take(request.nodes);
     return result;
   }
-  const auto pair = BestPair(free, zones, request.nodes);
-  if (!pair) {
+  const std::vector<uint32_t> across = FewestZones(free, zones, request.nodes);
+  if (across.empty()) {
     return result;
   }
-  if (request.zone != "cross-ok") {
+  if (request.zone != kCrossOk) {
     result.cross_zone_would_fit = request.cross_zone_free;
   } else if (!request.cross_zone_free) {
     result.cross_zone_busy = true;
   } else {
-    const uint32_t first =
-        BestSplit(request.nodes, free.CountInZone(pair->first), free.CountInZone(pair->second));
-    result.nodes = ZoneTaker(free, preferred, pair->first).Take(first);
-    const std::vector<NodeId> second =
-        ZoneTaker(free, preferred, pair->second).Take(request.nodes - first);
-    result.nodes.insert(result.nodes.end(), second.begin(), second.end());
+    result.nodes = PlaceAcross(free, preferred, across, request.nodes);
   }
   return result;
 }
@@ -256,8 +274,8 @@ bool Fits(const FreeNodes& free, const PlacementRequest& request) {
       return true;
     }
   }
-  return request.zone == "cross-ok" && request.cross_zone_free &&
-         BestPair(free, zones, request.nodes).has_value();
+  return request.zone == kCrossOk && request.cross_zone_free &&
+         !FewestZones(free, zones, request.nodes).empty();
 }
 
 }  // namespace tide

@@ -1,6 +1,7 @@
 #pragma once
 // Which nodes a gang gets (scheduling.md section 4): one zone if any can hold it, few leaves, whole
-// leaves kept whole; across two zones only if its rule allows and no other such job runs.
+// leaves kept whole; across the fewest zones that hold it only if its rule allows and no more such
+// jobs run than may.
 
 #include <cstdint>
 #include <string>

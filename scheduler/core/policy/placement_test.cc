@@ -87,6 +87,18 @@ TEST_CASE("a named zone is a promise") {
   CHECK(Place(world.state, Ask(1, "C"), AllOf(world)).nodes.empty());
 }
 
+TEST_CASE("across as few zones as hold it, each part contiguous") {
+  const World world(
+      Cluster().Zone("A").Leaf(2).Zone("B").Leaf(4).Zone("C").Leaf(3).Zone("D").Leaf(1));
+  const auto place = [&](uint32_t nodes) {
+    return Place(world.state, Ask(nodes, "cross-ok"), AllOf(world)).nodes;
+  };
+  CHECK(place(7) == Ids({2, 3, 4, 5, 6, 7, 8}));
+  CHECK(place(9) == Ids({2, 3, 4, 5, 6, 7, 8, 0, 1}));
+  CHECK(place(10) == Ids({2, 3, 4, 5, 6, 7, 8, 0, 1, 9}));
+  CHECK(place(11).empty());
+}
+
 TEST_CASE("across two zones only when the rule allows, no zone holds it and none other does") {
   const World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(3).Zone("C").Leaf(1));
   CHECK(Place(world.state, Ask(3, "cross-ok"), AllOf(world)).nodes == Ids({2, 3, 4}));
@@ -102,7 +114,6 @@ TEST_CASE("across two zones only when the rule allows, no zone holds it and none
   const PlacementResult single = Place(world.state, Ask(5), AllOf(world));
   CHECK(single.nodes.empty());
   CHECK(single.cross_zone_would_fit);
-  CHECK(Place(world.state, Ask(6, "cross-ok"), AllOf(world)).nodes.empty());  // never over three
 }
 
 TEST_CASE("former nodes decide ties and nothing else") {

@@ -133,7 +133,7 @@ class Replacer {
     return std::get<uint32_t>(best);
   }
 
-  // A gang lies in two zones at most, and the rest in one of them.
+  // The rest in one zone: one that it lies in, or where it lies in one alone, any other.
   std::vector<size_t> FillFromOther(std::vector<size_t> tasks) {
     if (tasks.empty()) {
       return tasks;

@@ -16,7 +16,7 @@ inline constexpr std::string_view kCrossOk = "cross-ok";
 [[nodiscard]] bool IsNamedZone(std::string_view rule);
 
 // Returns the largest gang when NODES(zone index) nodes count in each zone of a group: those of the
-// zone that the rule names, of the largest zone, or of the two largest for "cross-ok".
+// zone that the rule names, of the largest zone, or of all for "cross-ok".
 //   Cost: one call for each zone.
 template <typename Nodes>
 [[nodiscard]] uint32_t LargestGang(const Fabric& fabric,
@@ -25,15 +25,15 @@ template <typename Nodes>
                                    const Nodes& nodes) {
   const bool named = IsNamedZone(rule);
   uint32_t most = 0;
-  uint32_t second = 0;
+  uint32_t all = 0;
   for (uint32_t zone = group.first_zone; zone < group.first_zone + group.zone_count; ++zone) {
     if (!named || fabric.zones[zone].name == rule) {
       const uint32_t count = nodes(zone);
-      second = std::max(second, std::min(most, count));
+      all += count;
       most = std::max(most, count);
     }
   }
-  return rule == kCrossOk ? most + second : most;
+  return rule == kCrossOk ? all : most;
 }
 
 // Counts nodes of a zone that can hold what the job wants on each.
