@@ -84,6 +84,8 @@ class Process:
         self.pid = pid
         self.state = fields[0].decode()
         self.parent = int(fields[1])
+        self.group = int(fields[2])
+        self.terminal_group = int(fields[5])  # in the foreground of its terminal; -1 = it has none
         self.started = fields[19]
         with open(base + "cmdline", "rb") as file:
             self.argv = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]

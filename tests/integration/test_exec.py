@@ -102,6 +102,10 @@ class ExecFixture:
         """Living processes with this word on their command line, but for `tide` itself."""
         return [p for p in processes() if mark in " ".join(p.argv) and os.path.basename(p.argv[0]) != "tide"]
 
+    def await_foreground(self, command):
+        """Waits until the command has its terminal: before that a key's signal goes to the shell, which swallows it."""
+        until(30, command, lambda: any(p.group == p.terminal_group for p in self.inside(command)))
+
     def audit(self):
         with open(self.cluster.state + "/audit.log", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
@@ -174,17 +178,19 @@ class ExecTest(ExecFixture):
         person.types("PS1='<$?> '; echo rea''dy\n")
         person.sees("ready")
         person.sees("<0> ")  # what is typed while the shell sets the terminal up may lose a letter
-        person.types("sleep 1000; echo nev''er\n")
-        until(30, "sleep", lambda: self.inside("sleep 1000"))
+        # Of this test alone: another cluster's test may run the same beside it.
+        first, second = ("sleep %d%07d" % (number, os.getpid()) for number in (1, 2))
+        person.types(first + "; echo nev''er\n")
+        self.await_foreground(first)
         person.types("\x03")
         person.sees("<130> ")
-        person.types("sleep 1001\n")
-        until(30, "sleep", lambda: self.inside("sleep 1001"))
+        person.types(second + "\n")
+        self.await_foreground(second)
         person.types("\x1a")
         person.sees("topped")  # "Stopped", however the shell writes it
         person.types("exit\nexit 5\n")
         self.assertEqual(person.wait(), 5)
-        until(30, "the stopped command to go", lambda: not self.inside("sleep 1001"))
+        until(30, "the stopped command to go", lambda: not self.inside(second))
         self.assertNotIn(b"never", person.said)
 
     def test_ctrl_c_ends_a_command_on_a_terminal(self):
