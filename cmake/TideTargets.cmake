@@ -35,7 +35,7 @@ set(TIDE_BUSY 2)
 # tide_test(NAME [TSAN] [MEMORY] [WAITS] SOURCES a_test.cc … DEPS …): a Catch2 program registered with
 # ctest under NAME. TSAN: it has threads of ours and also runs under the thread sanitizer. MEMORY: what it
 # tests reads bytes of others or owns memory by hand, so each change runs it under the address sanitizer
-# (.ci/run; .ci/nightly does it with all). WAITS: it waits for processes and disks more than it computes.
+# (.ci/run; .ci/nightly does it with all, also those that take minutes to compile). WAITS: it waits for processes and disks more than it computes.
 function(tide_test name)
   cmake_parse_arguments(ARG "TSAN;MEMORY;WAITS" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
