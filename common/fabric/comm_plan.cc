@@ -163,7 +163,7 @@ std::vector<uint32_t> BestSplit(uint32_t nodes, std::span<const uint32_t> most) 
   std::vector<std::vector<uint32_t>> ends(most.size(), std::vector<uint32_t>(pairs.size()));
   for (size_t zone = most.size(); zone-- > 0;) {
     std::vector<uint64_t> from(pairs.size(), kNever);
-    std::deque<uint32_t> window;  // ends within reach; each has fewer than those before it
+    std::deque<uint32_t> window;  // ends within reach; none has fewer than those before it
     for (uint32_t begin = nodes; begin-- > 0;) {
       while (!window.empty() && fewest[window.back()] > fewest[begin + 1]) {
         window.pop_back();

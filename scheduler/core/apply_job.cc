@@ -80,12 +80,13 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
       zones += (zones.empty() ? "" : ", ") + zone.name + " " + std::to_string(count);
     }
   }
-  return Fail(ErrorCode::kNeverFits,
-              "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +
-                  (IsNamedZone(spec.zone) ? "zone " + spec.zone
-                                          : (spec.zone == kCrossOk ? "all zones" : "one zone")) +
-                  " of group " + spec.group + " (" + (zones.empty() ? "no nodes" : zones) +
-                  "); ask for at most " + std::to_string(limit));
+  return Fail(
+      ErrorCode::kNeverFits,
+      "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +
+          (IsNamedZone(spec.zone) ? "zone " + spec.zone
+                                  : (spec.zone == kCrossOk ? "all zones together" : "one zone")) +
+          " of group " + spec.group + " (" + (zones.empty() ? "no nodes" : zones) +
+          "); ask for at most " + std::to_string(limit));
 }
 
 bool IsClaimedByOther(const NodeUse& use, JobId job) {

@@ -205,7 +205,8 @@ TEST_CASE("a submission is checked for sense before it gets an id") {
   CHECK(submit(1, AJob().Group("h100")).error().code == ErrorCode::kNeverFits);
   CHECK(submit(1, AJob().Gpus(9)).error().code == ErrorCode::kNeverFits);
   CHECK(submit(1, AJob().Nodes(7).Zone("cross-ok")).error().message ==
-        "resources.nodes: 7 nodes can never be had in all zones of group default (A 3, B 2, C 1); "
+        "resources.nodes: 7 nodes can never be had in all zones together of group default (A 3, B "
+        "2, C 1); "
         "ask for at most 6");
   CHECK(
       submit(1, AJob().Zone("D")).error().message ==

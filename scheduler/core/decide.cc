@@ -17,6 +17,7 @@
 #include "scheduler/core/policy/refusals.h"
 #include "scheduler/core/policy/replacement.h"
 #include "scheduler/core/policy/runners.h"
+#include "scheduler/core/policy/size.h"
 #include "scheduler/core/policy/victims.h"
 #include "scheduler/core/policy/waiting_classes.h"
 #include "scheduler/core/removed_users.h"
@@ -552,7 +553,7 @@ class Planner {
     // A job that keeps failing does not stop others on each retry.
     const bool may_ask = !IsRetry(job);
     const auto group = state_.groups.Find(job.spec.group);
-    const TakeRules rules{
+    TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
         [&](const Runner& runner) {
           return runner.job->leaving && LeavesFor(job, state_.jobs.at(runner.job->id));
@@ -561,14 +562,24 @@ class Planner {
           return may_ask && runner.job->group == group && runners_->MayTake(contender, runner) &&
                  !asked_.contains(runner.job->id);
         }};
-    VictimPlan plan = part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)
-                           : ChooseGangVictims(job, request, rules);
+    const auto choose = [&] {
+      return part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)
+                  : ChooseGangVictims(job, request, rules);
+    };
+    VictimPlan plan = choose();
     if (plan.nodes.empty()) {
       return false;
     }
     if (IsTooDear(contender, plan)) {
-      refusal.dear = true;
-      return false;
+      // Those whom it need not wait for may be dearer, and do alone.
+      rules.takeable = [&, takeable = std::move(rules.takeable)](const Runner& runner) {
+        return takeable(runner) && runners_->RightTo(contender, runner) != Right::kTurn;
+      };
+      plan = choose();
+      if (plan.nodes.empty()) {
+        refusal.dear = true;
+        return false;
+      }
     }
     const tide::Claim claim{plan.nodes, plan.victims, plan.part};
     BreakClaims(job, claim.nodes);
@@ -579,23 +590,16 @@ class Planner {
     for (const JobId victim : claim.victims) {
       const Job& leaver = state_.jobs.at(victim);
       asked_.insert(victim);
-      decision_.proposals.emplace_back(
-          SuspendRequested{victim,
-                           StopCause::kPreempted,
-                           job.id,
-                           now_ + NoticeOf(leaver),
-                           WhyItLeaves(contender, *runners().Find(victim))});
+      decision_.proposals.emplace_back(SuspendRequested{
+          victim,
+          StopCause::kPreempted,
+          job.id,
+          now_ + NoticeOf(leaver),
+          WhyItLeaves(contender, runners().RightTo(contender, *runners().Find(victim)))});
     }
     KeepForClaim(job.id, claim);
     Explain(job, {{WaitsFor(claim)}});
     return true;
-  }
-
-  [[nodiscard]] std::string WhyItLeaves(const Contender& contender, const Runner& victim) {
-    const std::string why = "gives its nodes to " + FormatJobName(contender.job->id.value()) +
-                            " (" + PriorityName(contender.priority) + ")";
-    const bool lent = runners().RightTo(contender, victim) == Right::kReserved;
-    return lent ? why + ", which has waited for more since before it started" : why;
   }
 
   // Has it not waited long enough for as many as would have to leave for its turn?
@@ -615,6 +619,15 @@ class Planner {
       PlacementRequest there = request;
       there.zone = *zone;
       VictimPlan plan = ChooseVictims(state_, capacity_, {job, there}, pool, runners(), rules);
+      if (!plan.nodes.empty()) {
+        return plan;
+      }
+    }
+    // One zone first: what crosses does so for as long as it runs.
+    if (request.zone == kCrossOk && OneZoneHolds(fabric_, job.spec)) {
+      PlacementRequest within = request;
+      within.zone = kSingleZone;
+      VictimPlan plan = ChooseVictims(state_, capacity_, {job, within}, pool, runners(), rules);
       if (!plan.nodes.empty()) {
         return plan;
       }

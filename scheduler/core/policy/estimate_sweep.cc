@@ -1,9 +1,6 @@
 #include "scheduler/core/policy/estimate_sweep.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
-#include <utility>
 
 namespace tide::estimate {
 namespace {
@@ -402,46 +399,21 @@ Instant Sweep::MayCrossFrom() const {
   return *std::prev(crossing_.end(), static_cast<std::ptrdiff_t>(most));
 }
 
-// The largest zone with each of the others where two suffice, as in placement.h; else as many of
-// the largest as it takes.
-std::vector<std::vector<uint32_t>> Sweep::ZoneSets(const Waiter& waiter) const {
-  const auto in_service = [&](uint32_t zone) { return scene_.zones()[zone].in_service; };
-  std::vector<uint32_t> largest(waiter.zone_count);
-  std::iota(largest.begin(), largest.end(), waiter.first_zone);
-  std::ranges::stable_sort(largest, std::greater(), in_service);
-  std::vector<std::vector<uint32_t>> sets;
-  for (uint32_t zone = waiter.first_zone; zone < waiter.first_zone + waiter.zone_count; ++zone) {
-    if (zone != largest.front() && in_service(largest.front()) + in_service(zone) >= waiter.nodes) {
-      sets.push_back({largest.front(), zone});
-    }
-  }
-  uint32_t nodes = 0;
-  for (size_t i = 0; sets.empty() && i < largest.size(); ++i) {
-    nodes += in_service(largest[i]);
-    if (nodes >= waiter.nodes) {
-      largest.resize(i + 1);
-      sets.push_back(largest);
-    }
-  }
-  return sets;
-}
-
-std::vector<Sweep::Offers::Place> Sweep::FirstPlaces(const Waiter& waiter,
-                                                     const std::vector<uint32_t>& zones) {
+std::vector<Sweep::Offers::Place> Sweep::FirstPlaces(const Waiter& waiter) {
   std::vector<Offers::Place> places;
-  for (const uint32_t zone : zones) {
-    places.push_back(Admit(waiter, zones_[zone], zones_[zone].offers.begin()));
+  for (uint32_t i = 0; i < waiter.zone_count; ++i) {
+    ZoneState& zone = zones_[waiter.first_zone + i];
+    places.push_back(Admit(waiter, zone, zone.offers.begin()));
   }
   return places;
 }
 
-size_t Sweep::Earliest(const std::vector<uint32_t>& zones,
-                       const std::vector<Offers::Place>& places) const {
-  size_t earliest = zones.size();
+size_t Sweep::Earliest(const Waiter& waiter, const std::vector<Offers::Place>& places) const {
+  size_t earliest = places.size();
   Instant at = Instant::Never();
-  for (size_t i = 0; i < zones.size(); ++i) {
-    const Offers& offers = zones_[zones[i]].offers;
-    if (places[i] != offers.end() && (earliest == zones.size() || offers[places[i]].at < at)) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Offers& offers = zones_[waiter.first_zone + i].offers;
+    if (places[i] != offers.end() && (earliest == places.size() || offers[places[i]].at < at)) {
       earliest = i;
       at = offers[places[i]].at;
     }
@@ -449,47 +421,38 @@ size_t Sweep::Earliest(const std::vector<uint32_t>& zones,
   return earliest;
 }
 
-// When all that it needs is free in the zones together.
-Instant Sweep::FindInZones(const Waiter& waiter, const std::vector<uint32_t>& zones) {
-  Instant at = waiter.not_before;
+// Looks at all zones together, as placement.h does: it starts when all of them hold it.
+Sweep::Found Sweep::FindAcross(const Waiter& waiter) {
+  Found found;
+  found.in = Found::In::kAcross;
+  const Instant from = MayCrossFrom();
+  if (from == Instant::Never()) {
+    return found;
+  }
+  Instant at = std::max(from, waiter.not_before);
   turns_.clear();
   uint32_t missing = waiter.nodes;
-  std::vector<Offers::Place> places = FirstPlaces(waiter, zones);
-  for (size_t i = Earliest(zones, places); i < zones.size(); i = Earliest(zones, places)) {
-    ZoneState& zone = zones_[zones[i]];
+  std::vector<Offers::Place> places = FirstPlaces(waiter);
+  for (size_t i = Earliest(waiter, places); i < places.size(); i = Earliest(waiter, places)) {
+    ZoneState& zone = zones_[waiter.first_zone + i];
     const Offer& offer = zone.offers[places[i]];
     at = std::max(at, GoneAt(offer.keeper, offer.at));
     NoteTurn(waiter, offer);
     if (offer.nodes >= missing) {
-      return PatientFrom(waiter, at);
+      found.at = PatientFrom(waiter, at);
+      break;
     }
     missing -= offer.nodes;
     places[i] = Admit(waiter, zone, zone.offers.Next(places[i]));
   }
-  return Instant::Never();
-}
-
-Sweep::Found Sweep::FindAcross(const Waiter& waiter) {
-  Found best;
-  best.in = Found::In::kAcross;
-  const Instant from = MayCrossFrom();
-  if (from == Instant::Never()) {
-    return best;
-  }
-  for (const std::vector<uint32_t>& zones : ZoneSets(waiter)) {
-    const Instant at = std::max(from, FindInZones(waiter, zones));
-    if (at < best.at) {
-      best = {at, Found::In::kAcross, zones.front(), zones};
-    }
-  }
-  return best;
+  return found;
 }
 
 Sweep::Found Sweep::Find(const Waiter& waiter) {
   Found best;
   const auto consider = [&](Instant at, Found::In in, uint32_t zone) {
     if (at < best.at) {
-      best = {at, in, zone, {}};
+      best = {at, in, zone};
     }
   };
   for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
@@ -502,8 +465,8 @@ Sweep::Found Sweep::Find(const Waiter& waiter) {
     }
   }
   if (waiter.may_cross && waiter.zone_count > 1) {
-    Found across = FindAcross(waiter);
-    best = across.at < best.at ? std::move(across) : best;
+    const Found across = FindAcross(waiter);
+    best = across.at < best.at ? across : best;
   }
   return best;
 }
@@ -574,7 +537,7 @@ void Sweep::TakePartOfOffer(const Waiter& waiter,
 }
 
 void Sweep::TakeGaps(const Waiter& waiter, ZoneState& zone, Instant start, EstimateBasis& basis) {
-  // Who starts before a gang is safe for so long from others.
+  // Who starts before a gang keeps its nodes so long at most; what is lent to it goes sooner.
   const Instant end = start + std::min(RunOf(waiter), scene_.policy().overtaken_wait);
   uint32_t missing = waiter.nodes;
   const std::vector<OpenGap> gaps = OpenGaps(waiter, zone.gaps, kGapsLookedAt);
@@ -624,28 +587,28 @@ void Sweep::TakeRoom(const Waiter& waiter, ZoneState& zone, Instant start, Estim
           keeper});
 }
 
-void Sweep::TakeAcross(const Waiter& waiter, const Found& found, EstimateBasis& basis) {
-  std::vector<uint32_t> parts(found.zones.size());
-  std::vector<Offers::Place> places = FirstPlaces(waiter, found.zones);
+void Sweep::TakeAcross(const Waiter& waiter, Instant start, EstimateBasis& basis) {
+  std::vector<uint32_t> parts(waiter.zone_count);
+  std::vector<Offers::Place> places = FirstPlaces(waiter);
   for (uint32_t missing = waiter.nodes; missing > 0;) {
-    const size_t i = Earliest(found.zones, places);
-    if (i == found.zones.size()) {
+    const size_t i = Earliest(waiter, places);
+    if (i == places.size()) {
       lost_ = true;
       return;
     }
-    ZoneState& zone = zones_[found.zones[i]];
+    ZoneState& zone = zones_[waiter.first_zone + i];
     const uint32_t nodes = std::min(missing, zone.offers[places[i]].nodes);
     parts[i] += nodes;
     missing -= nodes;
     places[i] = Admit(waiter, zone, zone.offers.Next(places[i]));
   }
   for (size_t i = 0; i < parts.size(); ++i) {
-    TakeOffers(waiter, zones_[found.zones[i]], parts[i], found.at, basis);
+    TakeOffers(waiter, zones_[waiter.first_zone + i], parts[i], start, basis);
   }
-  const uint32_t keeper = AddKeeper(waiter, found.at);
+  const uint32_t keeper = AddKeeper(waiter, start);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i] > 0) {
-      AddOffer(zones_[found.zones[i]], keepers_[keeper].shared, parts[i], keeper, kNobody);
+      AddOffer(zones_[waiter.first_zone + i], keepers_[keeper].shared, parts[i], keeper, kNobody);
     }
   }
   crossing_.insert(keepers_[keeper].ends);
@@ -658,7 +621,7 @@ void Sweep::Start(const Waiter& waiter, const Found& found, EstimateBasis& basis
   } else if (found.in == Found::In::kGaps) {
     TakeGaps(waiter, zone, found.at, basis);
   } else if (found.in == Found::In::kAcross) {
-    TakeAcross(waiter, found, basis);
+    TakeAcross(waiter, found.at, basis);
   } else if (waiter.part > 0) {
     TakePartOfOffer(waiter, zone, found.at, basis);
   } else {

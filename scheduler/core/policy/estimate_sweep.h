@@ -98,7 +98,6 @@ class Sweep {
       kAcross,
     } in = In::kOffers;
     uint32_t zone = 0;
-    std::vector<uint32_t> zones;  // across: all that take part
   };
 
   void AddZone(const Zone& from, ZoneState& to);
@@ -142,16 +141,13 @@ class Sweep {
                                                      int most,
                                                      Instant before = Instant::Never());
   [[nodiscard]] Instant FindInRooms(const Waiter& waiter, ZoneState& zone, Instant before);
-  // The zones whose nodes a gang could have together: each set as few of them as suffice.
-  [[nodiscard]] std::vector<std::vector<uint32_t>> ZoneSets(const Waiter& waiter) const;
   [[nodiscard]] Found FindAcross(const Waiter& waiter);
-  [[nodiscard]] Instant FindInZones(const Waiter& waiter, const std::vector<uint32_t>& zones);
-  [[nodiscard]] std::vector<Offers::Place> FirstPlaces(const Waiter& waiter,
-                                                       const std::vector<uint32_t>& zones);
-  // Which of the zones has the earliest offer at its place; as many as there are: none has one.
-  [[nodiscard]] size_t Earliest(const std::vector<uint32_t>& zones,
+  // For each zone of the waiter the place of the first offer that it may have.
+  [[nodiscard]] std::vector<Offers::Place> FirstPlaces(const Waiter& waiter);
+  // Which of these zones has the earliest offer at its place; as many as there are: none has one.
+  [[nodiscard]] size_t Earliest(const Waiter& waiter,
                                 const std::vector<Offers::Place>& places) const;
-  void TakeAcross(const Waiter& waiter, const Found& found, EstimateBasis& basis);
+  void TakeAcross(const Waiter& waiter, Instant start, EstimateBasis& basis);
   // A gang is going to have an offer that it may have: notes who leaves for its turn.
   void NoteTurn(const Waiter& waiter, const Offer& offer);
   // When it may have all that it was going to have at `at`: it waits longer before several leave

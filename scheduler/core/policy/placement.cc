@@ -175,8 +175,8 @@ std::optional<uint32_t> BestZone(const FreeNodes& free,
   return best;
 }
 
-// The fewest zones that hold the gang together, those with most free nodes; none where all of them
-// do not. Ties go to the lower name.
+// Returns the fewest zones that hold the gang together, those with most free nodes; none where all
+// of them do not. Ties go to the lower name.
 std::vector<uint32_t> FewestZones(const FreeNodes& free, ZoneRange zones, uint32_t nodes) {
   std::vector<uint32_t> chosen;
   for (uint32_t zone = zones.first; zone < zones.last; ++zone) {
@@ -197,7 +197,7 @@ std::vector<uint32_t> FewestZones(const FreeNodes& free, ZoneRange zones, uint32
   return {};
 }
 
-// Each part in a zone of its own, one after the other. The zones hold the gang together.
+// Places each part in a zone of its own, one after the other. The zones hold the gang together.
 std::vector<NodeId> PlaceAcross(const FreeNodes& free,
                                 const FreeNodes& preferred,
                                 const std::vector<uint32_t>& zones,

@@ -84,7 +84,7 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
   return {"",
           "needs " + Count(job.spec.nodes, "node") + " free in " +
               (named           ? "zone " + job.spec.zone
-               : reason.across ? std::string("all zones")
+               : reason.across ? std::string("all zones together")
                                : std::string("one zone")) +
               "; most free now: " + std::to_string(reason.count) + ", short " +
               std::to_string(job.spec.nodes - std::min(job.spec.nodes, reason.count)),

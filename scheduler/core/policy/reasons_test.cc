@@ -81,7 +81,7 @@ TEST_CASE("placement.zone_capacity: as many nodes as are free would start") {
   CHECK(WouldRun(world, AJob().Nodes(2).Priority(50)));
 }
 
-TEST_CASE("placement.zone_capacity: a job that may cross needs it in all zones") {
+TEST_CASE("placement.zone_capacity: a job that may cross needs it in all zones together") {
   World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2));
   (void)world.Submit(AJob().Zone("A").Priority(50));
   (void)world.Submit(AJob().Zone("B").Priority(50));
@@ -89,7 +89,7 @@ TEST_CASE("placement.zone_capacity: a job that may cross needs it in all zones")
   CheckWhy(world,
            job,
            {"placement.zone_capacity",
-            "needs 3 nodes free in all zones; most free now: 2, short 1",
+            "needs 3 nodes free in all zones together; most free now: 2, short 1",
             "resources: {nodes: 2} would start now"});
   CHECK(WouldRun(world, AJob().Nodes(2).Zone("cross-ok").Priority(50)));
 }

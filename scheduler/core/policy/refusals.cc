@@ -51,7 +51,8 @@ bool HoldsFor(uint32_t other, const Told& told) {
 bool SparesOwn(const Contender& waiting, const Runners& runners) {
   return std::ranges::any_of(runners.all(), [&](const Runner& runner) {
     return runner.priority == waiting.priority && runner.job->user == waiting.user &&
-           (runner.standing <= Standing::kBorrows || runner.job->owner != waiting.owner);
+           (runner.standing <= Standing::kBorrows || runner.job->owner != waiting.owner ||
+            runner.job->opportunistic);  // lent, it goes to who used as much
   });
 }
 

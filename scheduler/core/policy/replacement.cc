@@ -34,7 +34,7 @@ class Replacer {
     missing = FillLeaves(missing);
     missing = FillZones(missing);
     if (across) {
-      missing = FillFromOther(missing);
+      missing = FillFromOthers(missing);
     }
     if (!missing.empty() || (!across && fabric_.Crosses(nodes_))) {
       return {};
@@ -133,23 +133,37 @@ class Replacer {
     return std::get<uint32_t>(best);
   }
 
-  // The rest in one zone: one that it lies in, or where it lies in one alone, any other.
-  std::vector<size_t> FillFromOther(std::vector<size_t> tasks) {
-    if (tasks.empty()) {
-      return tasks;
-    }
-    std::set<uint32_t> zones;
-    for (const uint32_t leaf : used_) {
-      zones.insert(fabric_.leaves[leaf].zone);
-    }
-    std::optional<std::pair<uint32_t, uint32_t>> best;  // fewest free nodes, zone
-    for (uint32_t zone = 0; zone < fabric_.zones.size(); ++zone) {
-      const uint32_t count = left_.CountInZone(zone);
-      if (Suits(zone) && count >= tasks.size() && (zones.size() == 1 || zones.contains(zone))) {
-        best = best ? std::min(*best, {count, zone}) : std::pair(count, zone);
+  // The rest: from one zone that has enough, of the gang's if there is one; else zone by zone.
+  std::vector<size_t> FillFromOthers(std::vector<size_t> tasks) {
+    while (!tasks.empty()) {
+      const std::optional<uint32_t> zone = NextZone(tasks.size());
+      if (!zone) {
+        break;
       }
+      tasks = FillZone(*zone, std::move(tasks));
     }
-    return best ? FillZone(best->second, std::move(tasks)) : tasks;
+    return tasks;
+  }
+
+  // Of those that have enough the one with the fewest free nodes, else the one with most.
+  [[nodiscard]] std::optional<uint32_t> NextZone(size_t wanted) const {
+    using Price = std::tuple<bool, bool, bool, int64_t, uint32_t>;
+    std::set<uint32_t> of_gang;
+    for (const uint32_t leaf : used_) {
+      of_gang.insert(fabric_.leaves[leaf].zone);
+    }
+    std::optional<Price> best;
+    for (uint32_t zone = 0; zone < fabric_.zones.size(); ++zone) {
+      const int64_t count = left_.CountInZone(zone);
+      if (!Suits(zone) || count == 0) {
+        continue;
+      }
+      const bool enough = static_cast<size_t>(count) >= wanted;
+      const bool used = of_gang.contains(zone);
+      const Price price{!(used && enough), !enough, !used, enough ? count : -count, zone};
+      best = best ? std::min(*best, price) : price;
+    }
+    return best ? std::optional(std::get<uint32_t>(*best)) : std::nullopt;
   }
 
   const Fabric& fabric_;

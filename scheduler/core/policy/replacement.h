@@ -60,7 +60,7 @@ void AskForReplacement(const Job& job, PlacementRequest& request);
 // others a free node is taken in the same leaf, else in the same zone, from leaves that the gang
 // has already, else from the fewest. Suspects are kept only when nothing else is free there.
 // The gang is placed anew when less than half of its nodes are left, and in one zone rather than
-// replaced across two; the rule of its zone and the limit of jobs across zones hold as ever.
+// replaced across several; the rule of its zone and the limit of jobs across zones hold as ever.
 //   Cost: O(nodes of the gang + leaves of its zones × lost nodes), and that of Place.
 [[nodiscard]] PlacementResult PlaceAfterFault(const FreeNodes& free,
                                               const PlacementRequest& request);

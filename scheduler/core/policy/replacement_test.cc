@@ -75,6 +75,10 @@ TEST_CASE("a replacement crosses zones only where no zone can hold the gang") {
   CHECK(Replace(world, {0, 4, 5}, {0, 4, 1, 8}, "cross-ok").nodes == Nodes({0, 4, 1}));
   CHECK(Replace(world, {0, 4, 5}, {0, 4, 6, 1}, "cross-ok").nodes == Nodes({0, 4, 6}));
   CHECK(Replace(world, {0, 1, 2}, {0, 1, 4, 5, 6}, "cross-ok").nodes == Nodes({4, 5, 6}));
+  // A third zone, where the gang's two have no more.
+  CHECK(Replace(world, {0, 1, 4, 5}, {0, 4, 5, 8}, "cross-ok").nodes == Nodes({0, 8, 4, 5}));
+  CHECK(Replace(world, {0, 1, 2, 3, 4}, {0, 1, 4, 5, 8}, "cross-ok").nodes ==
+        Nodes({0, 1, 5, 8, 4}));
   CHECK(Replace(world, {0, 1, 2}, {0, 1, 4}).nodes.empty());
   CHECK(Replace(world, {0, 1, 2}, {0, 1, 4}, "A").nodes.empty());
 }

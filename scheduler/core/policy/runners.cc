@@ -32,14 +32,15 @@ bool StandsBefore(const Contender& waiting, const LiveJob& running, int64_t use)
   return waiting.owner == running.owner ? ComesFirst(*waiting.job, running) : waiting.use <= use;
 }
 
-// The nodes came free while it waited for more of them, and were only lent to a smaller job.
+// Says whether its nodes came free while the other waited for more, and were only lent to it. Who
+// waited longer itself before it had them is not a newcomer that slipped past.
 bool WereLent(const Contender& waiting,
               const LiveJob& running,
               int64_t use,
               const Policy& policy,
               Instant now) {
   return running.opportunistic && running.gpus < ChargedGpus(waiting.job->spec) &&
-         IsReservedFor(waiting.job->state_since, policy, now) &&
+         IsReservedFor(waiting.job->state_since + running.waited, policy, now) &&
          StandsBefore(waiting, running, use);
 }
 
@@ -108,7 +109,10 @@ Right RightTo(const Contender& waiting,
     return runner.priority < waiting.priority ? Right::kClass : Right::kNone;
   }
   const bool overtook = waiting.job->state_since <= running.placed_at;
-  if (overtook && WereLent(waiting, running, use, policy, now)) {
+  // What is guaranteed is not lent out again.
+  const bool guaranteed =
+      waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
+  if (overtook && !guaranteed && WereLent(waiting, running, use, policy, now)) {
     return Right::kReserved;
   }
   if (runner.overtaken_until <= now && overtook &&
@@ -118,15 +122,19 @@ Right RightTo(const Contender& waiting,
   if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now) {
     return running.user == waiting.user ? Right::kNone : Right::kQuota;
   }
-  // What is guaranteed is not lent out again.
-  const bool guaranteed =
-      waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
   const bool patient = waiting.job->state_since + runner.patience > now;
   if (patient || runner.safe_until > now || guaranteed || running.user == waiting.user) {
     return Right::kNone;
   }
   const int64_t gpus = std::min(ChargedGpus(waiting.job->spec), running.gpus);
   return IsFarBelow(waiting.use, use, runner.weight, gpus, policy) ? Right::kTurn : Right::kNone;
+}
+
+std::string WhyItLeaves(const Contender& waiting, Right right) {
+  const std::string why = "gives its nodes to " + FormatJobName(waiting.job->id.value()) + " (" +
+                          PriorityName(waiting.priority) + ")";
+  return right == Right::kReserved ? why + ", which has waited for more since before it started"
+                                   : why;
 }
 
 Runners::Runners(const ClusterState& state,

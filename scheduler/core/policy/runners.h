@@ -1,6 +1,7 @@
 #pragma once
 // The running jobs as seen by those that wait: which may be asked to leave, and in which order.
 
+#include <string>
 #include <vector>
 
 #include "scheduler/core/policy/order.h"
@@ -44,7 +45,7 @@ struct Contender {
 // in `preemption_tax`.
 //   cost: of a suspension.
 [[nodiscard]] Duration SliceOf(Duration cost, const Policy& policy);
-// Has a job that waits since then waited so long that what comes free is kept for it?
+// Says whether a job that waits since then has waited so long that what comes free is kept for it.
 [[nodiscard]] bool IsReservedFor(Instant since, const Policy& policy, Instant now);
 // For how long a job keeps what it has waited so long for.
 [[nodiscard]] Duration EarnedBy(Duration waited, const Policy& policy);
@@ -80,6 +81,9 @@ enum class Right : uint8_t {
                                   Instant now) {
   return RightTo(waiting, runner, policy, now) != Right::kNone;
 }
+
+// Says to whom a running job gives its nodes, and by which right where it may ask why.
+[[nodiscard]] std::string WhyItLeaves(const Contender& waiting, Right right);
 
 // How long a job waits before so many others leave for its turn.
 [[nodiscard]] Duration PatienceFor(size_t victims, const Policy& policy);

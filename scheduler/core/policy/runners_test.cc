@@ -181,6 +181,20 @@ TEST_CASE(
   CHECK(meeting.Is() == Right::kNone);  // it ran before
 }
 
+TEST_CASE("lent: not what is guaranteed, to who would borrow; not to who waited longer itself") {
+  Lent meeting;
+  meeting.waiter.standing = Standing::kBorrows;
+  CHECK(meeting.Is() == Right::kReserved);
+  meeting.runner.standing = Standing::kWithin;
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.waiter.standing = Standing::kWithin;
+  CHECK(meeting.Is() == Right::kReserved);
+  meeting.running.waited = kTick;
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.waiting.state_since = meeting.waiting.state_since - kTick;
+  CHECK(meeting.Is() == Right::kReserved);
+}
+
 TEST_CASE("lent: only to a smaller job that started out of order, whose owner used as much") {
   Lent meeting;
   meeting.running.gpus = 16;

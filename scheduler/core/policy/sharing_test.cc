@@ -197,6 +197,41 @@ TEST_CASE("what comes free while a gang waits is lent to small jobs, and they ar
             " (normal), which has waited for more since before it started");
 }
 
+TEST_CASE("a gang does not wait for turns where what was lent will do") {
+  World world(Cluster().Leaf(8));
+  std::vector<JobId> used_much;
+  std::vector<JobId> end;
+  for (int i = 0; i < 4; ++i) {
+    used_much.push_back(world.Submit(AJob(), "ann"));
+    end.push_back(world.Submit(AJob().Priority(30), "dan"));
+  }
+  world.Pass(kLong);
+  const JobId gang = world.Submit(AJob().Nodes(4), "eve");
+  for (size_t i = 0; i < end.size(); ++i) {
+    if (i + 1 == end.size()) {
+      world.Pass(world.policy.patience + kJust);  // not four times that, as four turns would need
+    }
+    world.Finish(end[i]);
+    (void)world.Submit(AJob(), "bob-" + std::to_string(i));
+  }
+  world.Pass(kJust);
+  CHECK(world.Is(gang) == JobState::kRunning);
+  for (const JobId job : used_much) {
+    CHECK(world.Is(job) == JobState::kRunning);
+  }
+}
+
+TEST_CASE("a gang that may cross has others leave in one zone, if one holds it") {
+  World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2));
+  for (const char* zone : {"A", "B", "A", "B"}) {
+    (void)world.Submit(AJob().Zone(zone).Priority(0), "bob");
+    world.Pass(kJust);
+  }
+  const JobId gang = world.Submit(AJob().Nodes(2).Zone("cross-ok").Priority(30), "eve");
+  REQUIRE(world.Is(gang) == JobState::kRunning);
+  CHECK(world.state.crossing.empty());
+}
+
 TEST_CASE("two that waited equally long do not take the same node from each other") {
   World world(Cluster().Leaf(2));
   for (const char* user : {"ann", "bob"}) {

@@ -43,6 +43,17 @@ uint32_t CountFreeLargeEnough(const ClusterState& state,
   return CountOneByOne(state, where, spec, [&](NodeId node) { return free.Contains(node); });
 }
 
+bool OneZoneHolds(const Fabric& fabric, const JobSpec& spec) {
+  const int index = fabric.FindGroup(spec.group);
+  if (index < 0) {
+    return false;
+  }
+  const FabricGroup& group = fabric.groups[static_cast<size_t>(index)];
+  return LargestGang(fabric, group, kSingleZone, [&](uint32_t zone) {
+           return fabric.zones[zone].node_count;
+         }) >= spec.nodes;
+}
+
 uint32_t LargestGangEver(const ClusterState& state, const JobSpec& spec) {
   const int index = state.fabric.FindGroup(spec.group);
   if (index < 0) {

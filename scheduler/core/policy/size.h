@@ -36,6 +36,10 @@ template <typename Nodes>
   return rule == kCrossOk ? all : most;
 }
 
+// Says whether a zone of the job's group has as many nodes as it wants, whoever runs there.
+//   Cost: O(zones of the group).
+[[nodiscard]] bool OneZoneHolds(const Fabric& fabric, const JobSpec& spec);
+
 // Counts nodes of a zone that can hold what the job wants on each.
 //   Cost: O(1) where all nodes of the group have them, else O(nodes of the zone).
 [[nodiscard]] uint32_t CountLargeEnough(const ClusterState& state,
