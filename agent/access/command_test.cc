@@ -397,7 +397,7 @@ TEST_CASE("oci: neither a start nor a command makes a device of the node the job
     config.uid = 54'322;  // of this test alone: /dev/null is shared with all that runs here
     config.gid = 54'322;
   });
-  // What a start has as its input may change hands, so it is none of the node's.
+  // The input of a start may change hands, so it is none of the node's.
   const std::string pid = ReadFile(waiting.BundlePid(), 64).value_or("0");
   CHECK(std::filesystem::read_symlink("/proc/" + pid + "/fd/0").string().starts_with("pipe:"));
   Session session(waiting.folder(), Script("id -u"));

@@ -537,7 +537,7 @@ void Sweep::TakePartOfOffer(const Waiter& waiter,
 }
 
 void Sweep::TakeGaps(const Waiter& waiter, ZoneState& zone, Instant start, EstimateBasis& basis) {
-  // Who starts before a gang keeps its nodes so long at most; what is lent to it goes sooner.
+  // A job that starts before a gang keeps its nodes so long at most; lent ones go sooner.
   const Instant end = start + std::min(RunOf(waiter), scene_.policy().overtaken_wait);
   uint32_t missing = waiter.nodes;
   const std::vector<OpenGap> gaps = OpenGaps(waiter, zone.gaps, kGapsLookedAt);

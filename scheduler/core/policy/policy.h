@@ -80,8 +80,8 @@ struct Policy {
   // As long again for each further job that would have to leave, twice as long for one that gave
   // way before, four times for one that did twice; never longer than for one that overtook it.
   Duration patience = Duration::Minutes(60);
-  // What comes free is kept for a job that has waited so long for more than that: smaller ones may
-  // start on it meanwhile, and leave without a minimum run when all that it needs is there
+  // Wait after which nodes that come free are kept for a job that needs more: smaller ones may
+  // start on them meanwhile, and leave without a minimum run when all that it needs is there
   // (docs/adr/0012).
   Duration gang_wait = Duration::Minutes(30);
   // Who was overtaken waits so long, and as long as the other had, then takes nodes of those that

@@ -145,7 +145,7 @@ class Replacer {
     return tasks;
   }
 
-  // Of those that have enough the one with the fewest free nodes, else the one with most.
+  // Returns that with the fewest free nodes of those that have enough, else that with most.
   [[nodiscard]] std::optional<uint32_t> NextZone(size_t wanted) const {
     using Price = std::tuple<bool, bool, bool, int64_t, uint32_t>;
     std::set<uint32_t> of_gang;

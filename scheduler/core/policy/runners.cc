@@ -109,7 +109,7 @@ Right RightTo(const Contender& waiting,
     return runner.priority < waiting.priority ? Right::kClass : Right::kNone;
   }
   const bool overtook = waiting.job->state_since <= running.placed_at;
-  // What is guaranteed is not lent out again.
+  // Guaranteed nodes are not lent out again.
   const bool guaranteed =
       waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
   if (overtook && !guaranteed && WereLent(waiting, running, use, policy, now)) {
