@@ -12,6 +12,7 @@
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/capacity.h"
 #include "scheduler/core/policy/evidence.h"
+#include "scheduler/core/policy/master_ports.h"
 #include "scheduler/core/policy/order.h"
 #include "scheduler/core/policy/quota.h"
 #include "scheduler/core/policy/refusals.h"
@@ -48,9 +49,8 @@ struct Answer {
   uint64_t turn = 0;  // it holds in this one
   size_t owner = 0;
   Instant since;
-  int64_t use = 0;
+  Footing footing;
   bool patient = false;
-  bool reserves = false;
   Told told;
   ReasonList reasons;
 };
@@ -112,12 +112,12 @@ class Planner {
       }
       Answer& answer = answers[next->shape];
       const bool same_owner = answer.owner == order.owner();
-      const int64_t use = owners[order.owner()].use;
       const bool patient = IsPatient(next->since);
-      const bool reserves = IsReservedFor(next->since, policy_, now_);
       if (next->plain && answer.turn == turn_ && answer.patient == patient &&
-          answer.reserves == reserves && next->since >= answer.since &&
-          (same_owner || (policy_.quotas.empty() && use >= answer.use &&
+          next->since >= answer.since &&
+          next->slowdown.At(now_, policy_.minimum_run) <= answer.footing.slowdown &&
+          (same_owner || (policy_.quotas.empty() &&
+                          runners().HoldsOf(owners[order.owner()].owner) >= answer.footing.holds &&
                           HoldsFor(UserOf(owners[order.owner()].owner), answer.told)))) {
         WakeForRights(next->since);
         decision_.explanations.push_back({next->id, answer.reasons});
@@ -131,9 +131,8 @@ class Planner {
         answer = {turn,
                   order.owner(),
                   next->since,
-                  use,
+                  FootingOf(job),
                   patient,
-                  reserves,
                   told_,
                   decision_.explanations.back().reasons};
       }
@@ -143,14 +142,12 @@ class Planner {
     }
   }
 
-  [[nodiscard]] bool IsPatient(Instant since) const { return since + policy_.patience > now_; }
+  [[nodiscard]] bool IsPatient(Instant since) const { return AsksFrom(since, policy_) > now_; }
 
   // Time alone lets it ask others to leave.
   void WakeForRights(Instant since) {
-    for (const Duration wait : {policy_.patience, policy_.gang_wait}) {
-      if (since + wait > now_) {
-        decision_.wake_at = std::min(decision_.wake_at, since + wait);
-      }
+    if (const Instant asks = AsksFrom(since, policy_); asks > now_) {
+      decision_.wake_at = std::min(decision_.wake_at, asks);
     }
   }
 
@@ -304,6 +301,7 @@ class Planner {
   // True when nodes were found, now or with victims.
   bool Plan(const Job& job, uint32_t owner) {
     owner_ = owner;
+    footing_.reset();
     told_ = Told{UserOf(owner), {}, false};
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
@@ -338,7 +336,6 @@ class Planner {
     }
     const PlacementRequest request = RequestOf(job);
     Refusal refusal;
-    refusal.wish = WishOf(job, part, standing);
     if (part ? StartPart(job, request) : StartWhole(job, request, standing, refusal.reasons)) {
       return true;
     }
@@ -346,16 +343,17 @@ class Planner {
       Explain(job, {{WaitsFor(own->second)}});
       return true;
     }
-    if (!in_vain && Claim(job, part, request, standing, refusal)) {
+    if (!in_vain && Claim(job, part, request, standing)) {
       return true;
     }
     if (part) {
       refusal.reasons.push_back(evidence_.Fragmentation(job));
     }
+    refusal.wish = WishOf(job, part, standing);
     const Contender contender = ContenderOf(job, standing);
     evidence_.AddGroup(contender, runners(), refusal.reasons);
     told_.safest_user = evidence_.SafestUser(contender, runners());
-    told_.spares_own = SparesOwn(contender, runners());
+    told_.spares_own = SparesOwn(contender, runners(), policy_);
     refusal.told = told_;
     ExplainWaiting(job, refusal.reasons);
     ahead_[job.spec.group].push_back(job.id);
@@ -377,16 +375,14 @@ class Planner {
     Wish wish = WishOf(job, part, Standing::kOverLimit);
     wish.since = now_;
     wish.patient = IsPatient(now_);
-    wish.reserves = IsReservedFor(now_, policy_, now_);
+    wish.footing = {kNotSlowed, INT64_MAX};
     if (const Refusal* same = refusals_.Find(job.spec.group, wish, UserOf(owner_)).same) {
       reasons.insert(reasons.end(), same->reasons.begin(), same->reasons.end());
     }
     Explain(job, std::move(reasons));
   }
 
-  [[nodiscard]] Wish WishOf(const Job& job,
-                            const std::optional<Part>& part,
-                            Standing standing) const {
+  [[nodiscard]] Wish WishOf(const Job& job, const std::optional<Part>& part, Standing standing) {
     return {.zone = job.spec.zone,
             .nodes = job.spec.nodes,
             .gpus_per_node = job.spec.gpus_per_node,
@@ -394,16 +390,15 @@ class Planner {
             .named_cpus = job.spec.cpus_per_node,
             .named_memory = job.spec.memory_bytes_per_node,
             .since = job.state_since,
-            .use = shares_.UseOf(owner_),
+            .footing = FootingOf(job),
             .standing = standing,
-            .patient = IsPatient(job.state_since),
-            .reserves = IsReservedFor(job.state_since, policy_, now_)};
+            .patient = IsPatient(job.state_since)};
   }
 
   [[nodiscard]] Refusals::Known FindRefusal(const Job& job,
                                             const std::optional<Part>& part,
-                                            Standing standing) const {
-    return claims_.contains(job.id)
+                                            Standing standing) {
+    return claims_.contains(job.id) || refusals_.empty()
                ? Refusals::Known()
                : refusals_.Find(job.spec.group, WishOf(job, part, standing), UserOf(owner_));
   }
@@ -475,14 +470,25 @@ class Planner {
     return {};
   }
 
-  [[nodiscard]] Contender ContenderOf(const Job& job, Standing standing) const {
-    return {&job, owner_, UserOf(owner_), ClassOf(job), standing, shares_.UseOf(owner_)};
+  // Of the job at hand.
+  [[nodiscard]] const Footing& FootingOf(const Job& job) {
+    if (!footing_) {
+      footing_ = Footing{SlowdownOf(job).At(now_, policy_.minimum_run), runners().HoldsOf(owner_)};
+    }
+    return *footing_;
+  }
+
+  [[nodiscard]] Contender ContenderOf(const Job& job, Standing standing) {
+    return {&job, owner_, UserOf(owner_), ClassOf(job), standing, FootingOf(job)};
   }
 
   // Of all live jobs; most passes do without.
   const Runners& runners() {
     if (!runners_) {
       runners_.emplace(state_, policy_, shares_, quotas_, now_);
+      for (const auto& [owner, gpus] : given_) {
+        runners_->Give(owner, gpus);
+      }
     }
     return *runners_;
   }
@@ -502,11 +508,13 @@ class Planner {
       BreakClaims(job, nodes);
     }
     ++turn_;
-    claims_.erase(job.id);  // starting ends it
+    if (claims_.erase(job.id) == 0) {  // starting ends it
+      Give(owner_, ChargedGpus(job.spec));
+    }
     quotas_.Add(job);
     const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
     JobPlaced placed{job.id, Epoch(last + 1), {nodes, 0, part}, false};
-    placed.allocation.master_port = ChoosePort(job, placed.epoch, nodes.front());
+    placed.allocation.master_port = ports_.Choose(state_, job.id, placed.epoch, nodes.front());
     placed.opportunistic = ahead_.contains(job.spec.group);
     if (part) {
       capacity_.TakePart(nodes.front(), *part);
@@ -519,41 +527,18 @@ class Planner {
     decision_.proposals.emplace_back(std::move(placed));
   }
 
-  // Another attempt takes another port: a port still in use is not met twice. Two jobs that begin
-  // on one node take different ones.
-  [[nodiscard]] uint32_t ChoosePort(const Job& job, Epoch epoch, NodeId node) {
-    const NodeIdentity& first = state_.nodes[node.value()].identity;
-    if (first.port_low == 0 || first.port_high < first.port_low) {
-      return 0;
-    }
-    std::set<uint32_t>& used = ports_[node];
-    for (const Occupant& occupant : state_.uses[node.value()].tasks) {
-      used.insert(state_.jobs.at(occupant.job).attempts.back().master_port);
-    }
-    const uint64_t count = first.port_high - first.port_low + 1;
-    const uint64_t start = job.id.value() * 31 + epoch.value();
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint32_t port = first.port_low + static_cast<uint32_t>((start + i) % count);
-      if (used.insert(port).second) {
-        return port;
-      }
-    }
-    return first.port_low;
-  }
-
   // --- transactions --------------------------------------------------------------------------
 
   // Claims nodes that are leaving anyway, or asks victims for them.
   bool Claim(const Job& job,
              const std::optional<Part>& part,
              const PlacementRequest& request,
-             Standing standing,
-             Refusal& refusal) {
+             Standing standing) {
     const Contender contender = ContenderOf(job, standing);
     // A job that keeps failing does not stop others on each retry.
     const bool may_ask = !IsRetry(job);
     const auto group = state_.groups.Find(job.spec.group);
-    TakeRules rules{
+    const TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
         [&](const Runner& runner) {
           return runner.job->leaving && LeavesFor(job, state_.jobs.at(runner.job->id));
@@ -562,24 +547,11 @@ class Planner {
           return may_ask && runner.job->group == group && runners_->MayTake(contender, runner) &&
                  !asked_.contains(runner.job->id);
         }};
-    const auto choose = [&] {
-      return part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)
-                  : ChooseGangVictims(job, request, rules);
-    };
-    VictimPlan plan = choose();
+    const VictimPlan plan =
+        part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)
+             : ChooseGangVictims(job, request, rules);
     if (plan.nodes.empty()) {
       return false;
-    }
-    if (IsTooDear(contender, plan)) {
-      // Those whom it need not wait for may be dearer, and do alone.
-      rules.takeable = [&, takeable = std::move(rules.takeable)](const Runner& runner) {
-        return takeable(runner) && runners_->RightTo(contender, runner) != Right::kTurn;
-      };
-      plan = choose();
-      if (plan.nodes.empty()) {
-        refusal.dear = true;
-        return false;
-      }
     }
     const tide::Claim claim{plan.nodes, plan.victims, plan.part};
     BreakClaims(job, claim.nodes);
@@ -597,17 +569,14 @@ class Planner {
           now_ + NoticeOf(leaver),
           WhyItLeaves(contender, runners().RightTo(contender, *runners().Find(victim)))});
     }
+    for (const JobId victim : claim.victims) {
+      const LiveJob& leaver = *runners().Find(victim)->job;
+      Give(leaver.owner, -leaver.gpus);
+    }
+    Give(owner_, ChargedGpus(job.spec));
     KeepForClaim(job.id, claim);
     Explain(job, {{WaitsFor(claim)}});
     return true;
-  }
-
-  // Has it not waited long enough for as many as would have to leave for its turn?
-  [[nodiscard]] bool IsTooDear(const Contender& waiting, const VictimPlan& plan) {
-    const auto turns = std::ranges::count_if(plan.victims, [&](JobId victim) {
-      return runners().RightTo(waiting, *runners().Find(victim)) == Right::kTurn;
-    });
-    return waiting.job->state_since + PatienceFor(static_cast<size_t>(turns), policy_) > now_;
   }
 
   // What a fault broke is replaced in its zone, if too few are idle there.
@@ -633,6 +602,14 @@ class Planner {
       }
     }
     return ChooseVictims(state_, capacity_, {job, request}, pool, runners(), rules);
+  }
+
+  void Give(uint32_t owner, int64_t gpus) {
+    if (runners_) {
+      runners_->Give(owner, gpus);
+    } else {
+      given_.emplace_back(owner, gpus);
+    }
   }
 
   // From now on nobody else of this pass takes it.
@@ -720,7 +697,9 @@ class Planner {
     const tide::Claim claim = claims_.at(claimant);
     claims_.erase(claimant);
     ++turn_;
-    quotas_.Remove(state_.jobs.at(claimant));
+    const Job& job = state_.jobs.at(claimant);
+    quotas_.Remove(job);
+    Give(state_.owners.At(job.spec.project, job.user), -ChargedGpus(job.spec));
     capacity_.Unclaim(claim);
   }
 
@@ -759,17 +738,19 @@ class Planner {
   Capacity capacity_;
   KeptNodes kept_;
   std::optional<Runners> runners_;
+  std::vector<std::pair<uint32_t, int64_t>> given_;  // GPUs to owners, before there are runners
   Evidence evidence_;
   Decision decision_;
-  uint64_t turn_ = 1;   // counts what this pass has done to the answer of a waiting job
-  uint32_t owner_ = 0;  // of the job at hand, the last one
-  Told told_;           // what it was told
+  uint64_t turn_ = 1;               // counts what this pass has done to the answer of a waiting job
+  uint32_t owner_ = 0;              // of the job at hand, the last one
+  Told told_;                       // what it was told
+  std::optional<Footing> footing_;  // of it
   std::map<JobId, tide::Claim> claims_;              // as this pass leaves them
   std::map<NodeId, JobId> made_claims_;              // by this pass
   std::set<JobId> asked_;                            // to leave, by this pass
   Refusals refusals_;                                // of the class at hand
   std::map<std::string, std::vector<JobId>> ahead_;  // by group, the same: who waits
-  std::map<NodeId, std::set<uint32_t>> ports_;
+  MasterPorts ports_;
   size_t started_across_ = 0;  // zones, by this pass
 };
 

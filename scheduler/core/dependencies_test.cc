@@ -265,7 +265,7 @@ TEST_CASE("a plan knows what a job waits for, whatever has become of it") {
   CHECK_FALSE(CheckInvariants(CopyForPlan(world.state, AJob().After(blocked).Spec().after)));
 }
 
-TEST_CASE("patience begins when nothing else is awaited any more") {
+TEST_CASE("a job waits for its turn from when nothing else is awaited any more") {
   World world(Cluster().Leaf(2));
   const JobId first = world.Submit(AJob(), "ada");
   (void)world.Submit(AJob(), "bob");

@@ -158,11 +158,6 @@ class RandomWorld : public World {
   void ShareOften() {
     policy.minimum_run = Duration::Seconds(60);
     policy.assumed_cost = Duration::Seconds(1);
-    policy.patience = Duration::Seconds(30);
-    policy.gang_wait = Duration::Seconds(20);
-    policy.overtaken_wait = Duration::Minutes(2);
-    policy.share_lead = Duration::Seconds(60);
-    policy.share_margin = 2;
   }
 
   // No row is below the largest job, so that every job finishes.
@@ -220,7 +215,7 @@ class RandomWorld : public World {
     CheckQuotas();
   }
 
-  // A lower class at once; one's own only when it overtook, or has had its time.
+  // A lower class at once; one's own only when it started later, or has had its time.
   void CheckMayBeAsked(const Job& victim, const Job& beneficiary) {
     if (!policy.quotas.empty() &&
         (victim.spec.priority == kAutoPriority || beneficiary.spec.priority == kAutoPriority)) {
@@ -233,20 +228,16 @@ class RandomWorld : public World {
       const Attempt& attempt = victim.attempts.back();
       ++in_class;
       const auto& queued = std::get<Queued>(beneficiary.phase);
-      const bool waited = queued.next_start == StartReason::kFault ||
-                          beneficiary.state_since + policy.overtaken_wait <= now;
-      const bool overtook =
-          attempt.opportunistic && attempt.placed_at + policy.minimum_run <= now && waited;
-      const bool lent = attempt.opportunistic &&
-                        ChargedGpus(beneficiary.spec) > ChargedGpus(victim.spec) &&
-                        beneficiary.state_since <= attempt.placed_at &&
-                        beneficiary.state_since + policy.gang_wait <= now;
+      const bool passed_after_fault = queued.next_start == StartReason::kFault &&
+                                      attempt.opportunistic &&
+                                      attempt.placed_at + policy.minimum_run <= now;
+      const bool waited = beneficiary.state_since + policy.minimum_run <= now;
+      const bool later = beneficiary.state_since <= attempt.placed_at && waited;
       const bool others = victim.user != beneficiary.user;
-      const bool patient = beneficiary.state_since + policy.patience > now;
       const bool had_its_time = attempt.running_at.is_set() && others &&
                                 attempt.running_at + policy.minimum_run <= now &&
-                                (!policy.quotas.empty() || !patient);
-      REQUIRE((overtook || lent || had_its_time));
+                                (!policy.quotas.empty() || waited);
+      REQUIRE((passed_after_fault || later || had_its_time));
     }
   }
 

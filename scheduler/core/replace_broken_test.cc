@@ -162,10 +162,10 @@ TEST_CASE("nor does it move when as many others come free as it has nodes") {
 TEST_CASE("a gang that was leaving for another job when a fault came does not keep its nodes") {
   World world(Cluster().Leaf(3));
   const JobId gang = world.Submit(AJob().Nodes(3));
-  world.Pass(world.policy.share_lead * 2);
+  world.Pass(Duration::Minutes(12 * 60));
   world.agents.saves = false;
   const JobId other = world.Submit(AJob().Nodes(2), "bob");
-  world.Pass(world.policy.patience);  // its turn, in the same class
+  world.Pass(world.policy.minimum_run + Duration::Minutes(2));  // its turn, in the same class
   REQUIRE(world.Is(gang) == JobState::kSaving);
   world.agents.stops = false;
   world.Xid(0, 79);

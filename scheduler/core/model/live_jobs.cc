@@ -28,17 +28,13 @@ LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
       std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
   line.opportunistic = attempt.opportunistic;
   line.on_part = AllocationOf(job)->part.has_value();
-  line.gave_way = static_cast<uint32_t>(
-      std::ranges::count(job.attempts, StopCause::kPreempted, &Attempt::end_cause));
   line.gpus = ChargedGpus(job.spec);
   line.rank = job.queue_rank;
   line.placed_at = attempt.placed_at;
   line.running_at = attempt.running_at;
-  if (attempt.running_at.is_set() && attempt.queued_at.is_set()) {
-    line.waited = attempt.placed_at - attempt.queued_at;
-  }
   line.run_time = job.run_time;
   line.suspension_cost = MeasuredSuspension(job);
+  line.slowdown = SlowdownOf(job);
   return line;
 }
 

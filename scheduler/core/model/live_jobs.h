@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scheduler/core/model/job.h"
+#include "scheduler/core/model/slowdown.h"
 
 namespace tide {
 
@@ -19,15 +20,14 @@ struct LiveJob {
   int32_t priority = 0;  // the class it asked for
   bool leaving = false;  // saves or stops
   bool opportunistic = false;
-  bool on_part = false;   // of a node
-  uint32_t gave_way = 0;  // to other jobs, so many times
-  int64_t gpus = 0;       // that its owner is charged for
-  int64_t rank = 0;       // Job::queue_rank
+  bool on_part = false;  // of a node
+  int64_t gpus = 0;      // that its owner is charged for
+  int64_t rank = 0;      // Job::queue_rank
   Instant placed_at;
   Instant running_at;                       // not set = it starts
-  Duration waited;                          // for this start
   Duration run_time;                        // of its attempts before
   std::optional<Duration> suspension_cost;  // how long the last one took it from its work
+  Slowdown slowdown;
   bool operator==(const LiveJob&) const = default;
 };
 

@@ -23,13 +23,16 @@ WaitingJob Line(const Job& job, uint32_t shape) {
           shape,
           IsPlain(job),
           HasRun(job),
-          std::get<Queued>(job.phase).next_start == StartReason::kFault};
+          std::get<Queued>(job.phase).next_start == StartReason::kFault,
+          SlowdownOf(job)};
 }
 
 // Where the job stands in its owner's order, or would stand.
 template <typename Bucket>
 auto PlaceIn(Bucket& bucket, const Job& job) {
-  const WaitingJob probe{job.id, Instant(), job.queue_rank};
+  WaitingJob probe;
+  probe.id = job.id;
+  probe.rank = job.queue_rank;
   return std::ranges::lower_bound(bucket, probe, ComesBefore);
 }
 

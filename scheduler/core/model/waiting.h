@@ -12,6 +12,7 @@
 
 #include "scheduler/core/model/job.h"
 #include "scheduler/core/model/owners.h"
+#include "scheduler/core/model/slowdown.h"
 
 namespace tide {
 
@@ -37,6 +38,7 @@ struct WaitingJob {
   bool plain = false;
   bool has_run = false;
   bool after_fault = false;  // one ended its last attempt
+  Slowdown slowdown;
   bool operator==(const WaitingJob&) const = default;
 };
 

@@ -68,7 +68,6 @@ Scene::Scene(
       policy_(policy),
       now_(now),
       shares_(state, policy, now),
-      later_(state, policy, now + policy.share_half_life),
       quotas_(state, fabric, policy, now),
       runners_(state, policy, shares_, quotas_, now),
       run_times_(state.run_history),
@@ -79,25 +78,12 @@ Scene::Scene(
   AddNodes();
 }
 
-int64_t Scene::KeptAt(Instant at) const {
-  return Decay(at - now_, policy_.share_half_life);
-}
-
-int64_t Scene::UseOf(uint32_t index, int64_t kept) const {
-  const Owner& owner = owners_[index];
-  return static_cast<int64_t>((Wide{owner.use} * kept + Wide{owner.settles} * (kDecayOne - kept)) /
-                              kDecayOne);
-}
-
 uint32_t Scene::OwnerOf(uint32_t number) {
   uint32_t& place = owner_of_[number];
   if (place == 0) {
-    const int64_t use = shares_.UseOf(number);
-    // In one half-life it goes half of the way.
-    const int64_t settles = std::max<int64_t>(0, 2 * later_.UseOf(number) - use);
     const auto* runs =
         run_times_.OwnRuns(state_.owners.Project(number), state_.owners.User(number));
-    owners_.push_back({use, settles, shares_.PathWeightOf(number), runs});
+    owners_.push_back({runners_.HoldsOf(number), runs});
     place = static_cast<uint32_t>(owners_.size());
   }
   return place - 1;
@@ -268,6 +254,7 @@ Waiter Scene::MakeWaiter(const Job& job, uint32_t number, int32_t priority) {
   waiter.priority = priority;
   waiter.nodes = job.spec.nodes;
   waiter.since = job.state_since;
+  waiter.slowdown = SlowdownOf(job);
   waiter.not_before = std::max(now_, std::get<Queued>(job.phase).not_before);
   waiter.run = run_times_.Of(job, owners_[waiter.owner].runs, job.run_time);
   waiter.gpus = ChargedGpus(job.spec);

@@ -18,12 +18,9 @@ namespace tide::estimate {
 
 using Instants = std::array<Instant, kOutlooks>;
 
-// Whose use is charged for a job, as it will be while nothing changes: what was used decays, what
-// is used goes on.
+// Who is charged for a job.
 struct Owner {
-  int64_t use = 0;      // now
-  int64_t settles = 0;  // where it ends up
-  int64_t weight = 1;   // of its project and all above
+  int64_t holds = 0;  // Runners::HoldsOf, now
   const RunTimes::BySize* runs = nullptr;
 };
 
@@ -76,6 +73,7 @@ struct Waiter {
   int64_t gpus = 0;    // it is charged for
   Duration slice;
   Instant since;  // it waits
+  Slowdown slowdown;
   Instant not_before;
   Remaining run;
   NoEstimate none = NoEstimate::kNone;
@@ -107,10 +105,6 @@ class Scene {
   // Highest class of who waits.
   [[nodiscard]] int32_t highest() const { return highest_; }
   [[nodiscard]] const Owner& owner(uint32_t index) const { return owners_[index]; }
-  // How much of what was used until now still counts at `at`, as a fraction of kDecayOne.
-  [[nodiscard]] int64_t KeptAt(Instant at) const;
-  // What it will have used lately by then. GPU-milliseconds over weight.
-  [[nodiscard]] int64_t UseOf(uint32_t owner, int64_t kept) const;
 
  private:
   void AddRunners();
@@ -130,7 +124,6 @@ class Scene {
   const Policy& policy_;
   const Instant now_;
   Shares shares_;
-  Shares later_;  // one half-life from now
   Quotas quotas_;
   Runners runners_;
   RunTimes run_times_;

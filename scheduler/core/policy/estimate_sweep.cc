@@ -9,12 +9,12 @@ namespace {
 // stays bounded by counts.
 constexpr int kGapsLookedAt = 8;
 constexpr int kRoomsLookedAt = 32;
-// How often in a sweep, and how exactly, the moment is searched for at which shares have drifted
-// far enough for a turn. Those who ask first have used least; who asks after so many waits for the
-// end.
-constexpr uint32_t kDriftsMax = 2048;
-constexpr int kDriftSteps = 8;  // of two half-lives: half a minute
-constexpr Duration kDriftLeast = Duration::Seconds(20);
+// How often in a sweep, and how exactly, the moment is searched for at which slowdowns are far
+// enough apart for a turn. Those who ask first have used least; who asks after so many waits for
+// the end.
+constexpr uint32_t kSearchesMax = 2048;
+constexpr int kSearchSteps = 10;  // of two half-lives: a minute and a half
+constexpr Duration kSearchLeast = Duration::Seconds(20);
 // Shorter gaps are not worth a start.
 constexpr Duration kGapLeast = Duration::Seconds(60);
 
@@ -31,8 +31,6 @@ Sweep::Sweep(const Scene& scene, Outlook outlook)
     keeper.holder = &holder;
     keeper.owner = holder.owner;
     keeper.priority = holder.priority;
-    keeper.gpus = ChargedGpus(holder.job->spec);
-    keeper.since = holder.since;
     keeper.shared = Instant::Never();
     keeper.ends = holder.ends[outlook_];
     keeper.leave = holder.leave[outlook_];
@@ -99,11 +97,9 @@ uint32_t Sweep::AddKeeper(const Waiter& waiter, Instant start) {
   Keeper keeper;
   keeper.owner = waiter.owner;
   keeper.priority = waiter.priority;
-  keeper.gpus = waiter.gpus;
-  keeper.since = start;
-  keeper.shared =
-      start +
-      std::max(waiter.slice, EarnedBy(std::max(start - waiter.since, Duration()), scene_.policy()));
+  keeper.user = waiter.user;
+  keeper.shared = start + waiter.slice;
+  keeper.slowdown = waiter.slowdown.StartedAt(start);
   keeper.ends = start + RunOf(waiter);
   keepers_.push_back(keeper);
   return static_cast<uint32_t>(keepers_.size() - 1);
@@ -115,48 +111,37 @@ Instant Sweep::EndOf(uint32_t keeper) const {
   return keeper == kNobody ? scene_.now() : keepers_[keeper].ends;
 }
 
-// From then on it asks the keeper, of its class, to leave.
-Instant Sweep::ImpatientAt(const Waiter& waiter, const Keeper& keeper) const {
-  const bool runs = keeper.holder != nullptr && keeper.holder->runner != nullptr;
-  return waiter.since + (runs ? keeper.holder->runner->patience : scene_.policy().patience);
-}
-
-int64_t Sweep::UseAt(uint32_t owner, Instant at) const {
-  if (at != kept_at_) {
-    kept_at_ = at;
-    kept_ = scene_.KeptAt(at);
-  }
-  return scene_.UseOf(owner, kept_);
-}
-
 Right Sweep::RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) const {
-  // What is known without the uses goes first: most are asked in vain.
+  // What is known without slowdowns goes first: most are asked in vain.
   if (keeper.priority > waiter.priority || waiter.fails) {
     return Right::kNone;  // a job that keeps failing does not stop others
   }
   const Policy& policy = scene_.policy();
-  const auto use = [&] {
-    const int64_t weight = scene_.owner(waiter.owner).weight;
-    return UseAt(waiter.owner, at) + started_[waiter.owner] / weight;
+  const auto footing = [&](const Slowdown& slowdown, uint32_t owner) {
+    return Footing{slowdown.At(at, policy.minimum_run), scene_.owner(owner).holds};
   };
   if (keeper.holder != nullptr) {
     if (keeper.holder->runner == nullptr || keeper.holder->leaving) {
       return Right::kNone;
     }
-    const Contender contender{
-        waiter.job, waiter.number, waiter.user, waiter.priority, waiter.standing, use()};
-    const int64_t used = UseAt(keeper.owner, at);
-    return tide::RightTo(contender, *keeper.holder->runner, used, policy, at);
+    const Contender contender{waiter.job,
+                              waiter.number,
+                              waiter.user,
+                              waiter.priority,
+                              waiter.standing,
+                              footing(waiter.slowdown, waiter.owner)};
+    Runner runner = *keeper.holder->runner;
+    runner.slowdown = runner.job->slowdown.At(at, policy.minimum_run);
+    return tide::RightTo(contender, runner, policy, at);
   }
-  if (keeper.priority != waiter.priority || keeper.owner == waiter.owner || at < keeper.shared ||
-      at < ImpatientAt(waiter, keeper)) {
+  if (keeper.priority != waiter.priority || keeper.user == waiter.user || at < keeper.shared ||
+      at < AsksFrom(waiter.since, policy)) {
     return Right::kNone;
   }
-  const int64_t ran = std::min(at - keeper.since, policy.share_half_life).millis() * keeper.gpus;
-  const int64_t used = UseAt(keeper.owner, at) + ran / scene_.owner(keeper.owner).weight;
-  const int64_t holds = scene_.owner(keeper.owner).weight;
-  const int64_t gpus = std::min(waiter.gpus, keeper.gpus);
-  return IsFarBelow(use(), used, holds, gpus, policy) ? Right::kTurn : Right::kNone;
+  return IsItsTurn(
+             footing(waiter.slowdown, waiter.owner), footing(keeper.slowdown, keeper.owner), policy)
+             ? Right::kTurn
+             : Right::kNone;
 }
 
 bool Sweep::MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const {
@@ -183,45 +168,42 @@ Instant Sweep::NextMoment(int32_t priority, const Keeper& keeper, Instant after)
     const Instant safe_until = runner != nullptr ? runner->safe_until : keeper.shared;
     consider(safe_until);
     if (runner != nullptr) {
-      consider(runner->overtaken_until);
-      if (runner->overtaken_until != Instant::Never()) {
-        consider(runner->earned_until);
-      }
       consider(runner->reclaimed_until);
+      consider(scene_.now());
     }
   }
   return next;
 }
 
-Instant Sweep::DriftMoment(const Waiter& waiter, const Keeper& keeper, Instant after) {
-  const Instant safe_until = keeper.holder != nullptr && keeper.holder->runner != nullptr
-                                 ? keeper.holder->runner->safe_until
-                                 : keeper.shared;
-  if (waiter.priority != keeper.priority || after < safe_until || !may_drift_) {
+Instant Sweep::TurnMoment(const Waiter& waiter, const Keeper& keeper, Instant after) {
+  const Runner* runner = keeper.holder != nullptr ? keeper.holder->runner : nullptr;
+  const bool later = runner != nullptr && waiter.since <= runner->job->placed_at;
+  const Instant safe_until = runner != nullptr ? runner->safe_until : keeper.shared;
+  if (waiter.priority != keeper.priority || (after < safe_until && !later) || !may_search_) {
     return Instant::Never();
   }
-  if (const Instant patient = ImpatientAt(waiter, keeper);
-      after < patient && MayTake(waiter, keeper, patient)) {
-    return patient;
+  if (const Instant asks = AsksFrom(waiter.since, scene_.policy());
+      after < asks && MayTake(waiter, keeper, asks)) {
+    return asks;
   }
-  ++drifts_;
-  // Uses come and go by half-lives: what two of them do not bring is left to the end.
-  Duration step = scene_.policy().share_half_life * 2;
+  ++searches_;
+  // What two half-lives do not bring is left to the end.
+  Duration step = kSlowdownHalfLife * 2;
   if (!MayTake(waiter, keeper, after + step)) {
     return Instant::Never();
   }
   Instant refused = after;
-  for (int i = 0; i < kDriftSteps; ++i) {
+  for (int i = 0; i < kSearchSteps; ++i) {
     step = Duration::Nanos(step.nanos() / 2);
     refused = MayTake(waiter, keeper, refused + step) ? refused : refused + step;
   }
-  return refused + std::max(step, kDriftLeast);
+  return refused + std::max(step, kSearchLeast);
 }
 
 Instant Sweep::OpensAt(const Waiter& waiter, uint32_t keeper, Instant from) {
   while (!MayHave(waiter, keeper, from)) {
-    const Instant drift = DriftMoment(waiter, keepers_[keeper], from);
-    from = std::min(drift, NextMoment(waiter.priority, keepers_[keeper], from));
+    const Instant turn = TurnMoment(waiter, keepers_[keeper], from);
+    from = std::min(turn, NextMoment(waiter.priority, keepers_[keeper], from));
   }
   return from;
 }
@@ -253,14 +235,14 @@ Sweep::Offers::Place Sweep::Admit(const Waiter& waiter, ZoneState& zone, Offers:
     }
     const Keeper& keeper = keepers_[refused.keeper];
     const Instant next = NextMoment(waiter.priority, keeper, refused.at);
-    const Instant drift = DriftMoment(waiter, keeper, refused.at);
-    if (drift >= next) {
+    const Instant turn = TurnMoment(waiter, keeper, refused.at);
+    if (turn >= next) {
       place = MoveOn(zone, place, next, next);
       continue;
     }
     Offer offer = refused;
-    place = MoveOn(zone, place, drift, offer.base);
-    offer.at = drift;
+    place = MoveOn(zone, place, turn, offer.base);
+    offer.at = turn;
     moved_.emplace_back(&zone, offer);
   }
   return place;
@@ -278,42 +260,15 @@ void Sweep::MoveBack() {
 
 // --- where ---------------------------------------------------------------------------------------
 
-void Sweep::NoteTurn(const Waiter& waiter, const Offer& offer) {
-  // Other nodes may free up before it has waited so long: the early and likely starts do without.
-  const bool late = outlook_ == static_cast<size_t>(Outlook::kLate);
-  if (late && waiter.nodes > 1 && offer.at < EndOf(offer.keeper) &&
-      RightTo(waiter, keepers_[offer.keeper], offer.at) == Right::kTurn) {
-    turns_.push_back(EndOf(offer.keeper));
-  }
-}
-
-Instant Sweep::PatientFrom(const Waiter& waiter, Instant at) {
-  const Policy& policy = scene_.policy();
-  if (turns_.size() < 2 || waiter.since + PatienceFor(turns_.size(), policy) <= at) {
-    return at;
-  }
-  std::ranges::sort(turns_);
-  Instant best = waiter.since + PatienceFor(turns_.size(), policy);
-  for (size_t ended = 1; ended <= turns_.size() && turns_[ended - 1] < best; ++ended) {
-    best = std::min(
-        best,
-        std::max(
-            {at, turns_[ended - 1], waiter.since + PatienceFor(turns_.size() - ended, policy)}));
-  }
-  return best;
-}
-
 Instant Sweep::FindInOffers(const Waiter& waiter, ZoneState& zone) {
-  turns_.clear();
   uint32_t missing = waiter.nodes;
   Instant at = waiter.not_before;
   auto place = Admit(waiter, zone, zone.offers.begin());
   while (place != zone.offers.end()) {
     const Offer& offer = zone.offers[place];
     at = std::max(at, GoneAt(offer.keeper, offer.at));
-    NoteTurn(waiter, offer);
     if (offer.nodes >= missing) {
-      return PatientFrom(waiter, at);
+      return at;
     }
     missing -= offer.nodes;
     place = Admit(waiter, zone, zone.offers.Next(place));
@@ -430,16 +385,14 @@ Sweep::Found Sweep::FindAcross(const Waiter& waiter) {
     return found;
   }
   Instant at = std::max(from, waiter.not_before);
-  turns_.clear();
   uint32_t missing = waiter.nodes;
   std::vector<Offers::Place> places = FirstPlaces(waiter);
   for (size_t i = Earliest(waiter, places); i < places.size(); i = Earliest(waiter, places)) {
     ZoneState& zone = zones_[waiter.first_zone + i];
     const Offer& offer = zone.offers[places[i]];
     at = std::max(at, GoneAt(offer.keeper, offer.at));
-    NoteTurn(waiter, offer);
     if (offer.nodes >= missing) {
-      found.at = PatientFrom(waiter, at);
+      found.at = at;
       break;
     }
     missing -= offer.nodes;
@@ -537,8 +490,7 @@ void Sweep::TakePartOfOffer(const Waiter& waiter,
 }
 
 void Sweep::TakeGaps(const Waiter& waiter, ZoneState& zone, Instant start, EstimateBasis& basis) {
-  // A job that starts before a gang keeps its nodes so long at most; lent ones go sooner.
-  const Instant end = start + std::min(RunOf(waiter), scene_.policy().overtaken_wait);
+  const Instant end = start + RunOf(waiter);
   uint32_t missing = waiter.nodes;
   const std::vector<OpenGap> gaps = OpenGaps(waiter, zone.gaps, kGapsLookedAt);
   for (const OpenGap& open : gaps) {
@@ -630,8 +582,6 @@ void Sweep::Start(const Waiter& waiter, const Found& found, EstimateBasis& basis
     const Instant at = NextMoment(waiter.priority, keepers_[keeper], Instant());
     AddOffer(zone, at, waiter.nodes, keeper, kNobody);
   }
-  // Last: what was found is found again before that.
-  started_[waiter.owner] += scene_.policy().minimum_run.millis() * waiter.gpus;
 }
 
 std::vector<SweepStart> Sweep::Run() {
@@ -642,10 +592,7 @@ std::vector<SweepStart> Sweep::Run() {
     if (waiter.none != NoEstimate::kNone) {
       continue;
     }
-    if (started_.size() <= waiter.owner) {
-      started_.resize(waiter.owner + 1);
-    }
-    may_drift_ = drifts_ < kDriftsMax;
+    may_search_ = searches_ < kSearchesMax;
     const Found found = Find(waiter);
     if (found.at == Instant::Never()) {
       starts[i].none = NoEstimate::kCapacity;

@@ -38,9 +38,9 @@ class Sweep {
     const Holder* holder = nullptr;  // nullptr: the sweep has started it
     uint32_t owner = 0;
     int32_t priority = 0;
-    int64_t gpus = 0;
-    Instant since;
-    Instant shared;  // sweep-started: from then on others of its class may take turns
+    uint32_t user = 0;
+    Instant shared;     // sweep-started: from then on others of its class may take turns
+    Slowdown slowdown;  // sweep-started
     Instant ends;
     Duration leave;
   };
@@ -107,18 +107,17 @@ class Sweep {
 
   // --- who may have what, and when ---
   [[nodiscard]] Instant EndOf(uint32_t keeper) const;
-  [[nodiscard]] int64_t UseAt(uint32_t owner, Instant at) const;
   [[nodiscard]] bool MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const;
-  [[nodiscard]] Instant ImpatientAt(const Waiter& waiter, const Keeper& keeper) const;
-  // While the holder runs. The same rule as when the time comes, with uses as they will be then.
+  // While the holder runs. The same rule as when the time comes, with slowdowns as they will be
+  // then, and owners that hold as much as now.
   [[nodiscard]] Right RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) const;
   [[nodiscard]] bool MayTake(const Waiter& waiter, const Keeper& keeper, Instant at) const {
     return RightTo(waiter, keeper, at) != Right::kNone;
   }
   [[nodiscard]] Instant NextMoment(int32_t priority, const Keeper& keeper, Instant after) const;
-  // When, after it was refused at `after`, its owner's use will have fallen far enough and the
-  // keeper's have risen; Never = not before the end, or too often searched for in this sweep.
-  [[nodiscard]] Instant DriftMoment(const Waiter& waiter, const Keeper& keeper, Instant after);
+  // When, after it was refused at `after`, it will have been slowed down far enough beyond the
+  // keeper; Never = not before the end, or too often searched for in this sweep.
+  [[nodiscard]] Instant TurnMoment(const Waiter& waiter, const Keeper& keeper, Instant after);
   // The first moment, from `from` on, at which it may have what the keeper holds.
   [[nodiscard]] Instant OpensAt(const Waiter& waiter, uint32_t keeper, Instant from);
   [[nodiscard]] Instant GoneAt(uint32_t keeper, Instant at) const;
@@ -148,11 +147,6 @@ class Sweep {
   [[nodiscard]] size_t Earliest(const Waiter& waiter,
                                 const std::vector<Offers::Place>& places) const;
   void TakeAcross(const Waiter& waiter, Instant start, EstimateBasis& basis);
-  // A gang is going to have an offer that it may have: notes who leaves for its turn.
-  void NoteTurn(const Waiter& waiter, const Offer& offer);
-  // When it may have all that it was going to have at `at`: it waits longer before several leave
-  // for its turn, or until some of them have ended.
-  [[nodiscard]] Instant PatientFrom(const Waiter& waiter, Instant at);
   [[nodiscard]] Instant MayCrossFrom() const;
   void Start(const Waiter& waiter, const Found& found, EstimateBasis& basis);
   void TakeOffers(
@@ -168,24 +162,19 @@ class Sweep {
   const Scene& scene_;
   const size_t outlook_;
   const Instant horizon_;
-  // What is kept at the moment asked for last: searches ask for it owner by owner.
-  mutable Instant kept_at_ = Instant::Never();
-  mutable int64_t kept_ = 0;
   std::vector<Keeper> keepers_;
   std::vector<ZoneState> zones_;
   std::vector<Parted> parted_;
-  std::vector<int64_t> started_;     // by owner: what its starts in this sweep count for
-  std::multiset<Instant> crossing_;  // ends of jobs across zones
+  std::multiset<Instant> crossing_;                  // ends of jobs across zones
   std::vector<std::pair<ZoneState*, Offer>> moved_;  // for the job at hand alone
   std::vector<OpenGap> open_;                        // of the last OpenGaps
-  std::vector<Instant> turns_;  // ends of those who would leave for the turn of the gang at hand
   uint32_t next_number_ = 0;
   // What a job found was not there when it took it: an error in here. No decision rests on
   // estimates, so there are none then, rather than no scheduler. Tests see to it that this does not
   // happen.
   bool lost_ = false;
-  uint32_t drifts_ = 0;    // moments searched for
-  bool may_drift_ = true;  // for the job at hand: what it finds it finds again when it takes it
+  uint32_t searches_ = 0;   // for moments of turns
+  bool may_search_ = true;  // for the job at hand: what it finds it finds again when it takes it
 };
 
 }  // namespace tide::estimate

@@ -134,9 +134,6 @@ TEST_CASE("a job behind a gang starts in the gap that the gang leaves") {
 TEST_CASE("another owner's job gives way after its slice, one's own at its end") {
   World world(Cluster().Leaf(1));
   world.policy.assumed_cost = Duration::Seconds(9);  // a slice is the minimum run, 15 minutes
-  world.policy.share_lead = Duration::Minutes(30);
-  world.policy.patience = Duration::Minutes(20);
-  world.policy.share_margin = 2;
   LiveThroughHours(world, AJob());
   world.Submit(AJob());
   const JobId own = world.Submit(AJob());
@@ -147,19 +144,19 @@ TEST_CASE("another owner's job gives way after its slice, one's own at its end")
   CHECK(EstimateOf(world, other).likely >= world.now + Duration::Minutes(15));
 }
 
-TEST_CASE("at the latest a gang waits once for each job that would leave for its turn") {
+TEST_CASE("a turn is foreseen: when the slices are over, at the latest") {
   World world(Cluster().Leaf(6));
   for (int i = 0; i < 6; ++i) {
     world.Submit(AJob().MaxRuntime(kHour * 100), "bob");
   }
-  world.Pass(kHour * 20);
+  world.Pass(Duration::Minutes(30));
   const JobId gang = world.Submit(AJob().Nodes(6), "eve");
-  const Instant patient = world.now + world.policy.patience * 6;
-  CHECK(EstimateOf(world, gang).likely < patient);
-  CHECK(EstimateOf(world, gang).latest >= patient);
-  world.Pass(world.policy.patience * 6 - Duration::Seconds(1));
+  const StartEstimate estimate = EstimateOf(world, gang);
+  CHECK(estimate.latest >= world.now + Duration::Minutes(70));
+  CHECK(estimate.latest <= world.now + Duration::Minutes(80));
+  world.Pass(Duration::Minutes(69));
   CHECK(world.Is(gang) == JobState::kQueued);
-  world.Pass(Duration::Seconds(1));
+  world.Pass(estimate.latest - world.now);
   CHECK(world.Is(gang) == JobState::kRunning);
 }
 

@@ -73,27 +73,14 @@ struct Policy {
   Duration isolation_margin = Duration::Seconds(30);  // the scheduler waits this much longer
   uint32_t cross_zone_jobs_max = 1;
 
-  // Time-sharing inside a class (scheduling.md section 3; the numbers: docs/adr/0003, 0006).
+  // Time-sharing inside a class (scheduling.md section 3; the numbers: docs/adr/0013).
   Duration share_half_life = Duration::Minutes(24 * 60);
-  Duration minimum_run = Duration::Minutes(15);  // safe from one's own class
-  // A job waits so long before it asks another of its class to leave: nodes often free up by then.
-  // As long again for each further job that would have to leave, twice as long for one that gave
-  // way before, four times for one that did twice; never longer than for one that overtook it.
-  Duration patience = Duration::Minutes(60);
-  // Wait after which nodes that come free are kept for a job that needs more: smaller ones may
-  // start on them meanwhile, and leave without a minimum run when all that it needs is there
-  // (docs/adr/0012).
-  Duration gang_wait = Duration::Minutes(30);
-  // Who was overtaken waits so long, and as long as the other had, then takes nodes of those that
-  // started out of order.
-  Duration overtaken_wait = Duration::Minutes(48 * 60);
+  // Safe from one's own class; and the wait after which a job asks others of its class to leave.
+  Duration minimum_run = Duration::Minutes(15);
+  // A waiting job takes its turn on the nodes of one that was slowed down less: by so many times.
+  int64_t turn_ratio = 2;
   int64_t preemption_tax = 100;  // a slice is at least this many times the cost of a suspension
   Duration assumed_cost = Duration::Seconds(60);  // of a suspension, until one was measured
-  // A waiting owner may take from one who has used at least this many times as much as it has, and
-  // this long more on the same GPUs: so nodes do not go to and fro. The lead is at most the
-  // half-life: what is used lately never grows far beyond.
-  int64_t share_margin = 16;
-  Duration share_lead = Duration::Minutes(360);
   Duration review = Duration::Seconds(60);  // how often waiting and running are compared again
 
   // Finished jobs are kept for so long, and about so many of them; the oldest go to the archive.

@@ -9,6 +9,7 @@
 #include "common/spec/span_text.h"
 #include "common/spec/suggest.h"
 #include "common/spec/yaml_tree.h"
+#include "scheduler/core/model/open_incidents.h"
 #include "scheduler/core/policy/job_class.h"
 #include "scheduler/core/policy/policy_text.h"
 
@@ -20,7 +21,7 @@ constexpr size_t kRowsMax = 10'000;  // projects, and quotas
 constexpr FieldReader::Bounds kNodes{0, 100'000};
 constexpr FieldReader::Bounds kWeight{1, 10'000};
 constexpr FieldReader::Bounds kTax{1, 100'000};
-constexpr FieldReader::Bounds kMargin{1, 1000};
+constexpr FieldReader::Bounds kTurnRatio{2, 1000};
 constexpr FieldReader::Bounds kFinishedJobs{100, 10'000'000};
 constexpr FieldReader::Bounds kBreakerPercent{0, 100};
 constexpr FieldReader::Bounds kBreakerLeast{0, 1000};
@@ -65,13 +66,9 @@ class PolicyReader {
                  SpanField("start_timeout", kStart, policy_.start_timeout)},
                 {{"half_life", "sharing"},
                  {"minimum_run", "sharing"},
-                 {"patience", "sharing"},
                  {"preemption_tax", "sharing"},
                  {"assumed_cost", "sharing"},
-                 {"lead", "sharing"},
-                 {"margin", "sharing"},
-                 {"gang_wait", "sharing"},
-                 {"overtaken_wait", "sharing"},
+                 {"turn_ratio", "sharing"},
                  {"review", "sharing"},
                  {"keep", "retention"},
                  {"jobs", "retention"},
@@ -357,34 +354,28 @@ class PolicyReader {
   }
 
   void ReadSharing(const Value& value) {
-    Value half_life;
-    Value lead;
     reader_.Map(value,
-                {{"half_life",
-                  [&](const Value& v) {
-                    half_life = v;
-                    SpanField("half_life", kHalfLife, policy_.share_half_life).read(v);
-                  }},
+                {SpanField("half_life", kHalfLife, policy_.share_half_life),
                  SpanField("minimum_run", kRun, policy_.minimum_run),
-                 SpanField("patience", kRun, policy_.patience),
-                 SpanField("gang_wait", kRun, policy_.gang_wait),
-                 SpanField("overtaken_wait", kRun, policy_.overtaken_wait),
+                 WholeField("turn_ratio", kTurnRatio, policy_.turn_ratio),
                  WholeField("preemption_tax", kTax, policy_.preemption_tax),
                  SpanField("assumed_cost", kCost, policy_.assumed_cost),
-                 {"lead",
-                  [&](const Value& v) {
-                    lead = v;
-                    SpanField("lead", kRun, policy_.share_lead).read(v);
-                  }},
-                 WholeField("margin", kMargin, policy_.share_margin),
-                 SpanField("review", kReview, policy_.review)});
-    if (policy_.share_lead > policy_.share_half_life) {
-      const Value& at = lead.node != nullptr ? lead : half_life.node != nullptr ? half_life : value;
-      reader_.Add(at,
-                  "lead is " + FormatDuration(policy_.share_lead) + ", longer than half_life, " +
-                      FormatDuration(policy_.share_half_life) +
-                      ": nobody would ever give way; name a shorter lead");
-    }
+                 SpanField("review", kReview, policy_.review),
+                 Retired("patience"),
+                 Retired("gang_wait"),
+                 Retired("overtaken_wait"),
+                 Retired("margin"),
+                 Retired("lead")});
+  }
+
+  // A rule that is gone: better no start than one without what somebody relies on.
+  FieldReader::Field Retired(std::string_view key) {
+    return {key, [this, key](const Value& value) {
+              reader_.Add(value,
+                          std::string(key) +
+                              " has no meaning any more: turns go by how much jobs were slowed "
+                              "down, see turn_ratio; remove the line");
+            }};
   }
 
   // --- retention -----------------------------------------------------------------------------

@@ -78,10 +78,8 @@ TEST_CASE("the defaults in the guide are those of the code") {
   Policy other;
   other.keep_finished = Duration();
   other.finished_max = 0;
-  other.share_half_life = other.minimum_run = other.patience = other.overtaken_wait = Duration();
-  other.gang_wait = Duration();
-  other.assumed_cost = other.share_lead = other.review = Duration();
-  other.preemption_tax = other.share_margin = 0;
+  other.share_half_life = other.minimum_run = other.assumed_cost = other.review = Duration();
+  other.preemption_tax = other.turn_ratio = 0;
   CHECK(Findings(text).empty());
   CHECK(ParsePolicyFile(text, other).policy == Policy());
 }
@@ -93,9 +91,10 @@ TEST_CASE("what a file does not say stays as it was") {
   CHECK(ParsePolicyFile(kHead, before).policy == before);
   CHECK(ParsePolicyFile("version: 1\ndemotions: []\n", before).policy.demotions.empty());
   const Policy after =
-      ParsePolicyFile("{\"version\": 1, \"sharing\": {\"margin\": 5, \"review\": \"2m\"}}", before)
+      ParsePolicyFile("{\"version\": 1, \"sharing\": {\"turn_ratio\": 5, \"review\": \"2m\"}}",
+                      before)
           .policy;
-  CHECK(after.share_margin == 5);
+  CHECK(after.turn_ratio == 5);
   CHECK(after.review == Duration::Minutes(2));
   CHECK(after.minimum_run == before.minimum_run);
 }
@@ -107,7 +106,7 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
   };
   const Case cases[] = {
       {"quota: []", "2:1: unknown key `quota` (did you mean `quotas`?)"},
-      {"margin: 2", "2:1: unknown key `margin` (`margin` belongs under `sharing`)"},
+      {"turn_ratio: 2", "2:1: unknown key `turn_ratio` (`turn_ratio` belongs under `sharing`)"},
       {"sharing: { half_live: 1h }", "2:12: unknown key `half_live` (did you mean `half_life`?)"},
       {"sharing: { half_life: 1s }", "2:23: half_life must be from 1m to 365d, not 1s"},
       {"sharing: { review: 60 }",
@@ -115,18 +114,15 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
        "ms, such as 60s (write `60s` for seconds)"},
       {"assumed_cost: 5m",
        "2:1: unknown key `assumed_cost` (`assumed_cost` belongs under `sharing`)"},
-      {"sharing: { half_life: 1h }",
-       "2:23: lead is 6h00m, longer than half_life, 1h00m: nobody would ever give way; name a "
-       "shorter lead"},
-      {"sharing: { patience: 5m, half_life: 1h, lead: 2h }",
-       "2:47: lead is 2h00m, longer than half_life, 1h00m: nobody would ever give way; name a "
-       "shorter lead"},
+      {"sharing: { patience: 5m }",
+       "2:22: patience has no meaning any more: turns go by how much jobs were slowed down, see "
+       "turn_ratio; remove the line"},
       {"retention: { keep: 5m }", "2:20: keep must be from 1h to 10000d, not 5m"},
       {"retention: { jobs: 10 }",
        "2:20: retention.jobs must be a whole number from 100 to 10000000, not 10"},
       {"keep: 90d", "2:1: unknown key `keep` (`keep` belongs under `retention`)"},
-      {"sharing: { margin: 0 }",
-       "2:20: sharing.margin must be a whole number from 1 to 1000, not 0"},
+      {"sharing: { turn_ratio: 1 }",
+       "2:24: sharing.turn_ratio must be a whole number from 2 to 1000, not 1"},
       {"projects: { a: { weight: 0 } }",
        "2:26: projects.a.weight must be a whole number from 1 to 10000, not 0"},
       {"projects: { llm: {}, a: { parent: lm } }",

@@ -6,8 +6,9 @@ namespace tide {
 namespace {
 
 bool MayHaveMore(const Wish& wish, const Wish& refused) {
-  return wish.use < refused.use || wish.since < refused.since ||
-         (!wish.patient && refused.patient) || (wish.reserves && !refused.reserves) ||
+  return wish.footing.slowdown > refused.footing.slowdown ||
+         wish.footing.holds < refused.footing.holds || wish.since < refused.since ||
+         (!wish.patient && refused.patient) ||
          (wish.standing != Standing::kOverLimit && wish.standing != refused.standing);
 }
 
@@ -48,11 +49,11 @@ bool HoldsFor(uint32_t other, const Told& told) {
          (!told.spares_own && told.safest_user != other && told.safest_user != told.user);
 }
 
-bool SparesOwn(const Contender& waiting, const Runners& runners) {
+bool SparesOwn(const Contender& waiting, const Runners& runners, const Policy& policy) {
   return std::ranges::any_of(runners.all(), [&](const Runner& runner) {
     return runner.priority == waiting.priority && runner.job->user == waiting.user &&
-           (runner.standing <= Standing::kBorrows || runner.job->owner != waiting.owner ||
-            runner.job->opportunistic);  // lent, it goes to who used as much
+           (runner.standing <= Standing::kBorrows ||
+            waiting.footing.slowdown >= policy.turn_ratio * runner.slowdown);
   });
 }
 
@@ -69,11 +70,6 @@ Refusals::Known Refusals::Find(const std::string& group, const Wish& wish, uint3
       continue;
     }
     const bool same_size = IsSameSize(wish, refused);
-    // For a larger one fewer might have to leave: one gang instead of several jobs. And more jobs
-    // are smaller than it.
-    if ((refusal.dear || wish.reserves) && !same_size) {
-      continue;
-    }
     known.in_vain = true;
     if (same_size && HoldsFor(user, refusal.told)) {
       known.same = &refusal;

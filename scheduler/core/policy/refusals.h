@@ -24,10 +24,12 @@ struct Told {
 // What one user was told of who is safe holds for another, unless it is one of them.
 [[nodiscard]] bool HoldsFor(uint32_t other, const Told& told);
 
-// Does it run something of its user's that others of its class may be given? In its own project
-// all have used as much: there only what is borrowed is.
+// Does it run something of its user's that others of its class may be given who were slowed down as
+// much?
 //   Cost: O(live).
-[[nodiscard]] bool SparesOwn(const Contender& waiting, const Runners& runners);
+[[nodiscard]] bool SparesOwn(const Contender& waiting,
+                             const Runners& runners,
+                             const Policy& policy);
 
 // What decides which nodes a waiting job may have, and how many it needs.
 struct Wish {
@@ -39,16 +41,14 @@ struct Wish {
   // smaller one, and of a whole node whatever it has.
   uint32_t named_cpus = 0;
   uint64_t named_memory = 0;
-  Instant since;  // who waits longer may have more
-  int64_t use = 0;
+  Instant since;    // who waits longer may have more of what was lent
+  Footing footing;  // who was slowed down more may have more, and whose owner holds less
   Standing standing = Standing::kNoRow;
-  bool patient = false;   // it does not ask others of its class yet
-  bool reserves = false;  // it may have what smaller jobs started on, but they not what it did
+  bool patient = false;  // it does not ask others of its class yet
 };
 
 struct Refusal {
   Wish wish;
-  bool dear = false;  // it has not waited long enough for as many as would have to leave
   Told told;
   std::vector<Reason> reasons;
 };
@@ -61,6 +61,7 @@ class Refusals {
   };
 
   void Clear() { by_group_.clear(); }
+  [[nodiscard]] bool empty() const { return by_group_.empty(); }
   void Add(const std::string& group, Refusal refusal) {
     by_group_[group].push_back(std::move(refusal));
   }

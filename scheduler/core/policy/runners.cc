@@ -8,61 +8,36 @@
 namespace tide {
 namespace {
 
-// Nobody waits longer for his turn than for those that overtook him.
-Duration MostPatience(const Policy& policy) {
-  return std::max(policy.patience, policy.overtaken_wait);
-}
+__extension__ using Wide = __int128;
 
-// Doubled each time that the job gave way to another: so a long job is not cut into slices by one
-// short job after the other.
-Duration PatienceBefore(const LiveJob& job, const Policy& policy) {
-  Duration patience = policy.patience;
-  for (uint32_t i = 0; i < job.gave_way && patience < MostPatience(policy); ++i) {
-    patience = patience * 2;
-  }
-  return std::min(patience, MostPatience(policy));
-}
+// Whose owner holds as much as the other's must have been slowed down so many times more than one
+// whose owner holds less: among equals nodes go to and fro seldom, but nobody is shut out.
+constexpr int64_t kAmongEquals = 4;
 
 bool ComesFirst(const Job& waiting, const LiveJob& running) {
   return std::tuple(waiting.queue_rank, waiting.id) < std::tuple(running.rank, running.id);
 }
 
-// In the order of their owner, or because its owner used no more.
-bool StandsBefore(const Contender& waiting, const LiveJob& running, int64_t use) {
-  return waiting.owner == running.owner ? ComesFirst(*waiting.job, running) : waiting.use <= use;
-}
-
-// Says whether its nodes came free while the other waited for more, and were only lent to it. Who
-// waited longer itself before it had them is not a newcomer that slipped past.
-bool WereLent(const Contender& waiting,
-              const LiveJob& running,
-              int64_t use,
-              const Policy& policy,
-              Instant now) {
-  return running.opportunistic && running.gpus < ChargedGpus(waiting.job->spec) &&
-         IsReservedFor(waiting.job->state_since + running.waited, policy, now) &&
-         StandsBefore(waiting, running, use);
-}
-
-// By a runner that started out of order and has had its time.
-bool WasOvertaken(const Contender& waiting,
+// May it take the nodes of one that started while it waited? Neither a slice nor a minimum run
+// holds against that: the nodes came free meanwhile, and were lent to who could start on them.
+bool MayTakeLater(const Contender& waiting,
                   const Runner& runner,
-                  int64_t use,
                   const Policy& policy,
                   Instant now) {
-  // A fault costs nobody his place: who waits because of one has its nodes back without waiting.
-  const bool after_fault = GoesOnAfterFault(*waiting.job);
-  // Who waited as long is not a newcomer that slipped past: else two that used alike take the same
-  // nodes from each other, again and again.
-  const bool waited =
-      after_fault ||
-      (waiting.job->state_since + policy.overtaken_wait + runner.job->waited <= now &&
-       runner.earned_until <= now);
-  if (!waited) {
+  const LiveJob& running = *runner.job;
+  if (GoesOnAfterFault(*waiting.job)) {
+    // A fault costs nobody his place.
+    return running.opportunistic && running.placed_at + policy.minimum_run <= now &&
+           (waiting.owner != running.owner || ComesFirst(*waiting.job, running));
+  }
+  if (!running.running_at.is_set() || AsksFrom(waiting.job->state_since, policy) > now) {
     return false;
   }
-  return StandsBefore(waiting, *runner.job, use) ||
-         (after_fault && waiting.owner != runner.job->owner);
+  if (waiting.user != running.user) {
+    return IsItsTurn(waiting.footing, {runner.slowdown, *runner.holds}, policy);
+  }
+  return waiting.owner == running.owner && ComesFirst(*waiting.job, running) &&
+         waiting.footing.slowdown >= policy.turn_ratio * runner.slowdown;
 }
 
 }  // namespace
@@ -81,60 +56,45 @@ Duration SliceOf(Duration cost, const Policy& policy) {
   return std::max(policy.minimum_run, fits ? cost * policy.preemption_tax : kMost);
 }
 
-bool IsReservedFor(Instant since, const Policy& policy, Instant now) {
-  return since + policy.gang_wait <= now;
+bool IsItsTurn(const Footing& waiting, const Footing& running, const Policy& policy) {
+  const int64_t least = policy.turn_ratio * running.slowdown;
+  const int64_t holds = std::max<int64_t>(1, running.holds);
+  return waiting.holds < holds
+             ? waiting.slowdown >= least
+             : Wide{waiting.slowdown} * holds >= Wide{least} * kAmongEquals * waiting.holds;
 }
 
-Duration EarnedBy(Duration waited, const Policy& policy) {
-  return std::min(waited, policy.share_lead);
-}
-
-bool IsFarBelow(int64_t use, int64_t other, int64_t weight, int64_t gpus, const Policy& policy) {
-  return use * policy.share_margin + policy.share_lead.millis() * gpus / weight <= other;
-}
-
-Duration PatienceFor(size_t victims, const Policy& policy) {
-  const int64_t most = MostPatience(policy).nanos() / std::max<int64_t>(1, policy.patience.nanos());
-  const auto count = static_cast<int64_t>(victims);
-  return count > most ? MostPatience(policy) : policy.patience * count;
-}
-
-Right RightTo(const Contender& waiting,
-              const Runner& runner,
-              int64_t use,
-              const Policy& policy,
-              Instant now) {
+Right RightTo(const Contender& waiting, const Runner& runner, const Policy& policy, Instant now) {
   const LiveJob& running = *runner.job;
   if (runner.priority != waiting.priority) {
     return runner.priority < waiting.priority ? Right::kClass : Right::kNone;
   }
-  const bool overtook = waiting.job->state_since <= running.placed_at;
   // Guaranteed nodes are not lent out again.
   const bool guaranteed =
       waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
-  if (overtook && !guaranteed && WereLent(waiting, running, use, policy, now)) {
-    return Right::kReserved;
+  const Instant since = waiting.job->state_since;
+  const bool later =
+      since < running.placed_at || (since == running.placed_at && running.opportunistic);
+  if (later && !guaranteed && MayTakeLater(waiting, runner, policy, now)) {
+    return Right::kBefore;
   }
-  if (runner.overtaken_until <= now && overtook &&
-      WasOvertaken(waiting, runner, use, policy, now)) {
-    return Right::kOvertaken;
+  if (running.user == waiting.user) {
+    return Right::kNone;  // nobody takes from himself
   }
   if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now) {
-    return running.user == waiting.user ? Right::kNone : Right::kQuota;
+    return Right::kQuota;
   }
-  const bool patient = waiting.job->state_since + runner.patience > now;
-  if (patient || runner.safe_until > now || guaranteed || running.user == waiting.user) {
+  if (guaranteed || runner.safe_until > now || AsksFrom(since, policy) > now) {
     return Right::kNone;
   }
-  const int64_t gpus = std::min(ChargedGpus(waiting.job->spec), running.gpus);
-  return IsFarBelow(waiting.use, use, runner.weight, gpus, policy) ? Right::kTurn : Right::kNone;
+  const Footing running_footing{runner.slowdown, *runner.holds};
+  return IsItsTurn(waiting.footing, running_footing, policy) ? Right::kTurn : Right::kNone;
 }
 
 std::string WhyItLeaves(const Contender& waiting, Right right) {
   const std::string why = "gives its nodes to " + FormatJobName(waiting.job->id.value()) + " (" +
                           PriorityName(waiting.priority) + ")";
-  return right == Right::kReserved ? why + ", which has waited for more since before it started"
-                                   : why;
+  return right == Right::kBefore ? why + ", which has waited since before it started" : why;
 }
 
 Runners::Runners(const ClusterState& state,
@@ -142,7 +102,11 @@ Runners::Runners(const ClusterState& state,
                  const Shares& shares,
                  const Quotas& quotas,
                  Instant now)
-    : policy_(policy), now_(now) {
+    : policy_(policy),
+      shares_(shares),
+      now_(now),
+      gpus_(state.owners.size()),
+      holds_(gpus_.size()) {
   runners_.reserve(state.runners.all().size());
   for (const LiveJob& job : state.runners.all()) {
     Runner& runner = runners_.emplace_back();
@@ -151,26 +115,27 @@ Runners::Runners(const ClusterState& state,
     runner.priority = quotas.ClassOf(job);
     runner.standing = quotas.StandingOf(job.id);
     runner.use = shares.UseOf(job.owner);
-    runner.weight = shares.PathWeightOf(job.owner);
+    runner.holds = &holds_[job.owner];
+    runner.slowdown = job.slowdown.At(now, policy.minimum_run);
     runner.loss = cost.millis() * job.gpus;
     runner.loss_per_gpu = cost.millis();
-    runner.patience = PatienceBefore(job, policy);
     runner.safe_until = Instant::Never();
-    runner.earned_until = Instant::Never();
-    runner.overtaken_until = Instant::Never();
     runner.reclaimed_until = Instant::Never();
     if (job.running_at.is_set()) {
-      runner.earned_until = job.running_at + EarnedBy(job.waited, policy);
-      runner.safe_until = std::max(job.running_at + SliceOf(cost, policy), runner.earned_until);
+      runner.safe_until = job.running_at + SliceOf(cost, policy);
       if (runner.standing <= Standing::kBorrows) {
         runner.reclaimed_until = job.running_at + policy.minimum_run;
       }
     }
-    if (job.opportunistic) {
-      runner.overtaken_until = job.placed_at + policy.minimum_run;
+    if (!job.leaving) {
+      Give(job.owner, job.gpus);
     }
     next_demotion_ =
         std::min(next_demotion_, tide::NextDemotion(runner.priority, job, policy, now));
+  }
+  for (const JobId id : state.claiming) {
+    const Job& job = state.jobs.at(id);
+    Give(state.owners.At(job.spec.project, job.user), ChargedGpus(job.spec));
   }
   std::sort(runners_.begin(), runners_.end(), [](const Runner& a, const Runner& b) {
     const auto key = [](const Runner& runner) {
@@ -195,6 +160,11 @@ const Runner* Runners::Find(JobId job) const {
   return it != by_job_.end() && it->first == job ? &runners_[it->second] : nullptr;
 }
 
+void Runners::Give(uint32_t owner, int64_t gpus) {
+  gpus_[owner] += gpus;
+  holds_[owner] = gpus_[owner] * 1000 / shares_.PathWeightOf(owner);
+}
+
 Instant Runners::NextChange(int32_t priority) const {
   Instant next = Instant::Never();
   for (const Runner& runner : runners_) {
@@ -204,18 +174,8 @@ Instant Runners::NextChange(int32_t priority) const {
     if (runner.reclaimed_until > now_) {
       next = std::min(next, runner.reclaimed_until);
     }
-    if (runner.job->opportunistic) {
-      next = std::min(next, now_ + policy_.review);  // a reservation depends on shares
-    }
-    if (runner.overtaken_until != Instant::Never() && runner.earned_until > now_) {
-      next = std::min(next, runner.earned_until);
-    }
-    for (const Instant when : {runner.safe_until, runner.overtaken_until}) {
-      if (when > now_) {
-        next = std::min(next, when);
-      } else if (when != Instant::Never()) {
-        next = std::min(next, now_ + policy_.review);  // shares drift
-      }
+    if (runner.job->running_at.is_set()) {
+      next = std::min(next, now_ + policy_.review);  // slowdowns drift
     }
   }
   return next;

@@ -9,22 +9,22 @@
 
 namespace tide {
 
+// How a job and its owner stand where others of its class want the same nodes.
+struct Footing {
+  int64_t slowdown = 0;  // Slowdown::At
+  int64_t holds = 0;     // GPUs that its owner's jobs have or claim, in thousandths, over weights
+};
+
 struct Runner {
   const LiveJob* job = nullptr;
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
-  int64_t use = 0;     // of its owner, lately
-  int64_t weight = 1;  // of its project and all above it
-  int64_t loss = 0;    // GPU-milliseconds lost when it leaves now
+  int64_t slowdown = 0;            // Slowdown::At
+  const int64_t* holds = nullptr;  // Runners::HoldsOf its owner
+  int64_t use = 0;                 // of its owner, lately
+  int64_t loss = 0;                // GPU-milliseconds lost when it leaves now
   int64_t loss_per_gpu = 0;
-  Instant safe_until;  // from other owners of its class
-  // For as long as it had waited itself it keeps what it got, at most for the lead: else it would
-  // have waited for nothing. Holds against jobs of its class, but for those after a fault.
-  Instant earned_until;
-  Duration patience;  // of a job of its class that waits for its turn
-  // From a job of its class that it overtook and that has waited long enough; Never = it overtook
-  // none.
-  Instant overtaken_until;
+  Instant safe_until;       // from those of its class who came after it had started
   Instant reclaimed_until;  // from a job of its class within its quota; Never = it borrows nothing
 };
 
@@ -35,7 +35,7 @@ struct Contender {
   uint32_t user = 0;     // of the owner
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
-  int64_t use = 0;  // of its owner, lately
+  Footing footing;
 };
 
 // How long a suspension of the job takes it from its work: measured if it was suspended before.
@@ -45,52 +45,36 @@ struct Contender {
 // in `preemption_tax`.
 //   cost: of a suspension.
 [[nodiscard]] Duration SliceOf(Duration cost, const Policy& policy);
-// Says whether a job that waits since then has waited so long that what comes free is kept for it.
-[[nodiscard]] bool IsReservedFor(Instant since, const Policy& policy, Instant now);
-// For how long a job keeps what it has waited so long for.
-[[nodiscard]] Duration EarnedBy(Duration waited, const Policy& policy);
+// Returns when a job that waits since then asks others of its class to leave.
+[[nodiscard]] inline Instant AsksFrom(Instant since, const Policy& policy) {
+  return since + policy.minimum_run;
+}
 
-// Has an owner used so much less than another that it may take as many GPUs from it?
-//   use, other: GPU-milliseconds over weights.   weight: that of the other.
-[[nodiscard]] bool IsFarBelow(
-    int64_t use, int64_t other, int64_t weight, int64_t gpus, const Policy& policy);
+// Has a job been slowed down so much more than another that it is its turn? The more its owner
+// has already, the more it takes.
+[[nodiscard]] bool IsItsTurn(const Footing& waiting, const Footing& running, const Policy& policy);
 
 // By which rule a waiting job may have the nodes of a running one.
 enum class Right : uint8_t {
   kNone,
-  kClass,      // a higher one
-  kReserved,   // they came free while it waited for more, long enough
-  kOvertaken,  // it was before it, and has waited long enough
-  kQuota,      // it is within its own
-  kTurn,       // its owner used much less
+  kClass,   // a higher one
+  kBefore,  // it waited already when the other started, and was slowed down more
+  kQuota,   // it is within its own
+  kTurn,    // it was slowed down more, and the other has had its slice
 };
 
-// Uses are those of `now`.
-//   use: of the runner's owner.
-[[nodiscard]] Right RightTo(
-    const Contender& waiting, const Runner& runner, int64_t use, const Policy& policy, Instant now);
-[[nodiscard]] inline Right RightTo(const Contender& waiting,
-                                   const Runner& runner,
-                                   const Policy& policy,
-                                   Instant now) {
-  return RightTo(waiting, runner, runner.use, policy, now);
-}
-[[nodiscard]] inline bool MayTake(const Contender& waiting,
-                                  const Runner& runner,
-                                  const Policy& policy,
-                                  Instant now) {
-  return RightTo(waiting, runner, policy, now) != Right::kNone;
-}
+// Footings are those of `now`.
+[[nodiscard]] Right RightTo(const Contender& waiting,
+                            const Runner& runner,
+                            const Policy& policy,
+                            Instant now);
 
 // Says to whom a running job gives its nodes, and by which right where it may ask why.
 [[nodiscard]] std::string WhyItLeaves(const Contender& waiting, Right right);
 
-// How long a job waits before so many others leave for its turn.
-[[nodiscard]] Duration PatienceFor(size_t victims, const Policy& policy);
-
 class Runners {
  public:
-  // Cost: O(live log live), a few words each. `state` must outlive it, unchanged.
+  // Cost: O(live log live), a few words each. `state` and `shares` must outlive it, unchanged.
   Runners(const ClusterState& state,
           const Policy& policy,
           const Shares& shares,
@@ -109,6 +93,11 @@ class Runners {
   [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const {
     return RightTo(waiting, runner) != Right::kNone;
   }
+  // What the owner's jobs have that are not leaving, and claim, with what was given to it since. As
+  // Footing has it.
+  [[nodiscard]] int64_t HoldsOf(uint32_t owner) const { return holds_[owner]; }
+  // From now on the owner's jobs have so many GPUs more.
+  void Give(uint32_t owner, int64_t gpus);
   // When time alone next changes an answer of MayTake for a job of this class.
   [[nodiscard]] Instant NextChange(int32_t priority) const;
   // When time alone next changes the class of a runner.
@@ -116,9 +105,12 @@ class Runners {
 
  private:
   const Policy& policy_;
+  const Shares& shares_;
   Instant now_;
   Instant next_demotion_ = Instant::Never();
   std::vector<Runner> runners_;
+  std::vector<int64_t> gpus_;                     // by owner
+  std::vector<int64_t> holds_;                    // by owner
   std::vector<std::pair<JobId, size_t>> by_job_;  // ascending
 };
 

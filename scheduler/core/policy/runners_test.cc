@@ -30,52 +30,44 @@ Attempt Left(StopCause cause, int64_t placed) {
   return attempt;
 }
 
-// bob runs on a node, eve has waited for one for long, in one class.
+// bob runs on a node and has had his slice, eve came after he had started and has waited for one.
 struct Meeting {
   Policy policy;
   LiveJob running;
   Job waiting;
   Runner runner;
   Contender waiter;
+  int64_t holds = 8000;
 
   Meeting() {
     running.id = JobId(2);
     running.gpus = 8;
-    running.placed_at = kMoment - kOneHour * 20;
+    running.placed_at = running.running_at = kMoment - kOneHour * 20;
     waiting.id = JobId(1);
     waiting.spec = AJob().Gpus(8).Spec();
-    waiter.owner = waiter.user = 1;
-    waiting.state_since = kMoment - kOneHour * 100;
+    waiting.state_since = kMoment - kOneHour;
     runner.job = &running;
-    runner.patience = policy.patience;
-    runner.overtaken_until = runner.reclaimed_until = Instant::Never();
+    runner.holds = &holds;
+    runner.slowdown = kNotSlowed;
+    runner.reclaimed_until = Instant::Never();
+    waiter.owner = waiter.user = 1;
     waiter.job = &waiting;
+    waiter.footing = {kNotSlowed * policy.turn_ratio, 0};
   }
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
   [[nodiscard]] Right Is() const { return RightTo(waiter, runner, policy, kMoment); }
 };
 
-// bob started out of order on a node that eve, who waits for two, could not use alone.
-struct Lent : Meeting {
-  Lent() {
-    running.opportunistic = true;
-    running.placed_at = kMoment - kTick;
-    waiting.spec = AJob().Nodes(2).Gpus(8).Spec();
-    waiting.state_since = kMoment - policy.gang_wait;
-    runner.safe_until = runner.earned_until = runner.overtaken_until = Instant::Never();
-    runner.use = waiter.use = 1;
+// eve waited already when bob started, not long ago.
+struct Later : Meeting {
+  Later() {
+    running.placed_at = running.running_at = waiting.state_since + kTick;
+    runner.safe_until = Instant::Never();
   }
 };
 
-// The same, started out of order; its owner has used too little for a turn.
-struct Overtaken : Meeting {
-  Overtaken() {
-    runner.overtaken_until = kMoment;
-    runner.use = waiter.use = 1;
-  }
-};
-
+// To look at only: what it was made from is gone.
 Runners RunnersOf(const World& world) {
   const Shares shares(world.state, world.policy, world.now);
   const Quotas quotas(world.state, world.state.fabric, world.policy, world.now);
@@ -108,212 +100,161 @@ TEST_CASE("a slice is the minimum run, or what the tax makes of a suspension") {
         kOneHour * 24 * 365);  // within the range of times
 }
 
-TEST_CASE("what was waited for is earned, the lead at most") {
-  const Policy policy;
-  CHECK(EarnedBy(kOneHour, policy) == kOneHour);
-  CHECK(EarnedBy(kOneHour * 24, policy) == policy.share_lead);
-}
-
-TEST_CASE("patience for each who leaves, never longer than for those that overtook") {
-  Policy policy;
-  CHECK(PatienceFor(0, policy) == Duration());
-  CHECK(PatienceFor(3, policy) == policy.patience * 3);
-  CHECK(PatienceFor(49, policy) == policy.overtaken_wait);
-  policy.overtaken_wait = Duration();
-  CHECK(PatienceFor(2, policy) == policy.patience);
-  policy.patience = Duration();
-  CHECK(PatienceFor(2, policy) == Duration());
-}
-
-TEST_CASE("far below is a margin, and a lead on the same GPUs over the other's weight") {
-  const Policy policy;
-  const int64_t lead = policy.share_lead.millis();
-  for (const auto& [use, weight, gpus, least] :
-       {std::tuple(0L, 1, 1, lead), {0L, 1, 8, lead * 8}, {0L, 2, 8, lead * 4}}) {
-    CHECK(IsFarBelow(use, least, weight, gpus, policy));
-    CHECK_FALSE(IsFarBelow(use, least - 1, weight, gpus, policy));
-  }
-  CHECK(IsFarBelow(10, lead + 10 * policy.share_margin, 1, 1, policy));
-  CHECK_FALSE(IsFarBelow(10, lead + 10 * policy.share_margin - 1, 1, 1, policy));
-}
-
-TEST_CASE("a turn: after patience and slice, on as many GPUs as both have") {
+TEST_CASE("a turn: for who was slowed down twice as much, after a minimum run of waiting") {
   Meeting meeting;
-  meeting.runner.use = meeting.policy.share_lead.millis();
-  CHECK(meeting.Is() == Right::kNone);  // on eight GPUs that is no lead
-  meeting.waiting.spec = AJob().Gpus(1).Spec();
   CHECK(meeting.Is() == Right::kTurn);
-  meeting.waiting.spec = AJob().Gpus(8).Spec();
-  meeting.running.gpus = 1;
+  meeting.waiter.footing.slowdown -= 1;
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.waiter.footing.slowdown += 1;
+  meeting.waiting.state_since = kMoment - meeting.policy.minimum_run;
+  CHECK(meeting.Is() == Right::kTurn);
+  meeting.waiting.state_since = meeting.waiting.state_since + kTick;
+  CHECK(meeting.Is() == Right::kNone);
+}
+
+TEST_CASE("a turn: not before the slice is over, and not of one's own user") {
+  Meeting meeting;
+  meeting.runner.safe_until = kMoment;
   CHECK(meeting.Is() == Right::kTurn);
   meeting.runner.safe_until = kMoment + kTick;
   CHECK(meeting.Is() == Right::kNone);
   meeting.runner.safe_until = kMoment;
-  meeting.waiting.state_since = kMoment - meeting.policy.patience;
-  CHECK(meeting.Is() == Right::kTurn);
-  meeting.runner.patience = meeting.policy.patience + kTick;
+  meeting.waiter.user = meeting.running.user;
   CHECK(meeting.Is() == Right::kNone);
 }
 
+TEST_CASE("a turn: the more its owner has already, the more a job must have been slowed down") {
+  const Policy policy;
+  const struct {
+    int64_t waiting;  // what their owners hold
+    int64_t running;
+    int64_t least;  // slowdown of who takes its turn from one that was not slowed
+  } rows[] = {{0, 8000, 2000},
+              {7999, 8000, 2000},
+              {8000, 8000, 8000},
+              {16'000, 8000, 16'000},
+              {8000, 16'000, 2000},
+              {0, 0, 2000},
+              {1'000'000'000'000, 1, 8'000'000'000'000'000}};
+  for (const auto& row : rows) {
+    CAPTURE(row.waiting, row.running);
+    const Footing running{kNotSlowed, row.running};
+    CHECK(IsItsTurn({row.least, row.waiting}, running, policy));
+    CHECK_FALSE(IsItsTurn({row.least - 1, row.waiting}, running, policy));
+  }
+}
+
 TEST_CASE("a turn: who would borrow takes it from all but those within their quota") {
-  Meeting meeting;
-  meeting.runner.use = INT64_MAX;
   for (const auto& [waits, runs, right] :
        {std::tuple(Standing::kBorrows, Standing::kWithin, Right::kNone),
         {Standing::kBorrows, Standing::kNoRow, Right::kTurn},
         {Standing::kNoRow, Standing::kWithin, Right::kTurn},
         {Standing::kWithin, Standing::kWithin, Right::kTurn}}) {
+    Meeting meeting;
     meeting.waiter.standing = waits;
     meeting.runner.standing = runs;
     CHECK(meeting.Is() == right);
   }
 }
 
-TEST_CASE(
-    "lent: what came free meanwhile goes to the larger job that waits, without a minimum run") {
-  Lent meeting;
-  CHECK(meeting.Is() == Right::kReserved);
-  meeting.waiting.state_since = meeting.waiting.state_since + kTick;
-  CHECK(meeting.Is() == Right::kNone);  // not for long enough
-  meeting.waiting.state_since = kMoment - kOneHour;
-  CHECK(meeting.Is() == Right::kReserved);
-  meeting.running.placed_at = kMoment - kOneHour - kTick;
-  CHECK(meeting.Is() == Right::kNone);  // it ran before
+TEST_CASE("a slice holds only against those who came after it had begun") {
+  Later meeting;
+  CHECK(meeting.Is() == Right::kBefore);
+  meeting.running.running_at = Instant();
+  CHECK(meeting.Is() == Right::kNone);  // it starts
+  meeting.running.running_at = kMoment;
+  meeting.waiter.footing.slowdown -= 1;
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.waiter.footing.slowdown += 1;
+  meeting.running.placed_at = meeting.waiting.state_since;
+  CHECK(meeting.Is() == Right::kNone);  // they came at once …
+  meeting.running.opportunistic = true;
+  CHECK(meeting.Is() == Right::kBefore);  // … and the other was passed
 }
 
-TEST_CASE("lent: not what is guaranteed, to who would borrow; not to who waited longer itself") {
-  Lent meeting;
+TEST_CASE("what is guaranteed does not go to who would borrow, whoever came first") {
+  Later meeting;
   meeting.waiter.standing = Standing::kBorrows;
-  CHECK(meeting.Is() == Right::kReserved);
+  CHECK(meeting.Is() == Right::kBefore);
   meeting.runner.standing = Standing::kWithin;
   CHECK(meeting.Is() == Right::kNone);
   meeting.waiter.standing = Standing::kWithin;
-  CHECK(meeting.Is() == Right::kReserved);
-  meeting.running.waited = kTick;
-  CHECK(meeting.Is() == Right::kNone);
-  meeting.waiting.state_since = meeting.waiting.state_since - kTick;
-  CHECK(meeting.Is() == Right::kReserved);
+  CHECK(meeting.Is() == Right::kBefore);
 }
 
-TEST_CASE("lent: only to a smaller job that started out of order, whose owner used as much") {
-  Lent meeting;
-  meeting.running.gpus = 16;
+TEST_CASE("of his own an owner's job takes what started while it waited, by his order") {
+  Later meeting;
+  meeting.waiter.owner = meeting.waiter.user = 0;
+  meeting.waiter.footing.holds = INT64_MAX;
+  CHECK(meeting.Is() == Right::kBefore);
+  meeting.running.rank = -1;
   CHECK(meeting.Is() == Right::kNone);
-  meeting.running.gpus = 15;
-  CHECK(meeting.Is() == Right::kReserved);
-  meeting.running.opportunistic = false;
+  meeting.running.rank = 0;
+  meeting.waiter.owner = 1;  // in another project
+  CHECK(meeting.Is() == Right::kNone);
+}
+
+TEST_CASE("a fault costs nobody his place: what passed it goes back after a minimum run") {
+  Later meeting;
+  meeting.waiting.phase = Queued{StartReason::kFault, Instant(), JobId(), std::nullopt};
+  meeting.waiter.footing = {kNotSlowed, INT64_MAX};
   CHECK(meeting.Is() == Right::kNone);
   meeting.running.opportunistic = true;
-  meeting.waiter.use = 2;
-  CHECK(meeting.Is() == Right::kNone);
-  meeting.waiter.owner = meeting.waiter.user = 0;  // one owner's jobs go in his order
-  CHECK(meeting.Is() == Right::kReserved);
-  meeting.running.rank = -1;
+  CHECK(meeting.Is() == Right::kBefore);
+  meeting.waiting.state_since = kMoment - meeting.policy.minimum_run + kTick;
+  meeting.running.placed_at = meeting.waiting.state_since;
   CHECK(meeting.Is() == Right::kNone);
 }
 
-TEST_CASE("the overtaken: who waited before it started, and so much longer than it had") {
-  Overtaken meeting;
-  meeting.running.waited = kOneHour * 5;
-  const Instant late = kMoment - meeting.policy.overtaken_wait - kOneHour * 5;
-  meeting.waiting.state_since = late;
-  CHECK(meeting.Is() == Right::kOvertaken);
-  meeting.waiting.state_since = late + kTick;
-  CHECK(meeting.Is() == Right::kNone);
-  meeting.waiting.state_since = late;
-  meeting.running.placed_at = late;
-  CHECK(meeting.Is() == Right::kOvertaken);
-  meeting.running.placed_at = late - kTick;
-  CHECK(meeting.Is() == Right::kNone);
-}
-
-TEST_CASE("the overtaken: not from who has earned it, and used less; of his own by his order") {
-  Overtaken meeting;
-  meeting.runner.earned_until = kMoment + kTick;
-  CHECK(meeting.Is() == Right::kNone);
-  meeting.runner.earned_until = kMoment;
-  meeting.waiter.use = 2;
-  CHECK(meeting.Is() == Right::kNone);
-  meeting.waiter.owner = meeting.waiter.user = 0;
-  CHECK(meeting.Is() == Right::kOvertaken);
-  meeting.running.rank = -1;
-  CHECK(meeting.Is() == Right::kNone);
-}
-
-TEST_CASE("the overtaken: a fault costs nobody his place, whoever used how much") {
-  Overtaken meeting;
-  meeting.waiting.phase = Queued{StartReason::kFault, Instant(), JobId(), std::nullopt};
-  meeting.waiting.state_since = kMoment - kOneHour;
-  meeting.running.placed_at = kMoment - kOneHour;
-  meeting.runner.earned_until = kMoment + kOneHour;
-  meeting.waiter.use = 2;
-  CHECK(meeting.Is() == Right::kOvertaken);
-  meeting.runner.overtaken_until = kMoment + kTick;
-  CHECK(meeting.Is() == Right::kNone);
-}
-
-TEST_CASE("runners are safe for a slice and for what they earned, from when they run") {
-  World world(Cluster().Leaf(2));
+TEST_CASE("runners are safe for a slice from when they run") {
+  World world(Cluster().Leaf(1));
   const JobId before = world.Submit(AJob().Priority(30), "ann");
-  (void)world.Submit(AJob().Priority(30), "ann");
-  (void)world.Submit(AJob().Nodes(2), "bob");  // the next one passes it
   const JobId job = world.Submit(AJob(), "eve");
   world.Pass(kOneHour * 2);
   world.agents.starts = false;
   world.Finish(before);
+  CHECK(RunnersOf(world).Find(job)->safe_until == Instant::Never());
   world.Pass(Duration::Minutes(5));
   world.agents.starts = true;
   world.Run();
   REQUIRE(world.Is(job) == JobState::kRunning);
-  const Attempt& attempt = world.At(job).attempts.back();
-  REQUIRE(attempt.placed_at < attempt.running_at);
+  const Instant running_at = world.At(job).attempts.back().running_at;
   const Runners runners = RunnersOf(world);
-  const Runner& runner = *runners.Find(job);
-  CHECK(runner.earned_until == attempt.running_at + kOneHour * 2);
-  CHECK(runner.safe_until == runner.earned_until);
-  CHECK(runner.overtaken_until == attempt.placed_at + world.policy.minimum_run);
-  CHECK(runner.reclaimed_until == Instant::Never());
+  CHECK(runners.Find(job)->safe_until == running_at + Duration::Minutes(100));
+  CHECK(runners.Find(job)->reclaimed_until == Instant::Never());
+  CHECK(runners.Find(job)->slowdown > kNotSlowed * 8);
   world.policy.preemption_tax = 1000;
-  CHECK(RunnersOf(world).Find(job)->safe_until == attempt.running_at + Duration::Seconds(60'000));
+  CHECK(RunnersOf(world).Find(job)->safe_until == running_at + Duration::Seconds(60'000));
 }
 
-TEST_CASE("the next change: what ends next, and every review once something has ended") {
-  World world(Cluster().Leaf(2));
-  const JobId before = world.Submit(AJob().Priority(30), "ann");
-  (void)world.Submit(AJob().Priority(30), "ann");
-  (void)world.Submit(AJob().Nodes(2), "bob");
-  const JobId job = world.Submit(AJob(), "eve");
-  world.Pass(kOneHour);
-  world.Finish(before);
-  const auto next = [&] { return RunnersOf(world).NextChange(10); };
-  const Instant start = world.At(job).attempts.back().running_at;
-  CHECK(next() == world.now + world.policy.review);  // it started out of order
-  const Duration review = std::exchange(world.policy.review, kOneHour);
-  CHECK(next() == start + world.policy.minimum_run);
-  world.policy.review = review;
-  CHECK(RunnersOf(world).NextChange(0) == Instant::Never());
-  world.Pass(world.policy.minimum_run);
-  CHECK(next() == world.now + world.policy.review);
-  world.Pass(start + kOneHour - world.now - Duration::Seconds(1));
-  CHECK(next() == start + kOneHour);  // earned
-  world.policy.review = kOneHour;
-  CHECK(next() == start + kOneHour);
-  world.Pass(Duration::Seconds(1));
-  CHECK(next() == start + Duration::Minutes(100));  // its slice
+TEST_CASE("what an owner holds: its jobs that stay, what it claims, and what it is given") {
+  World world(Cluster().Gpus(8).Leaf(3));
+  world.policy.projects["llm"] = {"", 2};
+  const JobId weighty = world.Submit(AJob().Project("llm").Gpus(8), "bob");
+  const JobId leaves = world.Submit(AJob().Gpus(8).Priority(0), "ann");
+  (void)world.Submit(AJob().Gpus(8).Nodes(2).Priority(0), "ann");
+  world.agents.saves = false;
+  (void)world.Submit(AJob().Gpus(8).Nodes(2).Priority(30), "eve");
+  REQUIRE(world.Is(leaves) == JobState::kSaving);
+  const Shares shares(world.state, world.policy, world.now);
+  const Quotas quotas(world.state, world.state.fabric, world.policy, world.now);
+  Runners runners(world.state, world.policy, shares, quotas, world.now);
+  const auto holds = [&](const std::string& project, const std::string& user) {
+    return runners.HoldsOf(world.state.owners.At(project, user));
+  };
+  CHECK(holds("llm", "bob") == 8 * 1000 / 2);
+  CHECK(holds("default", "ann") == 0);
+  CHECK(holds("default", "eve") == 16 * 1000);
+  runners.Give(world.state.owners.At("llm", "bob"), -8);
+  CHECK(holds("llm", "bob") == 0);
+  CHECK(*runners.Find(weighty)->holds == 0);
 }
 
-TEST_CASE("patience before a job doubles each time it gives way, to a bound") {
+TEST_CASE("the next change: every review while something of the class runs") {
   World world(Cluster().Leaf(1));
-  const JobId job = world.Submit(AJob());
-  std::vector<Attempt>& attempts = world.state.jobs.at(job).attempts;
-  for (const int64_t hours : {1, 2, 4, 8, 16, 32, 48, 48}) {
-    CHECK(RunnersOf(world).Find(job)->patience == kOneHour * hours);
-    attempts.insert(attempts.begin(), Left(StopCause::kPreempted, 0));
-    TouchJob(world.state, job);
-    RefreshIndexes(world.state);
-  }
-  world.policy.overtaken_wait = Duration();
-  CHECK(RunnersOf(world).Find(job)->patience == world.policy.patience);
+  (void)world.Submit(AJob(), "bob");
+  CHECK(RunnersOf(world).NextChange(10) == world.now + world.policy.review);
+  CHECK(RunnersOf(world).NextChange(0) == Instant::Never());
 }
 
 TEST_CASE("cheap victims come first: least lost for a GPU, then whose owner used most") {

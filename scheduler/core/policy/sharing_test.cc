@@ -1,4 +1,4 @@
-// Turns inside a class: who leaves for whom, and when (docs/adr/0003).
+// Turns inside a class: who leaves for whom, and when (docs/adr/0013).
 
 #include <catch2/catch.hpp>
 
@@ -23,11 +23,17 @@ constexpr Duration kJust = Duration::Seconds(1);
 
 }  // namespace
 
-TEST_CASE("a job waits with patience before others of its class leave for it") {
+TEST_CASE("a job waits a minimum run before others of its class leave for it") {
   const Policy policy;
-  CHECK_FALSE(LeavesFor(AJob(), kLong, policy.patience - kJust));
-  CHECK(LeavesFor(AJob(), kLong, policy.patience + kJust));
+  CHECK_FALSE(LeavesFor(AJob(), kLong, policy.minimum_run - kJust));
+  CHECK(LeavesFor(AJob(), kLong, policy.minimum_run + Duration::Minutes(1)));
   CHECK(LeavesFor(AJob().Priority(0), Duration(), Duration()));  // a lower class leaves at once
+}
+
+TEST_CASE("who leaves has had its slice") {
+  const Duration slice = Duration::Minutes(100);
+  CHECK_FALSE(LeavesFor(AJob(), slice - Duration::Minutes(30), Duration::Minutes(29)));
+  CHECK(LeavesFor(AJob(), slice - Duration::Minutes(30), Duration::Minutes(31)));
 }
 
 TEST_CASE("nodes that free up while it waits are taken, and nobody leaves") {
@@ -43,56 +49,46 @@ TEST_CASE("nodes that free up while it waits are taken, and nobody leaves") {
   CHECK(world.Is(stays) == JobState::kRunning);
 }
 
-TEST_CASE("who leaves has had the lead, counted from what the other had used") {
-  const Policy policy;
-  const Duration lead = policy.share_lead;
-  // Use decays while it grows: a little more than the lead has to be run.
-  CHECK_FALSE(LeavesFor(AJob(), lead - policy.patience, policy.patience));
-  CHECK(LeavesFor(AJob(), lead + Duration::Minutes(60), policy.patience));
-}
-
-TEST_CASE("a margin keeps two owners from chasing each other") {
+TEST_CASE("two jobs of two owners take turns, less and less often") {
   World world(Cluster().Leaf(1));
   const JobId first = world.Submit(AJob(), "bob");
-  world.Pass(kLong);
+  world.Pass(Duration::Minutes(60 * 4));
   const JobId second = world.Submit(AJob(), "eve");
-  world.Pass(world.policy.patience + kJust);
-  REQUIRE(world.Is(second) == JobState::kRunning);
-  world.Pass(kLong);  // as long as the other had; that is not so many times as much
-  CHECK(world.Is(first) == JobState::kQueued);
+  std::vector<Duration> turns;
+  Instant since = world.now;
+  for (JobId runs = first; turns.size() < 4;) {
+    world.Pass(Duration::Minutes(5));
+    const JobId other = runs == first ? second : first;
+    if (world.Is(other) == JobState::kRunning) {
+      turns.push_back(world.now - std::exchange(since, world.now));
+      runs = other;
+    }
+    REQUIRE(world.now - since < Duration::Minutes(60 * 24));
+  }
+  CHECK(turns[0] <= Duration::Minutes(20));  // who has just come does not wait for long
+  CHECK(turns[1] > Duration::Minutes(60));
+  CHECK(turns[2] > turns[1]);
+  CHECK(turns[3] > turns[2]);
 }
 
-TEST_CASE("who gave way before is asked again only after twice the patience") {
-  World world(Cluster().Leaf(1));
-  const JobId victim = world.Submit(AJob(), "bob");
-  world.Pass(kLong);
-  const JobId first = world.Submit(AJob(), "eve");
-  world.Pass(world.policy.patience + kJust);
-  REQUIRE(world.Is(first) == JobState::kRunning);
-  world.Finish(first);
-  REQUIRE(world.Is(victim) == JobState::kRunning);
-  world.Pass(kLong);
-  const JobId second = world.Submit(AJob(), "ann");
-  world.Pass(world.policy.patience * 2 - kJust);
-  CHECK(world.Is(second) == JobState::kQueued);
-  world.Pass(kJust * 2);
-  CHECK(world.Is(second) == JobState::kRunning);
-}
-
-TEST_CASE("an owner's hold of a job does not count as giving way") {
+TEST_CASE("who was suspended does not wait anew: what it waited before counts") {
   World world(Cluster().Leaf(1));
   const JobId job = world.Submit(AJob(), "bob");
-  world.Hold(job);
-  world.Release(job);
+  world.Pass(Duration::Minutes(200));
+  const JobId high = world.Submit(AJob().Priority(30), "ann");
+  world.Pass(Duration::Minutes(100));
+  world.Finish(high);
   REQUIRE(world.Is(job) == JobState::kRunning);
-  REQUIRE(world.At(job).suspensions == 1);
-  world.Pass(kLong);
-  const JobId other = world.Submit(AJob(), "eve");
-  world.Pass(world.policy.patience + kJust);
-  CHECK(world.Is(other) == JobState::kRunning);
+  const int64_t slowdown = SlowdownOf(world.At(job)).At(world.now, world.policy.minimum_run);
+  CHECK(slowdown > kNotSlowed * 14 / 10);
+  const JobId held = world.Submit(AJob(), "dan");
+  world.Hold(held);
+  world.Pass(Duration::Minutes(300));  // held is not waiting
+  world.Release(held);
+  CHECK(SlowdownOf(world.At(held)).At(world.now, world.policy.minimum_run) == kNotSlowed);
 }
 
-TEST_CASE("a job waits once more for each job that would have to leave for it") {
+TEST_CASE("a gang takes its turn from many at once") {
   for (const uint32_t nodes_each : {1U, 2U}) {
     World world(Cluster().Leaf(2));
     for (uint32_t nodes = 0; nodes < 2; nodes += nodes_each) {
@@ -100,9 +96,7 @@ TEST_CASE("a job waits once more for each job that would have to leave for it") 
     }
     world.Pass(kLong);
     const JobId gang = world.Submit(AJob().Nodes(2), "eve");
-    world.Pass(world.policy.patience + kJust);
-    CHECK((world.Is(gang) == JobState::kRunning) == (nodes_each == 2));
-    world.Pass(world.policy.patience);
+    world.Pass(world.policy.minimum_run + Duration::Minutes(2));
     CHECK(world.Is(gang) == JobState::kRunning);
   }
 }
@@ -115,19 +109,6 @@ TEST_CASE("those of lower classes leave at once, however many they are") {
   CHECK(world.Is(world.Submit(AJob().Nodes(4), "eve")) == JobState::kRunning);
 }
 
-TEST_CASE("a job that waits because of many victims does not hold up a larger one with one") {
-  World world(Cluster().Leaf(6));
-  (void)world.Submit(AJob().Nodes(4), "bob");
-  (void)world.Submit(AJob(), "bob");
-  (void)world.Submit(AJob(), "bob");
-  world.Pass(kLong);
-  const JobId small = world.Submit(AJob().Nodes(2), "ann");  // is looked at first
-  const JobId large = world.Submit(AJob().Nodes(4), "eve");
-  world.Pass(world.policy.patience + kJust);
-  CHECK(world.Is(large) == JobState::kRunning);
-  CHECK(world.Is(small) == JobState::kQueued);
-}
-
 TEST_CASE("who has waited longer is not refused with one before it") {
   World world(Cluster().Leaf(2));
   (void)world.Submit(AJob(), "bob");
@@ -135,50 +116,28 @@ TEST_CASE("who has waited longer is not refused with one before it") {
   world.Pass(kLong);
   const JobId first = world.Submit(AJob().Nodes(2), "eve");
   const JobId second = world.Submit(AJob().Nodes(2), "eve");
-  world.Pass(world.policy.patience);
+  world.Pass(Duration::Minutes(10));
   world.Hold(first);
   world.Release(first);  // waits anew
-  world.Pass(world.policy.patience + kJust);
+  world.Pass(Duration::Minutes(10));
   CHECK(world.Is(first) == JobState::kQueued);
   CHECK(world.Is(second) == JobState::kRunning);
 }
 
-TEST_CASE("who has used less is not refused with one of a project before his") {
-  World world(Cluster().Leaf(1));
-  (void)world.Submit(AJob().Project("a"), "bob");
+TEST_CASE("who holds less is not refused with one who holds more") {
+  World world(Cluster().Leaf(3));
+  (void)world.Submit(AJob(), "ann");
+  (void)world.Submit(AJob(), "ann");
+  (void)world.Submit(AJob(), "bob");
   world.Pass(kLong);
-  const auto account = [&](const std::string& project, const std::string& user) -> Account& {
-    Job job;
-    job.spec.project = project;
-    job.user = user;
-    return AccountOf(world.state, job);
-  };
-  account("b", "ann") = {Duration::Minutes(600).millis(), 0, world.now};
-  account("c", "sam") = {kLong.millis() * 9, 0, world.now};
-  const JobId first = world.Submit(AJob().Project("b"), "ann");
-  const JobId second = world.Submit(AJob().Project("c"), "eve");
-  world.Pass(world.policy.patience + kJust);
-  CHECK(world.Is(first) == JobState::kQueued);
+  const JobId first = world.Submit(AJob(), "ann");  // he used most, and is looked at last
+  const JobId second = world.Submit(AJob(), "bob");
+  world.Pass(world.policy.minimum_run + Duration::Minutes(2));
   CHECK(world.Is(second) == JobState::kRunning);
+  CHECK(world.At(first).suspensions == 0);
 }
 
-TEST_CASE("who waited keeps what it got for as long") {
-  World world(Cluster().Leaf(1));
-  const JobId before = world.Submit(AJob(), "ann");
-  world.Pass(kLong);
-  world.Finish(before);
-  const JobId high = world.Submit(AJob().Priority(30), "bob");
-  const JobId job = world.Submit(AJob(), "ann");
-  world.Pass(Duration::Minutes(5 * 60));
-  world.Finish(high);
-  const JobId other = world.Submit(AJob(), "eve");
-  world.Pass(Duration::Minutes(5 * 60) - kJust);  // several slices
-  CHECK(world.Is(job) == JobState::kRunning);
-  world.Pass(kJust * 2);
-  CHECK(world.Is(other) == JobState::kRunning);
-}
-
-TEST_CASE("what comes free while a gang waits is lent to small jobs, and they are told so") {
+TEST_CASE("what starts while a gang waits leaves for it, and is told so") {
   World world(Cluster().Leaf(2));
   (void)world.Submit(AJob(), "ann");
   const JobId ends = world.Submit(AJob(), "ann");
@@ -187,38 +146,14 @@ TEST_CASE("what comes free while a gang waits is lent to small jobs, and they ar
   world.Finish(ends);
   const JobId small = world.Submit(AJob(), "bob");
   REQUIRE(world.Is(small) == JobState::kRunning);
-  world.Pass(world.policy.gang_wait);
+  world.Pass(world.policy.minimum_run * 2);
   CHECK(world.Is(small) == JobState::kRunning);  // one node does not help the gang
   world.Finish(world.state.jobs.begin()->first);
   CHECK(world.Is(gang) == JobState::kRunning);
   CHECK(world.Is(small) == JobState::kQueued);
   CHECK(world.At(small).attempts.back().end_detail ==
         "gives its nodes to j-" + std::to_string(gang.value()) +
-            " (normal), which has waited for more since before it started");
-}
-
-TEST_CASE("a gang does not wait for turns where what was lent will do") {
-  World world(Cluster().Leaf(8));
-  std::vector<JobId> used_much;
-  std::vector<JobId> end;
-  for (int i = 0; i < 4; ++i) {
-    used_much.push_back(world.Submit(AJob(), "ann"));
-    end.push_back(world.Submit(AJob().Priority(30), "dan"));
-  }
-  world.Pass(kLong);
-  const JobId gang = world.Submit(AJob().Nodes(4), "eve");
-  for (size_t i = 0; i < end.size(); ++i) {
-    if (i + 1 == end.size()) {
-      world.Pass(world.policy.patience + kJust);  // not four times that, as four turns would need
-    }
-    world.Finish(end[i]);
-    (void)world.Submit(AJob(), "bob-" + std::to_string(i));
-  }
-  world.Pass(kJust);
-  CHECK(world.Is(gang) == JobState::kRunning);
-  for (const JobId job : used_much) {
-    CHECK(world.Is(job) == JobState::kRunning);
-  }
+            " (normal), which has waited since before it started");
 }
 
 TEST_CASE("a gang that may cross has others leave in one zone, if one holds it") {
@@ -232,7 +167,7 @@ TEST_CASE("a gang that may cross has others leave in one zone, if one holds it")
   CHECK(world.state.crossing.empty());
 }
 
-TEST_CASE("two that waited equally long do not take the same node from each other") {
+TEST_CASE("two that waited equally long do not take the same node from each other at once") {
   World world(Cluster().Leaf(2));
   for (const char* user : {"ann", "bob"}) {
     const JobId before = world.Submit(AJob(), user);
@@ -244,10 +179,10 @@ TEST_CASE("two that waited equally long do not take the same node from each othe
   (void)world.Submit(AJob().Nodes(2), "eve");  // who starts passes it
   const JobId first = world.Submit(AJob(), "ann");
   const JobId second = world.Submit(AJob(), "bob");
-  world.Pass(world.policy.overtaken_wait + Duration::Minutes(60));
+  world.Pass(Duration::Minutes(49 * 60));
   world.Finish(ends);
   REQUIRE((world.Is(first) == JobState::kRunning) != (world.Is(second) == JobState::kRunning));
-  world.Pass(Duration::Minutes(7 * 60));
+  world.Pass(world.policy.minimum_run - kJust);
   CHECK(world.At(first).suspensions + world.At(second).suspensions == 0);
 }
 
@@ -305,7 +240,7 @@ TEST_CASE("the weight of a project does not change who of it gives way") {
     (void)world.Submit(AJob().Nodes(2).Project("llm"), "bob");
     world.Pass(kLong);
     const JobId job = world.Submit(AJob().Nodes(2).Project("llm"), "eve");
-    world.Pass(world.policy.patience + kJust);
+    world.Pass(world.policy.minimum_run + Duration::Minutes(2));
     CHECK(world.Is(job) == JobState::kRunning);
   }
 }
@@ -324,11 +259,11 @@ TEST_CASE("nobody takes turns with himself, not from another project either") {
   const JobId running = world.Submit(AJob().Project("llm"), "bob");
   world.Pass(kLong);
   const JobId own = world.Submit(AJob().Project("vision"), "bob");
-  world.Pass(world.policy.patience + kJust);
+  world.Pass(world.policy.minimum_run + Duration::Minutes(2));
   CHECK(world.Is(running) == JobState::kRunning);
   // Another user, who has used no less, is not refused because he was.
   const JobId other = world.Submit(AJob().Project("vision"), "eve");
-  world.Pass(world.policy.patience + kJust);
+  world.Pass(world.policy.minimum_run + Duration::Minutes(2));
   CHECK(world.Is(other) == JobState::kRunning);
   CHECK(world.Is(own) == JobState::kQueued);
 }
@@ -347,16 +282,13 @@ TEST_CASE("a job that failed once takes turns again after it has run") {
   CHECK(world.Is(other) == JobState::kQueued);
 }
 
-TEST_CASE("the scheduler wakes when a job may have what was lent, and when patience is over") {
+TEST_CASE("the scheduler wakes when a job begins to ask for its turn") {
   World world(Cluster().Leaf(1));
   world.policy.review = kLong;
   (void)world.Submit(AJob(), "bob");
   world.Pass(kLong);
   (void)world.Submit(AJob(), "eve");
-  const Instant since = world.now;
-  CHECK(world.last.wake_at == since + world.policy.gang_wait);
-  world.Pass(world.policy.gang_wait);
-  CHECK(world.last.wake_at == since + world.policy.patience);
+  CHECK(world.last.wake_at == world.now + world.policy.minimum_run);
 }
 
 }  // namespace tide::testing

@@ -45,7 +45,8 @@ VictimPlan Choose(const World& world, const PlacementRequest& request) {
   const TakeRules rules{[](NodeId) { return true; },
                         [](const Runner&) { return false; },
                         [&](const Runner& runner) {
-                          return runners.MayTake({.job = &waiting, .priority = 50}, runner);
+                          return runners.MayTake({.job = &waiting, .priority = 50, .footing = {}},
+                                                 runner);
                         }};
   return ChooseVictims(world.state, capacity, {waiting, request}, capacity.idle(), runners, rules);
 }

@@ -1,0 +1,52 @@
+#include "scheduler/core/model/slowdown.h"
+
+#include <algorithm>
+
+namespace tide {
+namespace {
+
+constexpr Duration kLeastRun = Duration::Seconds(1);
+
+void Begin(Account& account, Instant at) {
+  account.Change(1, at, kSlowdownHalfLife);
+}
+
+void End(Account& account, Instant at) {
+  account.Change(-1, at, kSlowdownHalfLife);
+}
+
+}  // namespace
+
+int64_t Slowdown::At(Instant now, Duration least) const {
+  const int64_t run = ran.UseAt(now, kSlowdownHalfLife) + std::max(least, kLeastRun).millis();
+  return kNotSlowed * (run + waited.UseAt(now, kSlowdownHalfLife)) / run;
+}
+
+Slowdown Slowdown::StartedAt(Instant start) const {
+  Slowdown started = *this;
+  End(started.waited, start);
+  Begin(started.ran, start);
+  return started;
+}
+
+Slowdown SlowdownOf(const Job& job) {
+  Slowdown slowdown;
+  for (const Attempt& attempt : job.attempts) {
+    if (attempt.queued_at.is_set()) {
+      Begin(slowdown.waited, attempt.queued_at);
+      End(slowdown.waited, attempt.placed_at);
+    }
+    if (attempt.running_at.is_set()) {
+      Begin(slowdown.ran, attempt.running_at);
+      if (attempt.released_at.is_set()) {
+        End(slowdown.ran, attempt.released_at);
+      }
+    }
+  }
+  if (std::holds_alternative<Queued>(job.phase)) {
+    Begin(slowdown.waited, job.state_since);
+  }
+  return slowdown;
+}
+
+}  // namespace tide

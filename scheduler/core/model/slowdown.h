@@ -1,0 +1,34 @@
+#pragma once
+// How much waiting for nodes has slowed a job down lately: what turns inside a class go by
+// (docs/adr/0013).
+
+#include <cstdint>
+
+#include "scheduler/core/model/account.h"
+#include "scheduler/core/model/job.h"
+
+namespace tide {
+
+// Time after which what a job waited, and what it ran, counts half. Nobody is kept waiting for what
+// was long ago.
+inline constexpr Duration kSlowdownHalfLife = Duration::Minutes(12 * 60);
+inline constexpr int64_t kNotSlowed = 1000;
+
+struct Slowdown {
+  Account ran;     // milliseconds
+  Account waited;  // for nodes; not while it was held or waited for other jobs
+  bool operator==(const Slowdown&) const = default;
+
+  // Returns the time that it waited and ran over the time that it ran, in thousandths: kNotSlowed
+  // if it never waited.
+  //   least: counts as run in any case, so that a job which has not run yet has a slowdown, too.
+  //   now: not before what is counted.
+  [[nodiscard]] int64_t At(Instant now, Duration least) const;
+  // Returns it for the case that the job, which waits, starts at that moment and runs from then on.
+  [[nodiscard]] Slowdown StartedAt(Instant start) const;
+};
+
+// Cost: O(attempts).
+[[nodiscard]] Slowdown SlowdownOf(const Job& job);
+
+}  // namespace tide
