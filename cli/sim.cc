@@ -23,6 +23,7 @@ struct SimVerbOptions {
   ChaosFlags chaos;
   std::string users = "job";
   std::string projects = "none";
+  std::string saves = "share:1";
   std::vector<std::string> policies;
   std::string placement;
   std::string json_out;
@@ -110,6 +111,11 @@ int Run(Context& context, SimVerbOptions& options) {
     return Fail(context, {projects.error().code, "--projects: " + projects.error().message});
   }
   options.sim.projects = *projects;
+  const auto saves = sim::ParseSavesRule(options.saves);
+  if (!saves) {
+    return Fail(context, {saves.error().code, "--saves: " + saves.error().message});
+  }
+  options.sim.saves = *saves;
   Status status = CheckPlacement(options);
   if (status) {
     status = RunAll(context, options);
@@ -173,6 +179,9 @@ void AddSimVerb(CLI::App& app, Context& context) {
   verb->add_option("--projects",
                    options->projects,
                    "Projects of the jobs: none, or column, the trace's `group`; none");
+  verb->add_option("--saves",
+                   options->saves,
+                   "Jobs that save, and how often, as share:0.7,every:30m; all, when asked");
   verb->add_option("--seed", sim.seed, "For everything drawn at random; 1");
   verb->add_option("--compress", sim.compress, "Divide submit times by this; 1")
       ->check(CLI::Range(0.001, 1e6));

@@ -113,6 +113,7 @@ TEST_CASE_METHOD(Folder, "sim refuses bad input in one line that names the place
   CHECK(with({"fifo", "--users", "many"}).err.starts_with("tide: --users: \"many\" is not a rule"));
   CHECK(with({"fifo", "--projects", "llm"})
             .err.starts_with("tide: --projects: \"llm\" is not a rule"));
+  CHECK(with({"fifo", "--saves", "share:7"}).err.starts_with("tide: --saves: \"7\" is no share"));
   CHECK(with({"fifo", "--placement", "tide"}).exit_code == tide::kExitUsage);
   CHECK(with({"fifo", "--cluster", "c.yaml"}).exit_code == tide::kExitUsage);
   CHECK(with({"time-sharing", "--faults", "none.csv"}).exit_code == tide::kExitNotFound);

@@ -99,9 +99,12 @@ Result<RunRecord> RunTimeSharing(const Trace& trace,
   replay.policy.witness_timeout = Duration::Seconds(options.witness_s);
   replay.seed = options.seed;
   replay.zone = options.zone;
+  replay.costs.checkpoint_every_ms = options.saves.every_s * 1000;
   if (!options.faults.empty()) {
     TIDE_ASSIGN(replay.faults, ReadFaults(options.faults));
-    replay.costs.checkpoint_every_ms = options.checkpoint_every_s * 1000;
+    if (options.saves.every_s == 0) {
+      replay.costs.checkpoint_every_ms = options.checkpoint_every_s * 1000;
+    }
     replay.costs.checkpoint_ms = std::llround(options.checkpoint_cost_s * 1000);
   }
   ClusterShape joining = shape;
@@ -125,6 +128,7 @@ Result<Simulation> Simulate(const SimOptions& options) {
   Compress(trace, options.compress);
   AssignUsers(trace, options.users, options.seed);
   AssignProjects(trace, options.projects);
+  AssignSaves(trace, options.saves, options.seed);
   if (const auto reference = MakeReference(options.policy, options.preempt_cost_s)) {
     if (!options.faults.empty()) {
       return Fail(ErrorCode::kInvalidArgument,

@@ -22,6 +22,7 @@ struct SimOptions {
   uint32_t gpus_per_node = 8;
   UserRule users;
   ProjectRule projects = ProjectRule::kNone;
+  SavesRule saves;
   uint64_t seed = 1;
   double compress = 1;
   // What a suspension costs a job, saving and starting again together. Not set: as published, for

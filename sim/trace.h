@@ -20,6 +20,7 @@ struct TraceJob {
   std::string project;  // "" = everybody's
   std::string status;
   std::string kind;
+  bool saves = true;  // when it is asked to leave, and now and then
   uint32_t line = 0;  // of the file, for messages
 };
 

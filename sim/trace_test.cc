@@ -2,7 +2,9 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 
 #include "sim/csv.h"
@@ -115,6 +117,34 @@ TEST_CASE("workload: users by job, by column, by number; submit times divided") 
   CHECK(trace.jobs[1].submit_s == 2);
   CHECK_FALSE(ParseUserRule("0").has_value());
   CHECK_FALSE(ParseUserRule("some").has_value());
+}
+
+TEST_CASE("which jobs save is drawn by the seed, about as many as asked for") {
+  CHECK(*ParseSavesRule("share:0.7,every:30m") == SavesRule{0.7, 1800});
+  CHECK(*ParseSavesRule("every:90s") == SavesRule{1, 90});
+  for (const char* text : {"",
+                           "0.7",
+                           "share:2",
+                           "share:-1",
+                           "share:nan",
+                           "share:",
+                           "share:0.5x",
+                           "every:30",
+                           "every:0s",
+                           "often:1",
+                           "share:0.7;every:30m"}) {
+    CAPTURE(text);
+    const auto rule = ParseSavesRule(text);
+    REQUIRE_FALSE(rule.has_value());
+    CHECK(rule.error().code == ErrorCode::kInvalidArgument);
+  }
+  Trace trace;
+  trace.jobs.resize(10'000);
+  AssignSaves(trace, {0.7, 0}, 1);
+  const auto count = [&] { return std::ranges::count(trace.jobs, true, &TraceJob::saves); };
+  CHECK(std::abs(count() - 7000) < 200);
+  AssignSaves(trace, {1, 0}, 1);
+  CHECK(count() == 10'000);
 }
 
 }  // namespace tide::sim

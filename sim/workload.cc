@@ -2,8 +2,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <ranges>
 
 #include "common/base/prng.h"
+#include "common/spec/span_text.h"
 
 namespace tide::sim {
 namespace {
@@ -37,6 +39,48 @@ Result<ProjectRule> ParseProjectRule(const std::string& text) {
   }
   return Fail(ErrorCode::kInvalidArgument,
               "\"" + text + "\" is not a rule for projects; expected none or column");
+}
+
+Result<SavesRule> ParseSavesRule(const std::string& text) {
+  const auto wrong = [&](const std::string& what) {
+    return Fail(ErrorCode::kInvalidArgument,
+                what + "; expected share:FRACTION,every:DURATION, such as share:0.7,every:30m");
+  };
+  if (text.empty()) {
+    return wrong("nothing is said");
+  }
+  SavesRule rule;
+  for (const auto part : std::views::split(text, ',')) {
+    const std::string_view item(part);
+    const size_t colon = item.find(':');
+    const std::string key(item.substr(0, colon));
+    const std::string value(colon == std::string_view::npos ? "" : item.substr(colon + 1));
+    if (key == "share") {
+      const auto [end, error] =
+          std::from_chars(value.data(), value.data() + value.size(), rule.share);
+      if (error != std::errc() || end != value.data() + value.size() ||
+          !(rule.share >= 0 && rule.share <= 1)) {
+        return wrong("\"" + value + "\" is no share from 0 to 1");
+      }
+    } else if (key == "every") {
+      const auto every = ParseSpan(value);
+      if (!every || *every < Duration::Seconds(1)) {
+        return wrong("\"" + value + "\" is no duration of a second or more");
+      }
+      rule.every_s = every->millis() / 1000;
+    } else {
+      return wrong("\"" + std::string(item) + "\" says nothing about saves");
+    }
+  }
+  return rule;
+}
+
+void AssignSaves(Trace& trace, const SavesRule& rule, uint64_t seed) {
+  constexpr uint64_t kParts = 1'000'000;
+  Prng prng(seed ^ 0x5a7e5ULL);  // other draws than those of users
+  for (TraceJob& job : trace.jobs) {
+    job.saves = static_cast<double>(prng.Below(kParts)) < rule.share * kParts;
+  }
 }
 
 void AssignProjects(Trace& trace, ProjectRule rule) {

@@ -33,6 +33,19 @@ enum class ProjectRule : uint8_t {
 // "none" or "column". Errors: kInvalidArgument.
 [[nodiscard]] Result<ProjectRule> ParseProjectRule(const std::string& text);
 
+// Which jobs save their work: the others lose all of it when they are asked to leave.
+struct SavesRule {
+  double share = 1;
+  int64_t every_s = 0;  // between saves of those that do; 0 = only when asked
+  bool operator==(const SavesRule&) const = default;
+};
+
+// "share:0.7,every:30m"; either may be left out. Errors: kInvalidArgument.
+[[nodiscard]] Result<SavesRule> ParseSavesRule(const std::string& text);
+
+// Draws for each job whether it saves.
+void AssignSaves(Trace& trace, const SavesRule& rule, uint64_t seed);
+
 // Names the project of every job.
 void AssignProjects(Trace& trace, ProjectRule rule);
 

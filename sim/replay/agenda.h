@@ -12,6 +12,7 @@ enum class Happening : uint8_t {
   kStarted,    // its ranks run
   kEnded,      // its work is done
   kSaved,      // its checkpoint is saved
+  kFirstSave,  // it has saved for the first time since it runs
   kFault,      // node `subject` breaks
   kSeen,       // its agent reports it
   kSilent,     // it has missed beats

@@ -114,7 +114,7 @@ void SimAgents::Obey(const Command& command, int64_t now_ms, Reports& out) {
       }
       break;
     case CommandKind::kSuspendTask:
-      if (gang.phase() == GangPhase::kRunning) {
+      if (gang.phase() == GangPhase::kRunning && gang.saves()) {
         Suspend(job, now_ms, out);
       }
       break;
@@ -164,9 +164,19 @@ void SimAgents::HandleJob(const AgendaItem& item, int64_t now_ms, Reports& out) 
       out.emplace_back(ReportOf(job, task, now_ms));
     }
     agenda_.Add(gang.EndsAt(), Happening::kEnded, item.subject, item.mark);
+    if (gang.saves()) {
+      const int64_t every_ms = options_.costs.checkpoint_every_ms;
+      agenda_.Add(now_ms + every_ms, Happening::kFirstSave, item.subject, item.mark);
+    }
   } else if (item.what == Happening::kEnded && gang.phase() == GangPhase::kRunning) {
     gang.EndRun(now_ms);
     ExitAll(job, now_ms, ExitReason::kSucceeded, out);
+  } else if (item.what == Happening::kFirstSave && gang.phase() == GangPhase::kRunning) {
+    // The scheduler learns that it saves. How far it is matters only when it leaves.
+    TaskReported report = ReportOf(job, 0, now_ms);
+    report.saved_step = 0;
+    report.saved_at = At(now_ms);
+    out.emplace_back(std::move(report));
   } else if (item.what == Happening::kSaved && gang.phase() == GangPhase::kSaving) {
     gang.EndSave(now_ms);
     ExitAll(job, now_ms, ExitReason::kSuspended, out);
@@ -179,6 +189,7 @@ void SimAgents::Handle(const AgendaItem& item, int64_t now_ms, Reports& out) {
     case Happening::kStarted:
     case Happening::kEnded:
     case Happening::kSaved:
+    case Happening::kFirstSave:
       HandleJob(item, now_ms, out);
       break;
     case Happening::kSeen:

@@ -7,8 +7,9 @@
 
 namespace tide::sim {
 
-Gang::Gang(const RunCosts& costs, uint32_t nodes, uint32_t gpus_per_node, int64_t duration_ms)
-    : costs_(&costs), nodes_(nodes), gpus_per_node_(gpus_per_node) {
+Gang::Gang(
+    const RunCosts& costs, bool saves, uint32_t nodes, uint32_t gpus_per_node, int64_t duration_ms)
+    : costs_(&costs), saves_(saves), nodes_(nodes), gpus_per_node_(gpus_per_node) {
   record.gpus = nodes * gpus_per_node;
   record.duration_ms = duration_ms;
 }

@@ -24,7 +24,12 @@ enum class GangPhase : uint8_t {
 
 class Gang {
  public:
-  Gang(const RunCosts& costs, uint32_t nodes, uint32_t gpus_per_node, int64_t duration_ms);
+  //   saves: when it is asked to leave, and periodically as `costs` has it.
+  Gang(const RunCosts& costs,
+       bool saves,
+       uint32_t nodes,
+       uint32_t gpus_per_node,
+       int64_t duration_ms);
 
   [[nodiscard]] GangPhase phase() const { return phase_; }
   [[nodiscard]] Epoch epoch() const { return epoch_; }
@@ -34,6 +39,7 @@ class Gang {
   [[nodiscard]] const std::vector<NodeId>& tasks() const { return tasks_; }  // node by task
   [[nodiscard]] bool IsLive(uint32_t task) const { return live_[task]; }
   [[nodiscard]] int64_t progress_ms() const { return progress_ms_; }
+  [[nodiscard]] bool saves() const { return saves_; }
   // When the run would end undisturbed. Only while running.
   [[nodiscard]] int64_t EndsAt() const;
 
@@ -59,6 +65,7 @@ class Gang {
   void LoseUnsaved(GpuUse use);
 
   const RunCosts* costs_;
+  bool saves_;
   uint32_t nodes_;
   uint32_t gpus_per_node_;
   GangPhase phase_ = GangPhase::kComing;

@@ -13,7 +13,7 @@ const RunCosts kCosts{.start_ms = 5,
 
 // One node of one GPU, 1000 ms of work, running since 100.
 Gang Running() {
-  Gang gang(kCosts, 1, 1, 1000);
+  Gang gang(kCosts, true, 1, 1, 1000);
   gang.Submit(0);
   gang.Place(95, Epoch(1), {NodeId(0)});
   gang.BeginRun(100);

@@ -35,9 +35,11 @@ class Replay {
       : trace_(trace),
         shape_(shape),
         options_(options),
+        costs_without_saves_(options.costs),
         agents_(shape, options, agenda_),
         ledger_(shape),
         faults_(options.faults, static_cast<uint32_t>(shape.nodes.size()), options.seed) {
+    costs_without_saves_.checkpoint_every_ms = 0;
     run_.policy = "time-sharing";
     run_.meter = UsageMeter(shape.capacity());
     policy_ = options.policy;
@@ -86,7 +88,11 @@ class Replay {
     for (size_t i = 0; i < trace_.jobs.size(); ++i) {
       const TraceJob& job = trace_.jobs[i];
       const uint32_t nodes = (job.gpus + job.gpus_per_node - 1) / job.gpus_per_node;
-      gangs().emplace_back(options_.costs, nodes, job.gpus_per_node, job.duration_s * 1000);
+      gangs().emplace_back(job.saves ? options_.costs : costs_without_saves_,
+                           job.saves,
+                           nodes,
+                           job.gpus_per_node,
+                           job.duration_s * 1000);
       agenda_.Add(job.submit_s * 1000, Happening::kSubmit, static_cast<uint32_t>(i));
     }
     finished_.assign(gangs().size(), false);
@@ -314,6 +320,7 @@ class Replay {
   const Trace& trace_;
   const ClusterShape& shape_;
   const ReplayOptions& options_;
+  RunCosts costs_without_saves_;
   Policy policy_;
   ClusterState state_;
   Agenda agenda_;

@@ -56,6 +56,18 @@ TEST_CASE("replay: a higher class takes the node, its victim pays save and resta
   CHECK(run.jobs[0].held[GpuUse::kRecomputed] == 0);
 }
 
+TEST_CASE("replay: a job that never saves is stopped when its notice is over, and begins anew") {
+  Trace trace = TraceOf({{0, 1000, 8, "low"}, {200, 100, 8, "high"}});
+  trace.jobs[0].saves = false;
+  const auto run = ReplayTrace(trace, FlatCluster(1, 8), {});
+  REQUIRE(run.has_value());
+  const JobRecord& job = run->jobs[0];
+  const int64_t notice_ms = JobSpec().suspend_notice.millis();
+  CHECK(job.held[GpuUse::kRecomputed] == (200'000 + notice_ms) * 8);
+  CHECK(job.held[GpuUse::kSave] == 0);
+  CHECK(job.held[GpuUse::kUseful] == 1'000'000 * 8);
+}
+
 TEST_CASE("replay: after a GPU fault the work since the last checkpoint is done again") {
   // The fault at 400 is seen at 401; the node is repaired at 500 and validated for 480 s from a
   // millisecond later; then 40 s of restart and the 700 s that the checkpoint at 300 does not hold.

@@ -16,6 +16,28 @@ std::optional<Duration> MeasuredSuspension(const Job& job) {
   return std::nullopt;
 }
 
+namespace {
+
+// Who saved when he was asked to leave does so again; of others one is known to save whose
+// checkpoint there is: its ranks speak the protocol.
+bool SavesWhenAsked(const Job& job) {
+  for (auto attempt = job.attempts.rbegin(); attempt != job.attempts.rend(); ++attempt) {
+    if (attempt->end_cause == StopCause::kPreempted) {
+      return attempt->saved_at.is_set();
+    }
+  }
+  return job.checkpoint.step >= 0;
+}
+
+}  // namespace
+
+Duration LiveJob::UnsavedAt(Instant now) const {
+  if (saves || !running_at.is_set()) {
+    return saves ? Duration() : unsaved;
+  }
+  return unsaved + std::max(now - saved_at, Duration());
+}
+
 LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
   const Attempt& attempt = job.attempts.back();
   LiveJob line;
@@ -35,6 +57,13 @@ LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
   line.run_time = job.run_time;
   line.suspension_cost = MeasuredSuspension(job);
   line.slowdown = SlowdownOf(job);
+  line.saves = SavesWhenAsked(job);
+  line.saved_at = attempt.running_at;
+  if (job.checkpoint.step < 0) {
+    line.unsaved = job.run_time;
+  } else if (job.checkpoint.epoch == attempt.epoch) {
+    line.saved_at = std::max(line.saved_at, job.checkpoint.at);
+  }
   return line;
 }
 

@@ -52,4 +52,41 @@ TEST_CASE("live jobs are found while they hold nodes, whichever leaves first") {
   }
 }
 
+TEST_CASE(
+    "what is lost when a job leaves: nothing of one that saves, else what no checkpoint holds") {
+  World world(Cluster().Leaf(1));
+  world.agents.prepares = false;
+  const JobId job = world.Submit(AJob().Priority(0));
+  const auto unsaved = [&] { return world.state.runners.Find(job)->UnsavedAt(world.now); };
+  world.Pass(Duration::Minutes(60));
+  CHECK(unsaved() == Duration::Minutes(60));
+  world.Saved(job, 7);
+  CHECK(unsaved() == Duration());
+  world.Pass(Duration::Minutes(5));
+  CHECK(unsaved() == Duration());  // whose ranks speak the protocol saves when it is asked
+  world.agents.saves = false;
+  const JobId high = world.Submit(AJob().Priority(30));
+  world.Pass(Duration::Minutes(5));  // the notice is over
+  REQUIRE(world.Is(high) == JobState::kRunning);
+  world.Finish(high);
+  world.Pass(Duration::Minutes(10));
+  REQUIRE(world.Is(job) == JobState::kRunning);
+  CHECK(unsaved() == Duration::Minutes(10));  // it did not
+  world.Saved(job, 9);
+  world.Pass(Duration::Minutes(3));
+  CHECK(unsaved() == Duration::Minutes(3));
+}
+
+TEST_CASE("what a job without a checkpoint ran in its attempts before is lost, too") {
+  World world(Cluster().Leaf(1));
+  world.agents.saves = world.agents.prepares = false;
+  const JobId job = world.Submit(AJob().Priority(0));
+  world.Pass(Duration::Minutes(60));
+  const JobId high = world.Submit(AJob().Priority(30));
+  world.Pass(Duration::Minutes(5));
+  world.Finish(high);
+  world.Pass(Duration::Minutes(10));
+  CHECK(world.state.runners.Find(job)->UnsavedAt(world.now) > Duration::Minutes(70));
+}
+
 }  // namespace tide::testing

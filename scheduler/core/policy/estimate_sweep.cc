@@ -132,16 +132,16 @@ Right Sweep::RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) con
                               footing(waiter.slowdown, waiter.owner)};
     Runner runner = *keeper.holder->runner;
     runner.slowdown = runner.job->slowdown.At(at, policy.minimum_run);
+    runner.unsaved = runner.job->UnsavedAt(at);
     return tide::RightTo(contender, runner, policy, at);
   }
   if (keeper.priority != waiter.priority || keeper.user == waiter.user || at < keeper.shared ||
       at < AsksFrom(waiter.since, policy)) {
     return Right::kNone;
   }
-  return IsItsTurn(
-             footing(waiter.slowdown, waiter.owner), footing(keeper.slowdown, keeper.owner), policy)
-             ? Right::kTurn
-             : Right::kNone;
+  const Footing asks = footing(waiter.slowdown, waiter.owner);
+  const Footing holds = footing(keeper.slowdown, keeper.owner);
+  return IsItsTurn(asks, holds, Duration(), policy) ? Right::kTurn : Right::kNone;
 }
 
 bool Sweep::MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const {

@@ -14,6 +14,11 @@ __extension__ using Wide = __int128;
 // whose owner holds less: among equals nodes go to and fro seldom, but nobody is shut out.
 constexpr int64_t kAmongEquals = 4;
 
+// Counts as run in any case.
+Duration LeastRun(const Policy& policy) {
+  return std::max(policy.minimum_run, Duration::Seconds(1));
+}
+
 bool ComesFirst(const Job& waiting, const LiveJob& running) {
   return std::tuple(waiting.queue_rank, waiting.id) < std::tuple(running.rank, running.id);
 }
@@ -34,10 +39,11 @@ bool MayTakeLater(const Contender& waiting,
     return false;
   }
   if (waiting.user != running.user) {
-    return IsItsTurn(waiting.footing, {runner.slowdown, *runner.holds}, policy);
+    return IsItsTurn(waiting.footing, {runner.slowdown, *runner.holds}, runner.unsaved, policy);
   }
+  // Of his own: what he holds stays the same.
   return waiting.owner == running.owner && ComesFirst(*waiting.job, running) &&
-         waiting.footing.slowdown >= policy.turn_ratio * runner.slowdown;
+         IsItsTurn({waiting.footing.slowdown, 0}, {runner.slowdown, 1}, runner.unsaved, policy);
 }
 
 }  // namespace
@@ -56,12 +62,16 @@ Duration SliceOf(Duration cost, const Policy& policy) {
   return std::max(policy.minimum_run, fits ? cost * policy.preemption_tax : kMost);
 }
 
-bool IsItsTurn(const Footing& waiting, const Footing& running, const Policy& policy) {
-  const int64_t least = policy.turn_ratio * running.slowdown;
+bool IsItsTurn(const Footing& waiting,
+               const Footing& running,
+               Duration unsaved,
+               const Policy& policy) {
+  const int64_t run = LeastRun(policy).millis();
+  const Wide least = Wide{policy.turn_ratio} * running.slowdown * (run + unsaved.millis()) / run;
   const int64_t holds = std::max<int64_t>(1, running.holds);
   return waiting.holds < holds
              ? waiting.slowdown >= least
-             : Wide{waiting.slowdown} * holds >= Wide{least} * kAmongEquals * waiting.holds;
+             : Wide{waiting.slowdown} * holds >= least * kAmongEquals * waiting.holds;
 }
 
 Right RightTo(const Contender& waiting, const Runner& runner, const Policy& policy, Instant now) {
@@ -88,7 +98,8 @@ Right RightTo(const Contender& waiting, const Runner& runner, const Policy& poli
     return Right::kNone;
   }
   const Footing running_footing{runner.slowdown, *runner.holds};
-  return IsItsTurn(waiting.footing, running_footing, policy) ? Right::kTurn : Right::kNone;
+  return IsItsTurn(waiting.footing, running_footing, runner.unsaved, policy) ? Right::kTurn
+                                                                             : Right::kNone;
 }
 
 std::string WhyItLeaves(const Contender& waiting, Right right) {
@@ -117,8 +128,9 @@ Runners::Runners(const ClusterState& state,
     runner.use = shares.UseOf(job.owner);
     runner.holds = &holds_[job.owner];
     runner.slowdown = job.slowdown.At(now, policy.minimum_run);
-    runner.loss = cost.millis() * job.gpus;
-    runner.loss_per_gpu = cost.millis();
+    runner.unsaved = job.UnsavedAt(now);
+    runner.loss_per_gpu = (cost + runner.unsaved).millis();
+    runner.loss = runner.loss_per_gpu * job.gpus;
     runner.safe_until = Instant::Never();
     runner.reclaimed_until = Instant::Never();
     if (job.running_at.is_set()) {

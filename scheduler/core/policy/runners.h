@@ -20,6 +20,7 @@ struct Runner {
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
   int64_t slowdown = 0;            // Slowdown::At
+  Duration unsaved;                // LiveJob::UnsavedAt
   const int64_t* holds = nullptr;  // Runners::HoldsOf its owner
   int64_t use = 0;                 // of its owner, lately
   int64_t loss = 0;                // GPU-milliseconds lost when it leaves now
@@ -51,8 +52,12 @@ struct Contender {
 }
 
 // Has a job been slowed down so much more than another that it is its turn? The more its owner
-// has already, the more it takes.
-[[nodiscard]] bool IsItsTurn(const Footing& waiting, const Footing& running, const Policy& policy);
+// has already, the more it takes; and the more work the other would lose.
+//   unsaved: by the running one.
+[[nodiscard]] bool IsItsTurn(const Footing& waiting,
+                             const Footing& running,
+                             Duration unsaved,
+                             const Policy& policy);
 
 // By which rule a waiting job may have the nodes of a running one.
 enum class Right : uint8_t {

@@ -139,9 +139,21 @@ TEST_CASE("a turn: the more its owner has already, the more a job must have been
   for (const auto& row : rows) {
     CAPTURE(row.waiting, row.running);
     const Footing running{kNotSlowed, row.running};
-    CHECK(IsItsTurn({row.least, row.waiting}, running, policy));
-    CHECK_FALSE(IsItsTurn({row.least - 1, row.waiting}, running, policy));
+    CHECK(IsItsTurn({row.least, row.waiting}, running, Duration(), policy));
+    CHECK_FALSE(IsItsTurn({row.least - 1, row.waiting}, running, Duration(), policy));
   }
+}
+
+TEST_CASE("a turn: the more work the other would lose, the more a job must have been slowed down") {
+  Meeting meeting;
+  meeting.runner.unsaved = meeting.policy.minimum_run * 3;
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.waiter.footing.slowdown = kNotSlowed * meeting.policy.turn_ratio * 4;
+  CHECK(meeting.Is() == Right::kTurn);
+  meeting.runner.unsaved = meeting.runner.unsaved + Duration::Seconds(1);
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.runner.priority = -1;  // a lower class is not spared for that
+  CHECK(meeting.Is() == Right::kClass);
 }
 
 TEST_CASE("a turn: who would borrow takes it from all but those within their quota") {

@@ -162,6 +162,21 @@ TEST_CASE("of two choices the cheaper one leaves: least for a GPU, or least in a
   CHECK(Choose(one, Wants(1)).victims == std::vector<JobId>{dearer});
 }
 
+TEST_CASE("who saved a moment before leaves rather than who has days unsaved, whoever came first") {
+  for (const size_t saver : {size_t{0}, size_t{1}}) {
+    World world(Cluster().Leaf(2));
+    world.agents.prepares = false;
+    std::vector<JobId> jobs;
+    for (int i = 0; i < 2; ++i) {
+      jobs.push_back(world.Submit(AJob().Priority(0)));
+      world.Pass(Duration::Minutes(1));
+    }
+    world.Pass(Duration::Minutes(3 * 24 * 60));
+    world.Saved(jobs[saver], 7);
+    CHECK(Choose(world, Wants(1)).victims == std::vector<JobId>{jobs[saver]});
+  }
+}
+
 TEST_CASE("for a part: who leaves anyway, then the lowest class, then one rather than many") {
   World two(Cluster().Leaf(1));
   const JobId leaver = two.Submit(AJob().Gpus(4).Priority(0));

@@ -112,6 +112,10 @@ bool FakeAgents::ProgressOf(FakeTask& task, Instant now) {
     if (starts) {
       report.state = TaskState::kRunning;
       report.at = now;
+      if (prepares && report.task == 0 && steps_[report.job] == 0) {
+        report.saved_step = 0;
+        report.saved_at = now;
+      }
       Say(task);
     }
     return starts;

@@ -18,7 +18,8 @@ class FakeAgents {
   // What agents do by themselves. Off = the order is remembered until it is switched on.
   bool starts = true;
   bool saves = true;
-  bool stops = true;  // off: only SIGKILL ends a task
+  bool prepares = true;  // a job that starts saves at once, which shows that it will when asked
+  bool stops = true;     // off: only SIGKILL ends a task
   bool validates = true;
   std::set<NodeId> unfit;      // their disks are full: no task starts there
   std::set<NodeId> strangers;  // they do not know the jobs' user

@@ -109,6 +109,18 @@ void World::Exit(JobId job, uint32_t task, ExitReason reason, int32_t code) {
   Run();
 }
 
+void World::Saved(JobId job, int64_t step) {
+  const Attempt& attempt = At(job).attempts.back();
+  TaskReported report;
+  report.node = attempt.tasks.front().node;
+  report.job = job;
+  report.epoch = attempt.epoch;
+  report.state = TaskState::kRunning;
+  report.at = report.saved_at = now;
+  report.saved_step = step;
+  (void)Do(report);
+}
+
 void World::Finish(JobId job) {
   for (uint32_t task = 0; task < At(job).spec.nodes; ++task) {
     agents.Exit(job, task, ExitReason::kSucceeded, 0, now);

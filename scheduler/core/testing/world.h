@@ -40,6 +40,8 @@ class World {
   void Cancel(JobId job);
   // A rank of the job ends; then everything runs.
   void Exit(JobId job, uint32_t task, ExitReason reason, int32_t code = 0);
+  // Its ranks have saved this step, a moment ago.
+  void Saved(JobId job, int64_t step);
   // Every rank of the job ends well.
   void Finish(JobId job);
   void Drain(uint32_t node);
