@@ -151,12 +151,17 @@ TEST_CASE("worlds hold the invariants and are what they say") {
   const auto busy_nodes = [](const World& world) {
     return std::ranges::count_if(world.state.uses, [](const NodeUse& use) { return !use.idle(); });
   };
-  for (const World& world : {BusyWorld(64, 40), HalfBusyWorld(640), WaitingWorld(64, 40)}) {
+  for (const World& world : {BusyWorld(64, 40),
+                             HalfBusyWorld(640),
+                             WaitingWorld(64, 40),
+                             CrowdedWorld(64, 40, {.users = 1000, .quota_rows = 40})}) {
     CHECK(CheckInvariants(world.state).value_or("") == "");
     CHECK(world.state.changed.empty());
   }
   CHECK(busy_nodes(BusyWorld(64, 40)) == 64);
   CHECK(BusyWorld(64, 40).state.waiting.size() == 40);
+  CHECK(busy_nodes(CrowdedWorld(64, 40, {})) == 64);
+  CHECK(CrowdedWorld(64, 40, {}).state.waiting.size() == 40);
   const auto half = busy_nodes(HalfBusyWorld(6400));
   CHECK(half > 2500);
   CHECK(half < 3900);
