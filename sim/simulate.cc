@@ -102,9 +102,7 @@ Result<RunRecord> RunTimeSharing(const Trace& trace,
   replay.costs.checkpoint_every_ms = options.saves.every_s * 1000;
   if (!options.faults.empty()) {
     TIDE_ASSIGN(replay.faults, ReadFaults(options.faults));
-    if (options.saves.every_s == 0) {
-      replay.costs.checkpoint_every_ms = options.checkpoint_every_s * 1000;
-    }
+    replay.costs.checkpoint_every_ms = options.checkpoint_every_s * 1000;
     replay.costs.checkpoint_ms = std::llround(options.checkpoint_cost_s * 1000);
   }
   ClusterShape joining = shape;

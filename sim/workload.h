@@ -36,7 +36,7 @@ enum class ProjectRule : uint8_t {
 // Which jobs save their work: the others lose all of it when they are asked to leave.
 struct SavesRule {
   double share = 1;
-  int64_t every_s = 0;  // between saves of those that do; 0 = only when asked
+  int64_t every_s = 1800;  // between saves of those that do; 0 = only when asked
   bool operator==(const SavesRule&) const = default;
 };
 

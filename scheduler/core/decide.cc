@@ -13,6 +13,7 @@
 #include "scheduler/core/policy/answers.h"
 #include "scheduler/core/policy/capacity.h"
 #include "scheduler/core/policy/evidence.h"
+#include "scheduler/core/policy/leaving.h"
 #include "scheduler/core/policy/master_ports.h"
 #include "scheduler/core/policy/order.h"
 #include "scheduler/core/policy/quota.h"
@@ -27,22 +28,6 @@
 
 namespace tide {
 namespace {
-
-bool IsLeaving(const Job& job) {
-  return std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
-}
-
-// A victim that does not wait at its stop step yet may still be told to go on.
-bool MayGoOn(const Job& job) {
-  const auto* saving = std::get_if<Saving>(&job.phase);
-  return saving != nullptr && saving->cause == StopCause::kPreempted &&
-         !job.attempts.back().parked_at.is_set();
-}
-
-JobId BeneficiaryOf(const Job& job) {
-  const auto* saving = std::get_if<Saving>(&job.phase);
-  return saving != nullptr ? saving->beneficiary : JobId();
-}
 
 // Claims of one pass: a search for victims costs some 0.1 ms on ten thousand nodes.
 constexpr uint32_t kClaimsMax = 32;
@@ -96,6 +81,7 @@ class Planner {
         first.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
       }
     }
+    refusals_.Clear();  // those had a right that others lack
     std::vector<Answers> answers(state_.queue.shapes());
     WaitingOrder order(owners, shares_);
     while (const WaitingJob* next = order.Next()) {
@@ -113,8 +99,13 @@ class Planner {
       if (Plan(job, owner, next)) {
         order.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
       } else if (next->plain) {
-        answers[next->shape].Add(
-            {turn, owner, next->since, CurrentFooting(), IsPatient(next->since), told_, waits_});
+        answers[next->shape].Add({turn,
+                                  HoldingOf(job),
+                                  next->since,
+                                  FootingOf(job),
+                                  IsPatient(next->since),
+                                  told_,
+                                  waits_});
       }
     }
     if (std::ranges::any_of(ahead_, [](const auto& each) { return !each.second.empty(); })) {
@@ -130,10 +121,7 @@ class Planner {
     std::optional<int64_t> slowdown;
     return answers.Find([&](const Answer& answer) {
       if (answer.turn != turn_ || answer.patient != IsPatient(job.since) ||
-          job.since < answer.since ||
-          !(answer.owner == owner ||
-            (policy_.quotas.empty() && runners().HoldsOf(owner) >= answer.footing.holds &&
-             HoldsFor(UserOf(owner), answer.told)))) {
+          job.since < answer.since || !IsFor(owner, answer)) {
         return false;
       }
       if (!slowdown) {
@@ -141,6 +129,16 @@ class Planner {
       }
       return *slowdown <= answer.footing.slowdown;
     });
+  }
+
+  // Reports whether what one of its shape was told holds for a job of this owner, too.
+  bool IsFor(uint32_t owner, const Answer& answer) {
+    if (answer.holding.owner == owner) {
+      return true;
+    }
+    const Holding holding{owner, answer.holding.group, answer.holding.priority};
+    return policy_.quotas.empty() && runners().HoldsOf(holding) >= answer.footing.holds &&
+           HoldsFor(UserOf(owner), answer.told);
   }
 
   [[nodiscard]] bool IsPatient(Instant since) const { return AsksFrom(since, policy_) > now_; }
@@ -356,7 +354,7 @@ class Planner {
     const Contender contender = ContenderOf(job, standing);
     evidence_.AddGroup(contender, runners(), refusal.reasons);
     told_.safest_user = evidence_.SafestUser(contender, runners());
-    told_.spares_own = SparesOwn(contender, runners(), policy_);
+    told_.spares_own = SparesOwn(contender, runners());
     refusal.told = told_;
     ExplainWaiting(job, refusal.reasons);
     ahead_[job.spec.group].push_back(job.id);
@@ -402,7 +400,7 @@ class Planner {
             .named_cpus = job.spec.cpus_per_node,
             .named_memory = job.spec.memory_bytes_per_node,
             .since = job.state_since,
-            .footing = CurrentFooting(),
+            .footing = FootingOf(job),
             .standing = standing,
             .patient = IsPatient(job.state_since)};
   }
@@ -483,23 +481,24 @@ class Planner {
   }
 
   // Of the job at hand.
-  [[nodiscard]] const Footing& CurrentFooting() {
+  [[nodiscard]] const Footing& FootingOf(const Job& job) {
     if (!footing_) {
-      footing_ = Footing{slowdown_->At(now_, policy_.minimum_run), runners().HoldsOf(owner_)};
+      footing_ =
+          Footing{slowdown_->At(now_, policy_.minimum_run), runners().HoldsOf(HoldingOf(job))};
     }
     return *footing_;
   }
 
   [[nodiscard]] Contender ContenderOf(const Job& job, Standing standing) {
-    return {&job, owner_, UserOf(owner_), ClassOf(job), standing, CurrentFooting()};
+    return {&job, owner_, UserOf(owner_), ClassOf(job), standing, FootingOf(job)};
   }
 
   // Of all live jobs; most passes do without.
   const Runners& runners() {
     if (!runners_) {
       runners_.emplace(state_, policy_, shares_, quotas_, now_);
-      for (const auto& [owner, gpus] : given_) {
-        runners_->Give(owner, gpus);
+      for (const auto& [holding, gpus] : given_) {
+        runners_->Give(holding, gpus);
       }
     }
     return *runners_;
@@ -517,7 +516,7 @@ class Planner {
     }
     ++turn_;
     if (claims_.erase(job.id) == 0) {  // starting ends it
-      Give(owner_, ChargedGpus(job.spec));
+      Give(HoldingOf(job), ChargedGpus(job.spec));
     }
     quotas_.Add(job);
     const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
@@ -579,10 +578,10 @@ class Planner {
           WhyItLeaves(contender, runners().RightTo(contender, *runners().Find(victim)))});
     }
     for (const JobId victim : claim.victims) {
-      const LiveJob& leaver = *runners().Find(victim)->job;
-      Give(leaver.owner, -leaver.gpus);
+      const Runner& leaver = *runners().Find(victim);
+      Give({leaver.job->owner, leaver.job->group, leaver.priority}, -leaver.job->gpus);
     }
-    Give(owner_, ChargedGpus(job.spec));
+    Give(HoldingOf(job), ChargedGpus(job.spec));
     KeepForClaim(job.id, claim);
     Explain(job, {WaitsFor(claim)});
     return true;
@@ -613,11 +612,17 @@ class Planner {
     return ChooseVictims(state_, capacity_, {job, request}, pool, runners(), rules);
   }
 
-  void Give(uint32_t owner, int64_t gpus) {
+  [[nodiscard]] Holding HoldingOf(const Job& job) const {
+    return {state_.owners.At(job.spec.project, job.user),
+            state_.groups.Find(job.spec.group).value_or(kNoGroup),
+            ClassOf(job)};
+  }
+
+  void Give(const Holding& holding, int64_t gpus) {
     if (runners_) {
-      runners_->Give(owner, gpus);
+      runners_->Give(holding, gpus);
     } else {
-      given_.emplace_back(owner, gpus);
+      given_.emplace_back(holding, gpus);
     }
   }
 
@@ -708,7 +713,7 @@ class Planner {
     ++turn_;
     const Job& job = state_.jobs.at(claimant);
     quotas_.Remove(job);
-    Give(state_.owners.At(job.spec.project, job.user), -ChargedGpus(job.spec));
+    Give(HoldingOf(job), -ChargedGpus(job.spec));
     capacity_.Unclaim(claim);
   }
 
@@ -747,7 +752,7 @@ class Planner {
   Capacity capacity_;
   KeptNodes kept_;
   std::optional<Runners> runners_;
-  std::vector<std::pair<uint32_t, int64_t>> given_;  // GPUs to owners, before there are runners
+  std::vector<std::pair<Holding, int64_t>> given_;  // GPUs, before there are runners
   Evidence evidence_;
   Decision decision_;
   uint64_t turn_ = 1;   // counts what this pass has done to the answer of a waiting job

@@ -229,12 +229,13 @@ class RandomWorld : public World {
       ++in_class;
       const auto& queued = std::get<Queued>(beneficiary.phase);
       const bool passed_after_fault = queued.next_start == StartReason::kFault &&
-                                      attempt.opportunistic &&
-                                      attempt.placed_at + policy.minimum_run <= now;
+                                      attempt.opportunistic && attempt.running_at.is_set();
       const bool waited = beneficiary.state_since + policy.minimum_run <= now;
-      const bool later = beneficiary.state_since <= attempt.placed_at && waited;
+      const bool later = beneficiary.state_since <= attempt.placed_at && waited &&
+                         ChargedGpus(victim.spec) < ChargedGpus(beneficiary.spec);
       const bool others = victim.user != beneficiary.user;
-      const bool had_its_time = attempt.running_at.is_set() && others &&
+      const bool put_first = !others && beneficiary.state_since <= attempt.placed_at;
+      const bool had_its_time = attempt.running_at.is_set() && (others || put_first) &&
                                 attempt.running_at + policy.minimum_run <= now &&
                                 (!policy.quotas.empty() || waited);
       REQUIRE((passed_after_fault || later || had_its_time));

@@ -60,6 +60,21 @@ TEST_CASE("starvation: a gang starts within two hours of any stream of small job
   }
 }
 
+TEST_CASE("starvation: a gang that a fault stopped goes on beside a stream of small jobs") {
+  std::vector<Line> lines = Stream(600, 1.0, 12, 1);
+  for (Line& line : lines) {
+    line.submit_s += 5 * kHour;
+  }
+  lines.insert(lines.begin(), {0, 8 * kHour, kNodes * 8});
+  ReplayOptions options;
+  options.costs.checkpoint_every_ms = 300'000;
+  options.faults.trace = {{5 * kHour * 1000, 5 * kHour * 1000 + 180'000, 0, FaultClass::kGpu}};
+  const auto run = ReplayTrace(TraceOf(lines), FlatCluster(kNodes, 8), options);
+  REQUIRE(run.has_value());
+  CHECK(run->jobs.front().faults == 1);
+  CHECK(run->jobs.front().fault_wait_ms <= kHour * 1000);  // until the node is validated, mostly
+}
+
 TEST_CASE("starvation: where nobody takes turns, a gang waits for the end of the stream") {
   ReplayOptions options;
   options.policy.turn_ratio = 1000;

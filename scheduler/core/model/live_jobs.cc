@@ -18,11 +18,12 @@ std::optional<Duration> MeasuredSuspension(const Job& job) {
 
 namespace {
 
-// Who saved when he was asked to leave does so again; of others one is known to save whose
-// checkpoint there is: its ranks speak the protocol.
+// Says whether the job did when it was asked last; else whether it has ever saved: its ranks speak
+// the protocol then. One that was asked before it ran could not.
 bool SavesWhenAsked(const Job& job) {
   for (auto attempt = job.attempts.rbegin(); attempt != job.attempts.rend(); ++attempt) {
-    if (attempt->end_cause == StopCause::kPreempted) {
+    if (attempt->end_cause == StopCause::kPreempted && attempt->running_at.is_set() &&
+        attempt->notice_at.is_set()) {
       return attempt->saved_at.is_set();
     }
   }
@@ -32,10 +33,7 @@ bool SavesWhenAsked(const Job& job) {
 }  // namespace
 
 Duration LiveJob::UnsavedAt(Instant now) const {
-  if (saves || !running_at.is_set()) {
-    return saves ? Duration() : unsaved;
-  }
-  return unsaved + std::max(now - saved_at, Duration());
+  return saves || !running_at.is_set() ? Duration() : std::max(now - saved_at, Duration());
 }
 
 LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
@@ -59,9 +57,7 @@ LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
   line.slowdown = SlowdownOf(job);
   line.saves = SavesWhenAsked(job);
   line.saved_at = attempt.running_at;
-  if (job.checkpoint.step < 0) {
-    line.unsaved = job.run_time;
-  } else if (job.checkpoint.epoch == attempt.epoch) {
+  if (job.checkpoint.step >= 0 && job.checkpoint.epoch == attempt.epoch) {
     line.saved_at = std::max(line.saved_at, job.checkpoint.at);
   }
   return line;

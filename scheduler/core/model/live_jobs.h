@@ -21,7 +21,7 @@ struct LiveJob {
   bool leaving = false;  // saves or stops
   bool opportunistic = false;
   bool on_part = false;  // of a node
-  bool saves = false;    // when it is asked to leave, as far as is known
+  bool saves = false;    // known to save when it is asked to leave
   int64_t gpus = 0;      // that its owner is charged for
   int64_t rank = 0;      // Job::queue_rank
   Instant placed_at;
@@ -29,8 +29,7 @@ struct LiveJob {
   Duration run_time;                        // of its attempts before
   std::optional<Duration> suspension_cost;  // how long the last one took it from its work
   Slowdown slowdown;
-  Instant saved_at;  // of this attempt what ran until then is in a checkpoint
-  Duration unsaved;  // of attempts before
+  Instant saved_at;  // end of what a checkpoint holds of this attempt; its start if none does
   // Returns the work that is lost when it leaves now.
   [[nodiscard]] Duration UnsavedAt(Instant now) const;
   bool operator==(const LiveJob&) const = default;

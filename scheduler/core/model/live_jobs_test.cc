@@ -77,16 +77,20 @@ TEST_CASE(
   CHECK(unsaved() == Duration::Minutes(3));
 }
 
-TEST_CASE("what a job without a checkpoint ran in its attempts before is lost, too") {
+TEST_CASE("a job that is asked to leave while it starts may save all the same when it runs") {
   World world(Cluster().Leaf(1));
-  world.agents.saves = world.agents.prepares = false;
   const JobId job = world.Submit(AJob().Priority(0));
-  world.Pass(Duration::Minutes(60));
-  const JobId high = world.Submit(AJob().Priority(30));
-  world.Pass(Duration::Minutes(5));
-  world.Finish(high);
-  world.Pass(Duration::Minutes(10));
-  CHECK(world.state.runners.Find(job)->UnsavedAt(world.now) > Duration::Minutes(70));
+  world.agents.starts = false;
+  for (int i = 0; i < 2; ++i) {  // it saved once, then it is asked before it runs
+    const JobId high = world.Submit(AJob().Priority(30));
+    world.agents.starts = true;
+    world.Run();
+    world.agents.starts = false;
+    world.Finish(high);
+  }
+  REQUIRE(world.Is(job) == JobState::kStarting);
+  CHECK(world.At(job).attempts.size() == 3);
+  CHECK(world.state.runners.Find(job)->saves);
 }
 
 }  // namespace tide::testing

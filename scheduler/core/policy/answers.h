@@ -43,8 +43,8 @@ class WaitingReasons {
 
 // Told to a job, for others of its owner, and where there are no quotas of owners who hold as much.
 struct Answer {
-  uint64_t turn = 0;   // of the pass: it holds in this one
-  uint32_t owner = 0;  // of ClusterState::owners
+  uint64_t turn = 0;  // of the pass: it holds in this one
+  Holding holding;    // of the job
   Instant since;
   Footing footing;
   bool patient = false;

@@ -83,7 +83,7 @@ uint32_t Scene::OwnerOf(uint32_t number) {
   if (place == 0) {
     const auto* runs =
         run_times_.OwnRuns(state_.owners.Project(number), state_.owners.User(number));
-    owners_.push_back({runners_.HoldsOf(number), runs});
+    owners_.push_back({runs});
     place = static_cast<uint32_t>(owners_.size());
   }
   return place - 1;
@@ -255,6 +255,8 @@ Waiter Scene::MakeWaiter(const Job& job, uint32_t number, int32_t priority) {
   waiter.nodes = job.spec.nodes;
   waiter.since = job.state_since;
   waiter.slowdown = SlowdownOf(job);
+  waiter.holds =
+      runners_.HoldsOf({number, state_.groups.Find(job.spec.group).value_or(kNoGroup), priority});
   waiter.not_before = std::max(now_, std::get<Queued>(job.phase).not_before);
   waiter.run = run_times_.Of(job, owners_[waiter.owner].runs, job.run_time);
   waiter.gpus = ChargedGpus(job.spec);

@@ -18,9 +18,8 @@ namespace tide::estimate {
 
 using Instants = std::array<Instant, kOutlooks>;
 
-// Who is charged for a job.
+// Owner of jobs.
 struct Owner {
-  int64_t holds = 0;  // Runners::HoldsOf, now
   const RunTimes::BySize* runs = nullptr;
 };
 
@@ -74,6 +73,7 @@ struct Waiter {
   Duration slice;
   Instant since;  // it waits
   Slowdown slowdown;
+  int64_t holds = 0;  // its owner, now
   Instant not_before;
   Remaining run;
   NoEstimate none = NoEstimate::kNone;

@@ -14,7 +14,6 @@ constexpr int kRoomsLookedAt = 32;
 // the end.
 constexpr uint32_t kSearchesMax = 2048;
 constexpr int kSearchSteps = 10;  // of two half-lives: a minute and a half
-constexpr Duration kSearchLeast = Duration::Seconds(20);
 // Shorter gaps are not worth a start.
 constexpr Duration kGapLeast = Duration::Seconds(60);
 
@@ -100,6 +99,7 @@ uint32_t Sweep::AddKeeper(const Waiter& waiter, Instant start) {
   keeper.user = waiter.user;
   keeper.shared = start + waiter.slice;
   keeper.slowdown = waiter.slowdown.StartedAt(start);
+  keeper.holds = waiter.holds + waiter.gpus;  // more than nothing
   keeper.ends = start + RunOf(waiter);
   keepers_.push_back(keeper);
   return static_cast<uint32_t>(keepers_.size() - 1);
@@ -117,31 +117,24 @@ Right Sweep::RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) con
     return Right::kNone;  // a job that keeps failing does not stop others
   }
   const Policy& policy = scene_.policy();
-  const auto footing = [&](const Slowdown& slowdown, uint32_t owner) {
-    return Footing{slowdown.At(at, policy.minimum_run), scene_.owner(owner).holds};
-  };
+  const Footing footing{waiter.slowdown.At(at, policy.minimum_run), waiter.holds};
   if (keeper.holder != nullptr) {
     if (keeper.holder->runner == nullptr || keeper.holder->leaving) {
       return Right::kNone;
     }
-    const Contender contender{waiter.job,
-                              waiter.number,
-                              waiter.user,
-                              waiter.priority,
-                              waiter.standing,
-                              footing(waiter.slowdown, waiter.owner)};
+    const Contender contender{
+        waiter.job, waiter.number, waiter.user, waiter.priority, waiter.standing, footing};
     Runner runner = *keeper.holder->runner;
-    runner.slowdown = runner.job->slowdown.At(at, policy.minimum_run);
-    runner.unsaved = runner.job->UnsavedAt(at);
+    runner.least = LeastFor(
+        runner.job->slowdown.At(at, policy.minimum_run), runner.job->UnsavedAt(at), policy);
     return tide::RightTo(contender, runner, policy, at);
   }
   if (keeper.priority != waiter.priority || keeper.user == waiter.user || at < keeper.shared ||
       at < AsksFrom(waiter.since, policy)) {
     return Right::kNone;
   }
-  const Footing asks = footing(waiter.slowdown, waiter.owner);
-  const Footing holds = footing(keeper.slowdown, keeper.owner);
-  return IsItsTurn(asks, holds, Duration(), policy) ? Right::kTurn : Right::kNone;
+  const int64_t least = LeastFor(keeper.slowdown.At(at, policy.minimum_run), Duration(), policy);
+  return IsItsTurn(footing, least, keeper.holds) ? Right::kTurn : Right::kNone;
 }
 
 bool Sweep::MayHave(const Waiter& waiter, uint32_t keeper, Instant at) const {
@@ -197,7 +190,7 @@ Instant Sweep::TurnMoment(const Waiter& waiter, const Keeper& keeper, Instant af
     step = Duration::Nanos(step.nanos() / 2);
     refused = MayTake(waiter, keeper, refused + step) ? refused : refused + step;
   }
-  return refused + std::max(step, kSearchLeast);
+  return refused + step;
 }
 
 Instant Sweep::OpensAt(const Waiter& waiter, uint32_t keeper, Instant from) {

@@ -41,6 +41,7 @@ class Sweep {
     uint32_t user = 0;
     Instant shared;     // sweep-started: from then on others of its class may take turns
     Slowdown slowdown;  // sweep-started
+    int64_t holds = 0;  // its owner; sweep-started
     Instant ends;
     Duration leave;
   };

@@ -366,6 +366,15 @@ class PolicyReader {
                  Retired("overtaken_wait"),
                  Retired("margin"),
                  Retired("lead")});
+    // A job is slowed down by half a day of waiting at most: what is older fades.
+    constexpr Duration kMost = Duration::Minutes(2 * 60);
+    if (policy_.minimum_run.millis() * (policy_.turn_ratio / 2) > kMost.millis()) {
+      reader_.Add(value,
+                  "with minimum_run " + FormatDuration(policy_.minimum_run) + " and turn_ratio " +
+                      std::to_string(policy_.turn_ratio) +
+                      " jobs would take no turns: half of turn_ratio times minimum_run is 2h00m at "
+                      "most");
+    }
   }
 
   // A rule that is gone: better no start than one without what somebody relies on.

@@ -117,6 +117,9 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
       {"sharing: { patience: 5m }",
        "2:22: patience has no meaning any more: turns go by how much jobs were slowed down, see "
        "turn_ratio; remove the line"},
+      {"sharing: { minimum_run: 3h }",
+       "2:10: with minimum_run 3h00m and turn_ratio 2 jobs would take no turns: half of turn_ratio "
+       "times minimum_run is 2h00m at most"},
       {"retention: { keep: 5m }", "2:20: keep must be from 1h to 10000d, not 5m"},
       {"retention: { jobs: 10 }",
        "2:20: retention.jobs must be a whole number from 100 to 10000000, not 10"},

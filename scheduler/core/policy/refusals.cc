@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/core/policy/replacement.h"
+
 namespace tide {
 namespace {
 
@@ -49,11 +51,12 @@ bool HoldsFor(uint32_t other, const Told& told) {
          (!told.spares_own && told.safest_user != other && told.safest_user != told.user);
 }
 
-bool SparesOwn(const Contender& waiting, const Runners& runners, const Policy& policy) {
+bool SparesOwn(const Contender& waiting, const Runners& runners) {
+  const bool after_fault = GoesOnAfterFault(*waiting.job);
   return std::ranges::any_of(runners.all(), [&](const Runner& runner) {
     return runner.priority == waiting.priority && runner.job->user == waiting.user &&
-           (runner.standing <= Standing::kBorrows ||
-            waiting.footing.slowdown >= policy.turn_ratio * runner.slowdown);
+           (runner.standing <= Standing::kBorrows || waiting.footing.slowdown >= runner.least ||
+            (after_fault && runner.job->opportunistic));
   });
 }
 

@@ -24,12 +24,10 @@ struct Told {
 // What one user was told of who is safe holds for another, unless it is one of them.
 [[nodiscard]] bool HoldsFor(uint32_t other, const Told& told);
 
-// Does it run something of its user's that others of its class may be given who were slowed down as
-// much?
+// Reports whether something of its user's runs that others of its class may have who were slowed
+// down as much.
 //   Cost: O(live).
-[[nodiscard]] bool SparesOwn(const Contender& waiting,
-                             const Runners& runners,
-                             const Policy& policy);
+[[nodiscard]] bool SparesOwn(const Contender& waiting, const Runners& runners);
 
 // What decides which nodes a waiting job may have, and how many it needs.
 struct Wish {

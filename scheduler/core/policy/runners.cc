@@ -10,9 +10,13 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// Whose owner holds as much as the other's must have been slowed down so many times more than one
-// whose owner holds less: among equals nodes go to and fro seldom, but nobody is shut out.
+// A job whose owner holds as much as the other's must have been slowed down so many times more than
+// one whose owner holds less: among equals nodes go to and fro seldom, but nobody is shut out.
 constexpr int64_t kAmongEquals = 4;
+// Minimum runs of work beyond which a loss counts no more: after half a day of waiting a job takes
+// its turn from one that never saves, too.
+constexpr int64_t kMostLost = 16;
+constexpr int64_t kHoldsOfGpu = 1'000'000'000;
 
 // Counts as run in any case.
 Duration LeastRun(const Policy& policy) {
@@ -23,27 +27,16 @@ bool ComesFirst(const Job& waiting, const LiveJob& running) {
   return std::tuple(waiting.queue_rank, waiting.id) < std::tuple(running.rank, running.id);
 }
 
-// May it take the nodes of one that started while it waited? Neither a slice nor a minimum run
-// holds against that: the nodes came free meanwhile, and were lent to who could start on them.
-bool MayTakeLater(const Contender& waiting,
-                  const Runner& runner,
-                  const Policy& policy,
-                  Instant now) {
-  const LiveJob& running = *runner.job;
-  if (GoesOnAfterFault(*waiting.job)) {
-    // A fault costs nobody his place.
-    return running.opportunistic && running.placed_at + policy.minimum_run <= now &&
-           (waiting.owner != running.owner || ComesFirst(*waiting.job, running));
-  }
-  if (!running.running_at.is_set() || AsksFrom(waiting.job->state_since, policy) > now) {
-    return false;
-  }
-  if (waiting.user != running.user) {
-    return IsItsTurn(waiting.footing, {runner.slowdown, *runner.holds}, runner.unsaved, policy);
-  }
-  // Of his own: what he holds stays the same.
-  return waiting.owner == running.owner && ComesFirst(*waiting.job, running) &&
-         IsItsTurn({waiting.footing.slowdown, 0}, {runner.slowdown, 1}, runner.unsaved, policy);
+// Reports whether it may have the nodes of one that passed it: a fault costs nobody his place.
+bool HasItsPlaceBack(const Contender& waiting, const LiveJob& running) {
+  return GoesOnAfterFault(*waiting.job) && running.opportunistic && running.running_at.is_set() &&
+         (waiting.owner != running.owner || ComesFirst(*waiting.job, running));
+}
+
+// Reports whether nodes that came free while one waited were lent to the other, which could start
+// on fewer: no slice holds against that. One of the same size has its slice.
+bool WereLent(const Contender& waiting, const LiveJob& running) {
+  return running.running_at.is_set() && running.gpus < ChargedGpus(waiting.job->spec);
 }
 
 }  // namespace
@@ -62,16 +55,17 @@ Duration SliceOf(Duration cost, const Policy& policy) {
   return std::max(policy.minimum_run, fits ? cost * policy.preemption_tax : kMost);
 }
 
-bool IsItsTurn(const Footing& waiting,
-               const Footing& running,
-               Duration unsaved,
-               const Policy& policy) {
-  const int64_t run = LeastRun(policy).millis();
-  const Wide least = Wide{policy.turn_ratio} * running.slowdown * (run + unsaved.millis()) / run;
-  const int64_t holds = std::max<int64_t>(1, running.holds);
-  return waiting.holds < holds
+int64_t LeastFor(int64_t slowdown, Duration unsaved, const Policy& policy) {
+  const Duration run = LeastRun(policy);
+  const int64_t lost = std::min(unsaved, run * kMostLost).millis();
+  return policy.turn_ratio * slowdown * (run.millis() + lost) / run.millis();
+}
+
+bool IsItsTurn(const Footing& waiting, int64_t least, int64_t holds) {
+  const int64_t held = std::max<int64_t>(1, holds);
+  return waiting.holds < held
              ? waiting.slowdown >= least
-             : Wide{waiting.slowdown} * holds >= least * kAmongEquals * waiting.holds;
+             : Wide{waiting.slowdown} * held >= Wide{least} * kAmongEquals * waiting.holds;
 }
 
 Right RightTo(const Contender& waiting, const Runner& runner, const Policy& policy, Instant now) {
@@ -79,27 +73,34 @@ Right RightTo(const Contender& waiting, const Runner& runner, const Policy& poli
   if (runner.priority != waiting.priority) {
     return runner.priority < waiting.priority ? Right::kClass : Right::kNone;
   }
+  const Instant since = waiting.job->state_since;
+  const bool earlier =
+      since < running.placed_at || (since == running.placed_at && running.opportunistic);
+  const bool own = running.user == waiting.user;
   // Guaranteed nodes are not lent out again.
   const bool guaranteed =
       waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
-  const Instant since = waiting.job->state_since;
-  const bool later =
-      since < running.placed_at || (since == running.placed_at && running.opportunistic);
-  if (later && !guaranteed && MayTakeLater(waiting, runner, policy, now)) {
+  if (earlier && !guaranteed && HasItsPlaceBack(waiting, running)) {
     return Right::kBefore;
   }
-  if (running.user == waiting.user) {
-    return Right::kNone;  // nobody takes from himself
-  }
-  if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now) {
+  if (waiting.standing == Standing::kWithin && runner.reclaimed_until <= now && !own) {
     return Right::kQuota;
   }
-  if (guaranteed || runner.safe_until > now || AsksFrom(since, policy) > now) {
+  if (waiting.footing.slowdown < runner.least || guaranteed || AsksFrom(since, policy) > now) {
     return Right::kNone;
   }
-  const Footing running_footing{runner.slowdown, *runner.holds};
-  return IsItsTurn(waiting.footing, running_footing, runner.unsaved, policy) ? Right::kTurn
-                                                                             : Right::kNone;
+  const bool has_had_its_slice = runner.safe_until <= now;
+  const bool lent = earlier && WereLent(waiting, running);
+  if (own) {
+    // Nobody takes from himself, but for what an owner has put first.
+    const bool first = earlier && waiting.owner == running.owner &&
+                       ComesFirst(*waiting.job, running) && (has_had_its_slice || lent);
+    return first ? Right::kBefore : Right::kNone;
+  }
+  if (!IsItsTurn(waiting.footing, runner.least, *runner.holds)) {
+    return Right::kNone;
+  }
+  return has_had_its_slice ? Right::kTurn : lent ? Right::kBefore : Right::kNone;
 }
 
 std::string WhyItLeaves(const Contender& waiting, Right right) {
@@ -113,11 +114,7 @@ Runners::Runners(const ClusterState& state,
                  const Shares& shares,
                  const Quotas& quotas,
                  Instant now)
-    : policy_(policy),
-      shares_(shares),
-      now_(now),
-      gpus_(state.owners.size()),
-      holds_(gpus_.size()) {
+    : policy_(policy), shares_(shares), now_(now) {
   runners_.reserve(state.runners.all().size());
   for (const LiveJob& job : state.runners.all()) {
     Runner& runner = runners_.emplace_back();
@@ -126,10 +123,10 @@ Runners::Runners(const ClusterState& state,
     runner.priority = quotas.ClassOf(job);
     runner.standing = quotas.StandingOf(job.id);
     runner.use = shares.UseOf(job.owner);
-    runner.holds = &holds_[job.owner];
-    runner.slowdown = job.slowdown.At(now, policy.minimum_run);
-    runner.unsaved = job.UnsavedAt(now);
-    runner.loss_per_gpu = (cost + runner.unsaved).millis();
+    runner.holds = &holds_[{job.owner, job.group, runner.priority}];
+    const Duration unsaved = job.UnsavedAt(now);
+    runner.least = LeastFor(job.slowdown.At(now, policy.minimum_run), unsaved, policy);
+    runner.loss_per_gpu = (cost + unsaved).millis();
     runner.loss = runner.loss_per_gpu * job.gpus;
     runner.safe_until = Instant::Never();
     runner.reclaimed_until = Instant::Never();
@@ -140,14 +137,16 @@ Runners::Runners(const ClusterState& state,
       }
     }
     if (!job.leaving) {
-      Give(job.owner, job.gpus);
+      Give({job.owner, job.group, runner.priority}, job.gpus);
     }
     next_demotion_ =
         std::min(next_demotion_, tide::NextDemotion(runner.priority, job, policy, now));
   }
   for (const JobId id : state.claiming) {
     const Job& job = state.jobs.at(id);
-    Give(state.owners.At(job.spec.project, job.user), ChargedGpus(job.spec));
+    const uint32_t owner = state.owners.At(job.spec.project, job.user);
+    Give({owner, state.groups.Find(job.spec.group).value_or(kNoGroup), quotas.ClassOf(job)},
+         ChargedGpus(job.spec));
   }
   std::sort(runners_.begin(), runners_.end(), [](const Runner& a, const Runner& b) {
     const auto key = [](const Runner& runner) {
@@ -172,9 +171,13 @@ const Runner* Runners::Find(JobId job) const {
   return it != by_job_.end() && it->first == job ? &runners_[it->second] : nullptr;
 }
 
-void Runners::Give(uint32_t owner, int64_t gpus) {
-  gpus_[owner] += gpus;
-  holds_[owner] = gpus_[owner] * 1000 / shares_.PathWeightOf(owner);
+int64_t Runners::HoldsOf(const Holding& holding) const {
+  const auto it = holds_.find(holding);
+  return it == holds_.end() ? 0 : it->second;
+}
+
+void Runners::Give(const Holding& holding, int64_t gpus) {
+  holds_[holding] += gpus * (kHoldsOfGpu / shares_.PathWeightOf(holding.owner));
 }
 
 Instant Runners::NextChange(int32_t priority) const {

@@ -1,6 +1,7 @@
 #pragma once
 // The running jobs as seen by those that wait: which may be asked to leave, and in which order.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,20 +13,29 @@ namespace tide {
 // How a job and its owner stand where others of its class want the same nodes.
 struct Footing {
   int64_t slowdown = 0;  // Slowdown::At
-  int64_t holds = 0;     // GPUs that its owner's jobs have or claim, in thousandths, over weights
+  int64_t holds = 0;     // Runners::HoldsOf its owner
+};
+
+inline constexpr uint32_t kNoGroup = UINT32_MAX;  // one in which nothing has run yet
+
+// Jobs that share turns: those of a class, in a group.
+struct Holding {
+  uint32_t owner = 0;    // of ClusterState::owners
+  uint32_t group = 0;    // of ClusterState::groups
+  int32_t priority = 0;  // the class they stand in now
+  auto operator<=>(const Holding&) const = default;
 };
 
 struct Runner {
   const LiveJob* job = nullptr;
   int32_t priority = 0;  // the class it stands in now
   Standing standing = Standing::kNoRow;
-  int64_t slowdown = 0;            // Slowdown::At
-  Duration unsaved;                // LiveJob::UnsavedAt
+  int64_t least = 0;               // LeastFor it
   const int64_t* holds = nullptr;  // Runners::HoldsOf its owner
   int64_t use = 0;                 // of its owner, lately
   int64_t loss = 0;                // GPU-milliseconds lost when it leaves now
   int64_t loss_per_gpu = 0;
-  Instant safe_until;       // from those of its class who came after it had started
+  Instant safe_until;       // end of its slice; holds but for what was lent to it
   Instant reclaimed_until;  // from a job of its class within its quota; Never = it borrows nothing
 };
 
@@ -51,19 +61,21 @@ struct Contender {
   return since + policy.minimum_run;
 }
 
-// Has a job been slowed down so much more than another that it is its turn? The more its owner
-// has already, the more it takes; and the more work the other would lose.
-//   unsaved: by the running one.
-[[nodiscard]] bool IsItsTurn(const Footing& waiting,
-                             const Footing& running,
-                             Duration unsaved,
-                             const Policy& policy);
+// Returns the slowdown at which a job takes its turn from another: so many times that one's, and
+// more for the work that one would lose, up to a bound: nobody is left alone for ever.
+//   slowdown: Slowdown::At of the running one.   unsaved: LiveJob::UnsavedAt.
+[[nodiscard]] int64_t LeastFor(int64_t slowdown, Duration unsaved, const Policy& policy);
+
+// Reports whether a job was slowed down so much that it is its turn. The more its owner has
+// already, the more that takes.
+//   least: LeastFor the running job.   holds: what that one's owner holds.
+[[nodiscard]] bool IsItsTurn(const Footing& waiting, int64_t least, int64_t holds);
 
 // By which rule a waiting job may have the nodes of a running one.
 enum class Right : uint8_t {
   kNone,
   kClass,   // a higher one
-  kBefore,  // it waited already when the other started, and was slowed down more
+  kBefore,  // it waited already when the other started on fewer nodes, and was slowed down more
   kQuota,   // it is within its own
   kTurn,    // it was slowed down more, and the other has had its slice
 };
@@ -98,11 +110,11 @@ class Runners {
   [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const {
     return RightTo(waiting, runner) != Right::kNone;
   }
-  // What the owner's jobs have that are not leaving, and claim, with what was given to it since. As
-  // Footing has it.
-  [[nodiscard]] int64_t HoldsOf(uint32_t owner) const { return holds_[owner]; }
-  // From now on the owner's jobs have so many GPUs more.
-  void Give(uint32_t owner, int64_t gpus);
+  // Returns what such jobs of the owner have that are not leaving, and claim, with what was given
+  // to them since. GPU-billionths, over the weights of its project and of all above it.
+  [[nodiscard]] int64_t HoldsOf(const Holding& holding) const;
+  // Counts so many GPUs more for such jobs from now on.
+  void Give(const Holding& holding, int64_t gpus);
   // When time alone next changes an answer of MayTake for a job of this class.
   [[nodiscard]] Instant NextChange(int32_t priority) const;
   // When time alone next changes the class of a runner.
@@ -114,8 +126,7 @@ class Runners {
   Instant now_;
   Instant next_demotion_ = Instant::Never();
   std::vector<Runner> runners_;
-  std::vector<int64_t> gpus_;                     // by owner
-  std::vector<int64_t> holds_;                    // by owner
+  std::map<Holding, int64_t> holds_;              // places in it stay
   std::vector<std::pair<JobId, size_t>> by_job_;  // ascending
 };
 

@@ -1,4 +1,4 @@
-// The rules of sharing one by one: costs, slices, patience, and who may take from whom.
+// The rules of sharing one by one: costs, slices, turns, and who may take from whom.
 
 #include "scheduler/core/policy/runners.h"
 
@@ -48,7 +48,7 @@ struct Meeting {
     waiting.state_since = kMoment - kOneHour;
     runner.job = &running;
     runner.holds = &holds;
-    runner.slowdown = kNotSlowed;
+    runner.least = LeastFor(kNotSlowed, Duration(), policy);
     runner.reclaimed_until = Instant::Never();
     waiter.owner = waiter.user = 1;
     waiter.job = &waiting;
@@ -59,10 +59,11 @@ struct Meeting {
   [[nodiscard]] Right Is() const { return RightTo(waiter, runner, policy, kMoment); }
 };
 
-// eve waited already when bob started, not long ago.
+// eve waited already when bob started on less than she wants, not long ago.
 struct Later : Meeting {
   Later() {
     running.placed_at = running.running_at = waiting.state_since + kTick;
+    running.gpus = 7;
     runner.safe_until = Instant::Never();
   }
 };
@@ -138,20 +139,23 @@ TEST_CASE("a turn: the more its owner has already, the more a job must have been
               {1'000'000'000'000, 1, 8'000'000'000'000'000}};
   for (const auto& row : rows) {
     CAPTURE(row.waiting, row.running);
-    const Footing running{kNotSlowed, row.running};
-    CHECK(IsItsTurn({row.least, row.waiting}, running, Duration(), policy));
-    CHECK_FALSE(IsItsTurn({row.least - 1, row.waiting}, running, Duration(), policy));
+    const int64_t least = LeastFor(kNotSlowed, Duration(), policy);
+    CHECK(IsItsTurn({row.least, row.waiting}, least, row.running));
+    CHECK_FALSE(IsItsTurn({row.least - 1, row.waiting}, least, row.running));
   }
 }
 
 TEST_CASE("a turn: the more work the other would lose, the more a job must have been slowed down") {
   Meeting meeting;
-  meeting.runner.unsaved = meeting.policy.minimum_run * 3;
+  meeting.runner.least = LeastFor(kNotSlowed, meeting.policy.minimum_run * 3, meeting.policy);
   CHECK(meeting.Is() == Right::kNone);
   meeting.waiter.footing.slowdown = kNotSlowed * meeting.policy.turn_ratio * 4;
   CHECK(meeting.Is() == Right::kTurn);
-  meeting.runner.unsaved = meeting.runner.unsaved + Duration::Seconds(1);
+  const Duration more = meeting.policy.minimum_run * 3 + Duration::Seconds(1);
+  meeting.runner.least = LeastFor(kNotSlowed, more, meeting.policy);
   CHECK(meeting.Is() == Right::kNone);
+  // A bound: nobody who never saves is left alone for ever.
+  CHECK(LeastFor(kNotSlowed, kOneHour * 24 * 365, meeting.policy) == 34 * kNotSlowed);
   meeting.runner.priority = -1;  // a lower class is not spared for that
   CHECK(meeting.Is() == Right::kClass);
 }
@@ -169,9 +173,15 @@ TEST_CASE("a turn: who would borrow takes it from all but those within their quo
   }
 }
 
-TEST_CASE("a slice holds only against those who came after it had begun") {
+TEST_CASE("a slice holds, but not of what was lent: of a smaller job that started meanwhile") {
   Later meeting;
   CHECK(meeting.Is() == Right::kBefore);
+  meeting.running.gpus = 8;  // the other could have started there
+  CHECK(meeting.Is() == Right::kNone);
+  meeting.runner.safe_until = kMoment;
+  CHECK(meeting.Is() == Right::kTurn);
+  meeting.runner.safe_until = Instant::Never();
+  meeting.running.gpus = 7;
   meeting.running.running_at = Instant();
   CHECK(meeting.Is() == Right::kNone);  // it starts
   meeting.running.running_at = kMoment;
@@ -206,16 +216,18 @@ TEST_CASE("of his own an owner's job takes what started while it waited, by his 
   CHECK(meeting.Is() == Right::kNone);
 }
 
-TEST_CASE("a fault costs nobody his place: what passed it goes back after a minimum run") {
+TEST_CASE("a fault costs nobody his place: what passed it goes back") {
   Later meeting;
   meeting.waiting.phase = Queued{StartReason::kFault, Instant(), JobId(), std::nullopt};
+  meeting.running.gpus = 8;
   meeting.waiter.footing = {kNotSlowed, INT64_MAX};
   CHECK(meeting.Is() == Right::kNone);
   meeting.running.opportunistic = true;
   CHECK(meeting.Is() == Right::kBefore);
-  meeting.waiting.state_since = kMoment - meeting.policy.minimum_run + kTick;
-  meeting.running.placed_at = meeting.waiting.state_since;
-  CHECK(meeting.Is() == Right::kNone);
+  meeting.running.opportunistic = false;
+  meeting.running.gpus = 7;  // it has the rights of all others as well
+  meeting.waiter.footing = {kNotSlowed * meeting.policy.turn_ratio, 0};
+  CHECK(meeting.Is() == Right::kBefore);
 }
 
 TEST_CASE("runners are safe for a slice from when they run") {
@@ -234,7 +246,7 @@ TEST_CASE("runners are safe for a slice from when they run") {
   const Runners runners = RunnersOf(world);
   CHECK(runners.Find(job)->safe_until == running_at + Duration::Minutes(100));
   CHECK(runners.Find(job)->reclaimed_until == Instant::Never());
-  CHECK(runners.Find(job)->slowdown > kNotSlowed * 8);
+  CHECK(runners.Find(job)->least > kNotSlowed * 16);
   world.policy.preemption_tax = 1000;
   CHECK(RunnersOf(world).Find(job)->safe_until == running_at + Duration::Seconds(60'000));
 }
@@ -248,17 +260,20 @@ TEST_CASE("what an owner holds: its jobs that stay, what it claims, and what it 
   world.agents.saves = false;
   (void)world.Submit(AJob().Gpus(8).Nodes(2).Priority(30), "eve");
   REQUIRE(world.Is(leaves) == JobState::kSaving);
+  REQUIRE(world.state.groups.At("default") == 0);
   const Shares shares(world.state, world.policy, world.now);
   const Quotas quotas(world.state, world.state.fabric, world.policy, world.now);
   Runners runners(world.state, world.policy, shares, quotas, world.now);
-  const auto holds = [&](const std::string& project, const std::string& user) {
-    return runners.HoldsOf(world.state.owners.At(project, user));
+  const auto of = [&](const std::string& project, const std::string& user, int32_t priority) {
+    return Holding{world.state.owners.At(project, user), 0, priority};
   };
-  CHECK(holds("llm", "bob") == 8 * 1000 / 2);
-  CHECK(holds("default", "ann") == 0);
-  CHECK(holds("default", "eve") == 16 * 1000);
-  runners.Give(world.state.owners.At("llm", "bob"), -8);
-  CHECK(holds("llm", "bob") == 0);
+  constexpr int64_t kGpu = 1'000'000'000;
+  CHECK(runners.HoldsOf(of("llm", "bob", 10)) == 8 * kGpu / 2);
+  CHECK(runners.HoldsOf(of("llm", "bob", 0)) == 0);  // in another class
+  CHECK(runners.HoldsOf(of("default", "ann", 0)) == 0);
+  CHECK(runners.HoldsOf(of("default", "eve", 30)) == 16 * kGpu);
+  runners.Give(of("llm", "bob", 10), -8);
+  CHECK(runners.HoldsOf(of("llm", "bob", 10)) == 0);
   CHECK(*runners.Find(weighty)->holds == 0);
 }
 
