@@ -179,9 +179,8 @@ void AddSimVerb(CLI::App& app, Context& context) {
   verb->add_option("--projects",
                    options->projects,
                    "Projects of the jobs: none, or column, the trace's `group`; none");
-  verb->add_option("--saves",
-                   options->saves,
-                   "Jobs that save, and how often, as share:0.7,every:30m; all, when asked");
+  verb->add_option(
+      "--saves", options->saves, "Jobs that save, and how often, as share:0.7,every:30m; all");
   verb->add_option("--seed", sim.seed, "For everything drawn at random; 1");
   verb->add_option("--compress", sim.compress, "Divide submit times by this; 1")
       ->check(CLI::Range(0.001, 1e6));

@@ -122,6 +122,7 @@ TEST_CASE("workload: users by job, by column, by number; submit times divided") 
 TEST_CASE("which jobs save is drawn by the seed, about as many as asked for") {
   CHECK(*ParseSavesRule("share:0.7,every:30m") == SavesRule{0.7, 1800});
   CHECK(*ParseSavesRule("every:90s") == SavesRule{1, 90});
+  CHECK(*ParseSavesRule("share:1") == SavesRule{1, 1800});
   for (const char* text : {"",
                            "0.7",
                            "share:2",

@@ -13,9 +13,8 @@ __extension__ using Wide = __int128;
 // A job whose owner holds as much as the other's must have been slowed down so many times more than
 // one whose owner holds less: among equals nodes go to and fro seldom, but nobody is shut out.
 constexpr int64_t kAmongEquals = 4;
-// Minimum runs of work beyond which a loss counts no more: after half a day of waiting a job takes
-// its turn from one that never saves, too.
-constexpr int64_t kMostLost = 16;
+// Minimum runs of work beyond which a loss counts no more: the product stays within range.
+constexpr int64_t kMostLost = 100'000;
 constexpr int64_t kHoldsOfGpu = 1'000'000'000;
 
 // Counts as run in any case.

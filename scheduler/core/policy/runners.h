@@ -62,7 +62,7 @@ struct Contender {
 }
 
 // Returns the slowdown at which a job takes its turn from another: so many times that one's, and
-// more for the work that one would lose, up to a bound: nobody is left alone for ever.
+// more for the work that one would lose.
 //   slowdown: Slowdown::At of the running one.   unsaved: LiveJob::UnsavedAt.
 [[nodiscard]] int64_t LeastFor(int64_t slowdown, Duration unsaved, const Policy& policy);
 
