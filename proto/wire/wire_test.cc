@@ -242,7 +242,7 @@ TEST_CASE("a job shows its attempts, tasks and checkpoint") {
   tide::v1::Job job = ToProto(world.state, world.At(id));
   CHECK(job.id() == id.value());
   CHECK(job.state() == tide::v1::JOB_STATE_RUNNING);
-  CHECK(job.checkpoint().step() == -1);
+  CHECK(job.checkpoint().step() == 0);  // it saves as it starts
   CHECK(job.step() == -1);
   CHECK(std::isnan(job.loss()));
   REQUIRE(job.attempts_size() == 1);

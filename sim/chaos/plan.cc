@@ -26,7 +26,7 @@ Policy ShortPolicy() {
   policy.witness_timeout = Duration::Seconds(12);
   policy.isolation_margin =
       Duration::Seconds(12);  // a rank that was killed acts no more, however long it hangs
-  policy.minimum_run = Duration::Seconds(15);
+  policy.minimum_run = Duration::Seconds(20);
   policy.assumed_cost = Duration::Seconds(5);
   policy.preemption_tax = 4;
   policy.review = Duration::Seconds(10);
