@@ -480,7 +480,7 @@ class Planner {
     return {};
   }
 
-  // Of the job at hand.
+  // Returns how the job at hand stands to others; worked out once.
   [[nodiscard]] const Footing& FootingOf(const Job& job) {
     if (!footing_) {
       footing_ =
@@ -613,9 +613,7 @@ class Planner {
   }
 
   [[nodiscard]] Holding HoldingOf(const Job& job) const {
-    return {state_.owners.At(job.spec.project, job.user),
-            state_.groups.Find(job.spec.group).value_or(kNoGroup),
-            ClassOf(job)};
+    return tide::HoldingOf(state_, job, ClassOf(job));
   }
 
   void Give(const Holding& holding, int64_t gpus) {

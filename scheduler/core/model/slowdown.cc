@@ -1,11 +1,7 @@
 #include "scheduler/core/model/slowdown.h"
 
-#include <algorithm>
-
 namespace tide {
 namespace {
-
-constexpr Duration kLeastRun = Duration::Seconds(1);
 
 void Begin(Account& account, Instant at) {
   account.Change(1, at, kSlowdownHalfLife);
@@ -17,8 +13,8 @@ void End(Account& account, Instant at) {
 
 }  // namespace
 
-int64_t Slowdown::At(Instant now, Duration least) const {
-  const int64_t run = ran.UseAt(now, kSlowdownHalfLife) + std::max(least, kLeastRun).millis();
+int64_t Slowdown::At(Instant now, Duration minimum_run) const {
+  const int64_t run = ran.UseAt(now, kSlowdownHalfLife) + LeastRun(minimum_run).millis();
   return kNotSlowed * (run + waited.UseAt(now, kSlowdownHalfLife)) / run;
 }
 

@@ -2,6 +2,7 @@
 // How much waiting for nodes has slowed a job down lately: what turns inside a class go by
 // (docs/adr/0013).
 
+#include <algorithm>
 #include <cstdint>
 
 #include "scheduler/core/model/account.h"
@@ -14,6 +15,11 @@ namespace tide {
 inline constexpr Duration kSlowdownHalfLife = Duration::Minutes(12 * 60);
 inline constexpr int64_t kNotSlowed = 1000;
 
+// Returns what counts as run in any case, so that a job which has not run yet has a slowdown, too.
+[[nodiscard]] inline Duration LeastRun(Duration minimum_run) {
+  return std::max(minimum_run, Duration::Seconds(1));
+}
+
 struct Slowdown {
   Account ran;     // milliseconds
   Account waited;  // for nodes; not while it was held or waited for other jobs
@@ -21,14 +27,14 @@ struct Slowdown {
 
   // Returns the time that it waited and ran over the time that it ran, in thousandths: kNotSlowed
   // if it never waited.
-  //   least: counts as run in any case, so that a job which has not run yet has a slowdown, too.
+  //   minimum_run: counts as run in any case (LeastRun).
   //   now: not before what is counted.
-  [[nodiscard]] int64_t At(Instant now, Duration least) const;
+  [[nodiscard]] int64_t At(Instant now, Duration minimum_run) const;
   // Returns it for the case that the job, which waits, starts at that moment and runs from then on.
   [[nodiscard]] Slowdown StartedAt(Instant start) const;
 };
 
-// Cost: O(attempts).
+// Returns that of a job. Cost: O(attempts).
 [[nodiscard]] Slowdown SlowdownOf(const Job& job);
 
 }  // namespace tide

@@ -1,5 +1,5 @@
 #pragma once
-// What jobs of one class and shape were told last, so that the next of them is not looked at again
+// The last answers to jobs of one class and shape, so that the next of them is not looked at again
 // where nothing can be different for it.
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace tide {
 
-// Why a job waits. The list is made anew only when more jobs stand before it.
+// Reasons why a job waits. The list is made anew only when more jobs stand before it.
 class WaitingReasons {
  public:
   WaitingReasons() = default;
@@ -41,7 +41,8 @@ class WaitingReasons {
   ReasonList list_;
 };
 
-// Told to a job, for others of its owner, and where there are no quotas of owners who hold as much.
+// Answer to a job, for others of its owner, and where there are no quotas of owners who hold as
+// much.
 struct Answer {
   uint64_t turn = 0;  // of the pass: it holds in this one
   Holding holding;    // of the job
@@ -54,12 +55,12 @@ struct Answer {
 
 class Answers {
  public:
-  // nullptr: none of them holds.
+  // Returns the first for which `holds`; nullptr: there is none.
   [[nodiscard]] Answer* Find(const auto& holds) {
     const auto it = std::ranges::find_if(answers_, holds);
     return it == answers_.end() ? nullptr : &*it;
   }
-  // The oldest one goes.
+  // Keeps it in place of the oldest one.
   void Add(Answer answer) {
     constexpr size_t kKept = 4;  // no one of them holds for all that come after it
     if (answers_.size() < kKept) {

@@ -255,8 +255,7 @@ Waiter Scene::MakeWaiter(const Job& job, uint32_t number, int32_t priority) {
   waiter.nodes = job.spec.nodes;
   waiter.since = job.state_since;
   waiter.slowdown = SlowdownOf(job);
-  waiter.holds =
-      runners_.HoldsOf({number, state_.groups.Find(job.spec.group).value_or(kNoGroup), priority});
+  waiter.holds = runners_.HoldsOf(HoldingOf(state_, job, priority));
   waiter.not_before = std::max(now_, std::get<Queued>(job.phase).not_before);
   waiter.run = run_times_.Of(job, owners_[waiter.owner].runs, job.run_time);
   waiter.gpus = ChargedGpus(job.spec);

@@ -112,7 +112,7 @@ Instant Sweep::EndOf(uint32_t keeper) const {
 }
 
 Right Sweep::RightTo(const Waiter& waiter, const Keeper& keeper, Instant at) const {
-  // What is known without slowdowns goes first: most are asked in vain.
+  // Slowdowns cost more than the rest, and most are asked in vain.
   if (keeper.priority > waiter.priority || waiter.fails) {
     return Right::kNone;  // a job that keeps failing does not stop others
   }
@@ -180,7 +180,7 @@ Instant Sweep::TurnMoment(const Waiter& waiter, const Keeper& keeper, Instant af
     return asks;
   }
   ++searches_;
-  // What two half-lives do not bring is left to the end.
+  // Beyond two half-lives the end comes first.
   Duration step = kSlowdownHalfLife * 2;
   if (!MayTake(waiter, keeper, after + step)) {
     return Instant::Never();

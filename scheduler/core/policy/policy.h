@@ -73,7 +73,7 @@ struct Policy {
   Duration isolation_margin = Duration::Seconds(30);  // the scheduler waits this much longer
   uint32_t cross_zone_jobs_max = 1;
 
-  // Time-sharing inside a class (scheduling.md section 3; the numbers: docs/adr/0013).
+  // Time-sharing inside a class (docs/adr/0013).
   Duration share_half_life = Duration::Minutes(24 * 60);
   // Safe from one's own class; and the wait after which a job asks others of its class to leave.
   Duration minimum_run = Duration::Minutes(15);

@@ -17,11 +17,6 @@ constexpr int64_t kAmongEquals = 4;
 constexpr int64_t kMostLost = 100'000;
 constexpr int64_t kHoldsOfGpu = 1'000'000'000;
 
-// Counts as run in any case.
-Duration LeastRun(const Policy& policy) {
-  return std::max(policy.minimum_run, Duration::Seconds(1));
-}
-
 bool ComesFirst(const Job& waiting, const LiveJob& running) {
   return std::tuple(waiting.queue_rank, waiting.id) < std::tuple(running.rank, running.id);
 }
@@ -55,7 +50,7 @@ Duration SliceOf(Duration cost, const Policy& policy) {
 }
 
 int64_t LeastFor(int64_t slowdown, Duration unsaved, const Policy& policy) {
-  const Duration run = LeastRun(policy);
+  const Duration run = LeastRun(policy.minimum_run);
   const int64_t lost = std::min(unsaved, run * kMostLost).millis();
   return policy.turn_ratio * slowdown * (run.millis() + lost) / run.millis();
 }
@@ -91,7 +86,7 @@ Right RightTo(const Contender& waiting, const Runner& runner, const Policy& poli
   const bool has_had_its_slice = runner.safe_until <= now;
   const bool lent = earlier && WereLent(waiting, running);
   if (own) {
-    // Nobody takes from himself, but for what an owner has put first.
+    // Jobs of one user take no turns; only an owner's order counts between them.
     const bool first = earlier && waiting.owner == running.owner &&
                        ComesFirst(*waiting.job, running) && (has_had_its_slice || lent);
     return first ? Right::kBefore : Right::kNone;
@@ -143,9 +138,7 @@ Runners::Runners(const ClusterState& state,
   }
   for (const JobId id : state.claiming) {
     const Job& job = state.jobs.at(id);
-    const uint32_t owner = state.owners.At(job.spec.project, job.user);
-    Give({owner, state.groups.Find(job.spec.group).value_or(kNoGroup), quotas.ClassOf(job)},
-         ChargedGpus(job.spec));
+    Give(HoldingOf(state, job, quotas.ClassOf(job)), ChargedGpus(job.spec));
   }
   std::sort(runners_.begin(), runners_.end(), [](const Runner& a, const Runner& b) {
     const auto key = [](const Runner& runner) {
@@ -168,6 +161,12 @@ Runners::Runners(const ClusterState& state,
 const Runner* Runners::Find(JobId job) const {
   const auto it = std::lower_bound(by_job_.begin(), by_job_.end(), std::pair(job, size_t{0}));
   return it != by_job_.end() && it->first == job ? &runners_[it->second] : nullptr;
+}
+
+Holding HoldingOf(const ClusterState& state, const Job& job, int32_t priority) {
+  return {state.owners.At(job.spec.project, job.user),
+          state.groups.Find(job.spec.group).value_or(kNoGroup),
+          priority};
 }
 
 int64_t Runners::HoldsOf(const Holding& holding) const {

@@ -25,6 +25,9 @@ struct Holding {
   int32_t priority = 0;  // the class they stand in now
   auto operator<=>(const Holding&) const = default;
 };
+// Returns those that a job is one of.
+//   priority: the class it stands in now.
+[[nodiscard]] Holding HoldingOf(const ClusterState& state, const Job& job, int32_t priority);
 
 struct Runner {
   const LiveJob* job = nullptr;
@@ -80,7 +83,8 @@ enum class Right : uint8_t {
   kTurn,    // it was slowed down more, and the other has had its slice
 };
 
-// Footings are those of `now`.
+// Returns the first rule that gives it them.
+//   now: also of its footing and of what the runner has of slowdowns.
 [[nodiscard]] Right RightTo(const Contender& waiting,
                             const Runner& runner,
                             const Policy& policy,

@@ -226,6 +226,11 @@ class Order(NamedTuple):
     damaged: Sequence[str] = ()
 
 
+# Savers that were let go and had not ended at once: they may outlive this process. A Popen that is forgotten while its process runs
+# warns on stderr.
+_left: "List[subprocess.Popen[bytes]]" = []
+
+
 def _let_go(connection: socket.socket, process: "subprocess.Popen[bytes]", is_done: Callable[[], bool]) -> None:
     """Ends the connection. The process finishes what it has, and ends; an idle one at once."""
     if is_done():
@@ -235,7 +240,7 @@ def _let_go(connection: socket.socket, process: "subprocess.Popen[bytes]", is_do
     try:
         process.wait(timeout=0.05)
     except subprocess.TimeoutExpired:
-        pass
+        _left[:] = [each for each in _left if each.poll() is None] + [process]
 
 
 def _locked(paths: Sequence[str]) -> List[int]:
