@@ -24,7 +24,7 @@ void ChurnOn(Run& run, StoreKind kind) {
   const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = run.quick() ? 8U : 512U, .exit_at_once = true});
   const int64_t start = MonotonicNanos();
-  (void)SubmitFromMany(scheduler, testing::AJob().Gpus(8).Spec(), kClients, each);
+  (void)SubmitFromMany(scheduler.address(), testing::AJob().Gpus(8).Spec(), kClients, each);
   const size_t jobs = kClients * each;
   (void)agents.WaitForForgotten(jobs);
   const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;

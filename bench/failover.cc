@@ -22,6 +22,7 @@
 #include "bench/benches.h"
 #include "bench/daemons/fake_agents.h"
 #include "bench/daemons/scheduler_process.h"
+#include "bench/daemons/waiting_gangs.h"
 #include "bench/worlds.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
@@ -30,7 +31,6 @@
 namespace tide::bench {
 namespace {
 
-constexpr uint32_t kFailoverNodes = 16;
 constexpr uint32_t kTrainingNodes = 8;  // the others are for the clients' jobs
 constexpr const char* kTraining = "training";
 constexpr int kSubmitters = 4;
@@ -182,28 +182,6 @@ class Submitters {
   std::vector<std::thread> threads_;
 };
 
-// The nodes of the agents, and gangs that wait: every one asks for all nodes, of which some are
-// never free.
-ClusterState WaitingGangs(uint32_t count, Instant now) {
-  constexpr uint32_t kWaitingUsers = 200;
-  ClusterState state;
-  const auto apply = [&](EventBody body) {
-    TIDE_CHECK(Apply(state, {now, std::move(body)}).has_value(), "nodes join and jobs come");
-  };
-  const auto cluster = testing::Cluster().Zone("A").Leaf(8).Zone("B").Leaf(8);
-  for (NodeJoined join : cluster.Joins()) {
-    join.identity.name = FakeAgents::NameOf(join.node.value());
-    apply(std::move(join));
-  }
-  const JobSpec spec =
-      testing::AJob().Nodes(kFailoverNodes).Zone("cross-ok").Gpus(8).Priority(kLow).Spec();
-  for (uint32_t i = 0; i < count; ++i) {
-    apply(JobSubmitted{
-        JobId(state.next_job_id), spec, "user" + std::to_string(i % kWaitingUsers), ""});
-  }
-  return state;
-}
-
 struct FailoverCase {
   std::string suffix;    // of the names
   uint32_t waiting = 0;  // jobs in the store
@@ -252,7 +230,7 @@ FailoverFigures MeasureFailovers(const BenchStore& store, const FailoverCase& wh
       std::make_unique<SchedulerProcess>(store, SchedulerOptions{.address = addresses[0]});
   schedulers[0]->WaitUntilListening();
   const FakeAgents agents(*schedulers[0],
-                          {.count = kFailoverNodes,
+                          {.count = kWaitingNodes,
                            .exit_at_once = true,
                            .stays = kTraining,
                            .addresses = {addresses.begin(), addresses.end()},

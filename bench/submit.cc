@@ -3,6 +3,8 @@
 // Peers acknowledge before anything is on disk.
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,10 +14,13 @@
 #include <vector>
 
 #include "bench/benches.h"
+#include "bench/daemons/bench_cluster.h"
 #include "bench/daemons/bench_store.h"
 #include "bench/daemons/fake_agents.h"
 #include "bench/daemons/scheduler_process.h"
 #include "bench/daemons/submit_load.h"
+#include "bench/daemons/waiting_gangs.h"
+#include "bench/worlds.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "scheduler/core/testing/builders.h"
@@ -77,6 +82,29 @@ class CommitAlone {
   const std::vector<SqlValue> page_ = {std::string(1000, 'x')};
 };
 
+// The limit of the way to a scheduler: tide-answer-bench, which listens as one does and answers at
+// once.
+class AnswersAlone {
+ public:
+  explicit AnswersAlone(const BenchFolder& folder) {
+    std::vector<std::string> arguments = {ProgramBeside("tide-answer-bench"), "--listen", address_};
+    std::ranges::move(SchedulerSecurityFlags(), std::back_inserter(arguments));
+    pid_ = Spawn(arguments, folder.File("answers.log"));
+    WaitUntilListening(pid_, address_);
+  }
+  ~AnswersAlone() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  AnswersAlone(const AnswersAlone&) = delete;
+  AnswersAlone& operator=(const AnswersAlone&) = delete;
+  [[nodiscard]] const std::string& address() const { return address_; }
+
+ private:
+  const std::string address_ = FreeAddress();
+  pid_t pid_ = -1;
+};
+
 // Of the cases on one store.
 struct Names {
   std::string one_client;
@@ -134,20 +162,32 @@ double LimitPerSecond(Limit& limit, size_t jobs_per_commit, int commits) {
   return static_cast<double>(jobs_per_commit) * commits / seconds;
 }
 
+constexpr size_t kClients = 64;
+
+struct Load {
+  Samples samples;
+  double per_second = 0;
+};
+
+Load SubmitTo(const std::string& address, size_t each) {
+  const int64_t start = MonotonicNanos();
+  Load load{
+      SubmitFromMany(address, testing::AJob().Gpus(8).Priority(kHigh).Spec(), kClients, each)};
+  const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
+  load.per_second = static_cast<double>(load.samples.size()) / seconds;
+  return load;
+}
+
 template <typename Limit>
 void ManyClients(Run& run, const Names& names, const BenchStore& store, Limit& limit) {
-  constexpr size_t kClients = 64;
   const size_t each = run.quick() ? 2 : 150;
   const SchedulerProcess scheduler(store);
   const FakeAgents agents(scheduler, {.count = kAgents});
   const int64_t commits_before = CommitsIn(store);
-  const int64_t start = MonotonicNanos();
-  const Samples all = SubmitFromMany(scheduler, testing::AJob().Gpus(8).Spec(), kClients, each);
-  const double seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
+  const auto [all, per_second] = SubmitTo(scheduler.address(), each);
   const double commits = std::max(1.0, static_cast<double>(CommitsIn(store) - commits_before));
-  const double per_second = static_cast<double>(all.size()) / seconds;
   run.AddTimes(names.many_clients, all, {.p50_ms = {}, .p99_ms = 50, .max_ms = {}});
-  run.Add(names.many_clients, Metric::kPerS, per_second, all.size(), AtLeast(5000));
+  run.Add(names.many_clients, Metric::kPerS, per_second, all.size(), AtLeast(15'000));
   const double jobs_per_commit = static_cast<double>(all.size()) / commits;
   run.Add(names.many_clients + ", jobs a commit", Metric::kCount, jobs_per_commit, 1);
   const int rounds = run.quick() ? 3 : 300;
@@ -161,7 +201,26 @@ void ManyClients(Run& run, const Names& names, const BenchStore& store, Limit& l
           Metric::kRatio,
           per_second / limit_per_second,
           all.size(),
-          AtLeast(0.8));
+          AtLeast(0.4));
+  const AnswersAlone answers(store.folder());
+  const double answers_per_second = SubmitTo(answers.address(), each).per_second;
+  run.Add("gRPC alone, 64 clients", Metric::kPerS, answers_per_second, all.size());
+  run.Add(names.many_clients + " / gRPC alone",
+          Metric::kRatio,
+          per_second / answers_per_second,
+          all.size());
+}
+
+// The same where a hundred thousand jobs wait: what each decision goes through.
+void LongQueue(Run& run, const std::string& name, const BenchStore& store) {
+  const Instant now = SystemNow();
+  store.Fill(WaitingGangs(run.quick() ? 100 : 10 * kPending, now), now);
+  const SchedulerProcess scheduler(store);
+  const FakeAgents agents(scheduler, {.count = kWaitingNodes});
+  agents.WaitUntilConnected();
+  const auto [all, per_second] = SubmitTo(scheduler.address(), run.quick() ? 2 : 50);
+  run.AddTimes(name, all, {.p50_ms = {}, .p99_ms = 50, .max_ms = {}});
+  run.Add(name, Metric::kPerS, per_second, all.size());
 }
 
 void WithLimit(const BenchStore& store, StoreKind kind, const auto& measure) {
@@ -187,6 +246,9 @@ void SubmitOn(Run& run, StoreKind kind) {
   if (run.Wants(names.many_clients)) {
     const BenchStore store(kind);
     WithLimit(store, kind, [&](auto& limit) { ManyClients(run, names, store, limit); });
+  }
+  if (const std::string name = CaseOn(kind, "64 clients, 100k jobs wait"); run.Wants(name)) {
+    LongQueue(run, name, BenchStore(kind));
   }
 }
 

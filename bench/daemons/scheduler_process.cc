@@ -27,50 +27,11 @@
 namespace tide::bench {
 namespace {
 
-const std::string kHost = "127.0.0.1:";
 constexpr std::chrono::seconds kPatience(120);
-
-sockaddr_in Loopback(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  return address;
-}
-
-Fd TcpSocket() {
-  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  TIDE_CHECK(fd.valid(), "a socket can be had");
-  return fd;
-}
 
 void Pause() {
   constexpr timespec kPause{0, 2'000'000};
   ::nanosleep(&kPause, nullptr);
-}
-
-// The child ends with this process, however that ends. Between fork and exec only what is safe in a
-// process with threads.
-pid_t Spawn(std::vector<std::string> arguments, const std::string& log_file) {
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) {
-    argv.push_back(argument.data());
-  }
-  argv.push_back(nullptr);
-  const int log =
-      ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-  TIDE_CHECK(log >= 0, "the scheduler's log can be made");
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::dup2(log, STDOUT_FILENO);
-    ::dup2(log, STDERR_FILENO);
-    ::execv(argv.front(), argv.data());
-    ::_exit(127);
-  }
-  ::close(log);
-  TIDE_CHECK(pid > 0, "tide-scheduler can be started");
-  return pid;
 }
 
 Error FromStatus(const grpc::Status& status, const grpc::ClientContext& context) {
@@ -78,22 +39,6 @@ Error FromStatus(const grpc::Status& status, const grpc::ClientContext& context)
 }
 
 }  // namespace
-
-std::string FreeAddress() {
-  const Fd fd = TcpSocket();
-  sockaddr_in address = Loopback(0);
-  socklen_t size = sizeof(address);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  TIDE_CHECK(::bind(fd.get(), generic, size) == 0 && ::getsockname(fd.get(), generic, &size) == 0,
-             "loopback has a free port");
-  return kHost + std::to_string(ntohs(address.sin_port));
-}
-
-bool Accepts(const std::string& address) {
-  const Fd fd = TcpSocket();
-  const sockaddr_in to = Loopback(std::stoi(address.substr(kHost.size())));
-  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
-}
 
 v1::Caller BenchCaller() {
   v1::Caller caller;
@@ -135,10 +80,7 @@ void SchedulerProcess::Kill() {
 }
 
 void SchedulerProcess::WaitUntilListening() const {
-  while (!Accepts(address_)) {
-    TIDE_CHECK(::waitpid(pid_, nullptr, WNOHANG) == 0, "the scheduler lives");
-    Pause();
-  }
+  bench::WaitUntilListening(pid_, address_);
 }
 
 void SchedulerProcess::WaitUntilStandingBy() const {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "bench/daemons/bench_store.h"
+#include "bench/daemons/program.h"
 #include "common/base/result.h"
 #include "common/rpc/rpc.h"
 #include "common/spec/job_spec.h"
@@ -16,10 +17,6 @@
 
 namespace tide::bench {
 
-// "127.0.0.1:port" of a port that nobody listens on. It may be taken until it is asked for; a
-// scheduler then says so and ends.
-[[nodiscard]] std::string FreeAddress();
-[[nodiscard]] bool Accepts(const std::string& address);
 // The first admin of its store, who submits and cancels.
 [[nodiscard]] v1::Caller BenchCaller();
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/daemons/bench_cluster.h"
+#include "bench/daemons/scheduler_process.h"
 #include "common/base/check.h"
 #include "common/base/time.h"
 #include "proto/wire/convert.h"
@@ -69,7 +70,7 @@ class Submitter {
 
 }  // namespace
 
-Samples SubmitFromMany(const SchedulerProcess& scheduler,
+Samples SubmitFromMany(const std::string& address,
                        const JobSpec& spec,
                        size_t clients,
                        size_t each) {
@@ -79,7 +80,7 @@ Samples SubmitFromMany(const SchedulerProcess& scheduler,
   const auto busy = std::make_shared<std::atomic<size_t>>(clients);
   std::vector<std::unique_ptr<Submitter>> all;
   for (size_t i = 0; i < clients; ++i) {
-    all.push_back(std::make_unique<Submitter>(scheduler.address(), request, each, busy));
+    all.push_back(std::make_unique<Submitter>(address, request, each, busy));
     all.back()->Submit();
   }
   for (size_t left = *busy; left > 0; left = *busy) {
