@@ -61,6 +61,7 @@ void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, Step
     result.explanations = std::move(decision.explanations);
     result.wake_at = decision.wake_at;
     if (!changed) {
+      result.at_rest = round == 0;
       return;
     }
   }
@@ -83,12 +84,17 @@ void ArchiveAndApply(ClusterState& state, const Policy& policy, Instant now, Ste
 StepResult Step(ClusterState& state,
                 std::span<const Event> events,
                 const Policy& policy,
-                Instant now) {
+                Instant now,
+                Deciding deciding) {
   StepResult result;
   state.share_half_life = policy.share_half_life;
   ApplyInputs(state, events, now, result);
-  DecideAndApply(state, policy, now, result);
-  ArchiveAndApply(state, policy, now, result);
+  if (deciding == Deciding::kNow) {
+    DecideAndApply(state, policy, now, result);
+    ArchiveAndApply(state, policy, now, result);
+  } else {
+    result.wake_at = now;
+  }
   result.changed = std::exchange(state.changed, ChangeSet{});
   // Before the starts: what is to be ended may be in their way.
   for (const Event& event : events) {

@@ -17,14 +17,23 @@ struct StepResult {
   std::vector<Command> commands;         // to send after the commit
   std::vector<Explanation> explanations;
   Instant wake_at = Instant::Never();
+  bool at_rest = false;  // it decided, and the decision changed nothing
 };
 
-// Applies `events`, decides, applies the decision, and derives the commands.
+// Whether a step decides, or leaves that to one that follows soon: only applying what has come is
+// far cheaper where many jobs wait. Nothing that a decision would say is in the result then.
+enum class Deciding {
+  kNow,
+  kLater,
+};
+
+// Applies `events`, decides if it is to, applies the decision, and derives the commands.
 //   now: loop time; events without a time get it.
 //   The same state and arguments give the same result, byte for byte.
 [[nodiscard]] StepResult Step(ClusterState& state,
                               std::span<const Event> events,
                               const Policy& policy,
-                              Instant now);
+                              Instant now,
+                              Deciding deciding = Deciding::kNow);
 
 }  // namespace tide

@@ -88,7 +88,8 @@ Result<Instant> RunTurn(ClusterState& state,
                         const Policy& policy,
                         Instant now,
                         const std::deque<Request>& batch,
-                        TurnHost& host) {
+                        TurnHost& host,
+                        Deciding deciding) {
   Inputs inputs = MakeEvents(state, now, batch);
   const std::set<NodeId> joined = FindJoined(inputs.events);
   for (EventBody& body : host.Notice(state)) {
@@ -96,7 +97,7 @@ Result<Instant> RunTurn(ClusterState& state,
       inputs.events.push_back({now, std::move(body)});
     }
   }
-  StepResult step = Step(state, inputs.events, policy, now);
+  StepResult step = Step(state, inputs.events, policy, now, deciding);
   Decide(batch, inputs, step);
   TIDE_TRY(host.Commit(state, step, now));
   const uint64_t rev = host.Publish(state, step);
@@ -104,7 +105,9 @@ Result<Instant> RunTurn(ClusterState& state,
   for (const Command& command : step.commands) {
     host.Send(command, state, now);
   }
-  host.Explain(std::move(step.explanations));
+  if (deciding == Deciding::kNow) {
+    host.Explain(std::move(step.explanations));
+  }
   return step.wake_at;
 }
 

@@ -80,17 +80,18 @@ class TurnHost {
   [[nodiscard]] virtual uint64_t Publish(const ClusterState& state, const StepResult& step) = 0;
   //   now: the turn's, the clock of every deadline in `command`.
   virtual void Send(const Command& command, const ClusterState& state, Instant now) = 0;
-  // Why each waiting job waits. Last, as nobody waits for it.
+  // Why each waiting job waits, where the turn decided. Last, as nobody waits for it.
   virtual void Explain(std::vector<Explanation> explanations) = 0;
 };
 
-// Returns when time alone would change the decision, or the error of the commit: then nobody was
-// answered and nothing was sent.
+// Returns when time alone would change the decision (`now` where it did not decide), or the error
+// of the commit: then nobody was answered and nothing was sent.
 //   now: loop time; never before that of the turn before.
 [[nodiscard]] Result<Instant> RunTurn(ClusterState& state,
                                       const Policy& policy,
                                       Instant now,
                                       const std::deque<Request>& batch,
-                                      TurnHost& host);
+                                      TurnHost& host,
+                                      Deciding deciding = Deciding::kNow);
 
 }  // namespace tide

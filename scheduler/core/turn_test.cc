@@ -60,10 +60,10 @@ struct OneTurn {
     };
     return request;
   }
-  Result<Instant> Turn(EventBody body) {
+  Result<Instant> Turn(EventBody body, Deciding deciding = Deciding::kNow) {
     std::deque<Request> batch;
     batch.push_back(Ask(std::move(body)));
-    return RunTurn(world.state, Policy(), world.now, batch, host);
+    return RunTurn(world.state, Policy(), world.now, batch, host, deciding);
   }
 };
 
@@ -81,6 +81,18 @@ TEST_CASE("a turn commits first, then shows, answers and sends, all of one momen
   CHECK(turn.host.done ==
         Words{"notice", "decided", "commit", "publish", "answer 7", "send", "explain"});
   CHECK(turn.host.sent_at == turn.world.now);
+}
+
+TEST_CASE("a turn that leaves the decision to the next one commits and answers all the same") {
+  OneTurn turn;
+  const auto again = turn.Turn(ASubmit(), Deciding::kLater);
+  REQUIRE(again);
+  CHECK(*again == turn.world.now);
+  CHECK(turn.host.done == Words{"notice", "decided", "commit", "publish", "answer 7"});
+  CHECK(turn.host.logged == Words{"job_submitted"});
+  turn.host.logged.clear();
+  REQUIRE(RunTurn(turn.world.state, Policy(), turn.world.now, {}, turn.host));
+  CHECK(turn.host.logged == Words{"job_placed"});
 }
 
 TEST_CASE("after a commit that failed nobody is answered and nothing is sent") {

@@ -185,9 +185,11 @@ void Loop::Turn(const std::deque<Request>& batch) {
   if (batch.empty() && noticed_.empty() && now < step_due_) {
     done = Commit(state_, {}, now);  // for the lease
   } else {
-    const Result<Instant> wake_at = RunTurn(state_, policy_, now, batch, *this);
+    deciding_ = decision_pace_.IsDue(began) ? Deciding::kNow : Deciding::kLater;
+    const Result<Instant> wake_at = RunTurn(state_, policy_, now, batch, *this, deciding_);
     if (wake_at) {
-      step_due_ = std::min(*wake_at, now + kStepEvery);
+      const Duration pause = Duration::Nanos(decision_pace_.UntilDueNs(MonotonicNanos()));
+      step_due_ = std::max(std::min(*wake_at, now + kStepEvery), Now() + pause);
     } else {
       done = std::unexpected(wake_at.error());
     }
@@ -204,6 +206,10 @@ void Loop::Turn(const std::deque<Request>& batch) {
 void Loop::ShowReasons(int64_t turn_began) {
   const Instant now = Now();
   if (now >= reasons_at_) {
+    std::erase_if(explanations_, [&](const Explanation& explanation) {
+      return changed_since_.contains(explanation.job);
+    });
+    changed_since_.clear();
     std::ranges::sort(explanations_, {}, &Explanation::job);
     if (view_.PublishReasons(state_, explanations_, kReasonsAtOnce)) {
       explanations_.clear();
@@ -233,6 +239,7 @@ void Loop::Estimate() {
 }
 
 std::vector<EventBody> Loop::Notice(const ClusterState& /*state*/) {
+  step_began_ns_ = MonotonicNanos();
   return std::exchange(noticed_, {});
 }
 
@@ -247,6 +254,10 @@ std::vector<EventBody> Loop::LookAround(const ClusterState& state) {
 }
 
 Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant now) {
+  if (deciding_ == Deciding::kNow) {
+    const int64_t now_ns = MonotonicNanos();
+    decision_pace_.Count(now_ns - step_began_ns_, step.at_rest, now_ns);
+  }
   const int64_t asked_ns = config_.boot_clock();
   const uint64_t renewals = store_->renewals();
   for (SecretRow& row : secrets_.TakeChanges()) {
@@ -287,6 +298,9 @@ uint64_t Loop::Publish(const ClusterState& state, const StepResult& step) {
     open_jobs_.Note(state.jobs.at(id));
   }
   open_jobs_.EndTurn();
+  if (!explanations_.empty()) {
+    changed_since_.insert(step.changed.jobs.begin(), step.changed.jobs.end());
+  }
   if (!changed_people_.empty()) {
     policy_.removed_users = people_.RemovedUsers();  // for the next turn, a second from now at most
   }
@@ -305,6 +319,7 @@ void Loop::Send(const Command& command, const ClusterState& state, Instant now) 
 
 void Loop::Explain(std::vector<Explanation> explanations) {
   explanations_ = std::move(explanations);
+  changed_since_.clear();
 }
 
 }  // namespace tide

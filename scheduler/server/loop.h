@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
 #include "scheduler/core/turn.h"
+#include "scheduler/server/decision_pace.h"
 #include "scheduler/server/people/audit_tally.h"
 #include "scheduler/server/people/job_tokens.h"
 #include "scheduler/server/people/open_jobs.h"
@@ -122,14 +124,18 @@ class Loop : private TurnHost {
   const std::string cluster_id_;
   LoopClock clock_{SystemNow(), config_.boot_clock()};
   Instant wake_at_ = Instant::Never();
-  Instant step_due_;                         // the next turn that decides, though nothing comes
-  std::vector<EventBody> noticed_;           // for the turn that begins
-  int64_t noticed_ns_ = 0;                   // of CLOCK_MONOTONIC
-  std::vector<Explanation> explanations_;    // of the last turn, as far as not shown
-  Instant reasons_at_;                       // not before
-  Instant estimate_at_;                      // not before
+  Instant step_due_;                       // the next turn that decides, though nothing comes
+  std::vector<EventBody> noticed_;         // for the turn that begins
+  int64_t noticed_ns_ = 0;                 // of CLOCK_MONOTONIC
+  std::vector<Explanation> explanations_;  // of the last decision, as far as not shown
+  std::set<JobId> changed_since_;  // jobs; what that decision said of them is not true any more
+  Instant reasons_at_;             // not before
+  Instant estimate_at_;            // not before
   std::atomic<int64_t> lease_until_ns_ = 0;  // of boot_clock
   TurnPace pace_;
+  DecisionPace decision_pace_;
+  int64_t step_began_ns_ = 0;           // of CLOCK_MONOTONIC
+  Deciding deciding_ = Deciding::kNow;  // in this turn
 
   Mutex mutex_;
   Condition wake_;

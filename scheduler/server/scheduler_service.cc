@@ -12,6 +12,7 @@
 #include "proto/wire/people_change.h"
 #include "proto/wire/plan.h"
 #include "scheduler/core/requests.h"
+#include "scheduler/server/answer_queue.h"
 #include "scheduler/server/people/project_rules.h"
 #include "scheduler/server/plan_worker.h"
 #include "tide/v1/scheduler.grpc.pb.h"
@@ -633,13 +634,15 @@ class SchedulerService final : public Service {
       }
       Audit(*std::move(record->entry), outcome);
     };
-    request.done = [context, reactor, fill](const Reply& reply) {
-      if (reply.status) {
-        fill(reply);
-        reactor->Finish(grpc::Status::OK);
-      } else {
-        reactor->Finish(rpc::ToGrpc(reply.status.error(), context));
-      }
+    request.done = [context, reactor, fill = std::move(fill), this](const Reply& reply) {
+      answers_.Add([context, reactor, fill, reply] {
+        if (reply.status) {
+          fill(reply);
+          reactor->Finish(grpc::Status::OK);
+        } else {
+          reactor->Finish(rpc::ToGrpc(reply.status.error(), context));
+        }
+      });
     };
     if (!loop_.Enqueue(std::move(request))) {
       reactor->Finish(rpc::ToGrpc(
@@ -655,6 +658,7 @@ class SchedulerService final : public Service {
   std::atomic<uint64_t> next_validation_ = 1;
   PlanWorker planner_;
   StoreReader reader_;
+  AnswerQueue answers_;
 };
 
 }  // namespace

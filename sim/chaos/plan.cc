@@ -97,6 +97,7 @@ Plan DrawPlan(Prng& prng) {
   faults.row_flip = Draw(prng, 15'000);
   faults.agent_copy = Draw(prng, 20'000);
   faults.store_swap = Draw(prng, 10'000);
+  faults.decision_later = Draw(prng, 700'000);
   if (prng.Below(6) == 0) {
     plan.policy.witness_timeout = Duration();
   }

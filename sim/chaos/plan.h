@@ -64,6 +64,7 @@ struct FaultPlan {
   uint32_t scheduler_crash_point = 0;  // each turn: before or after its commit, after some sends
   uint32_t commit_failure = 0;
   uint32_t slow_commit = 0;
+  uint32_t decision_later = 0;  // each turn: it decides nothing, and another one follows
   uint32_t journal_failure = 0;
   uint32_t launch_failure = 0;
   uint32_t slow_message = 0;

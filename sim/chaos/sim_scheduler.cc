@@ -238,7 +238,9 @@ void SimScheduler::FinishTurn(Instant now, const std::deque<Request>& batch) {
                     ? static_cast<int>(context_.prng.Below(4))
                     : -1;
   turning_ = true;
-  const Result<Instant> wake_at = RunTurn(state_, policy_, now, batch, *this);
+  const Deciding deciding =
+      context_.Strikes(faults.decision_later) ? Deciding::kLater : Deciding::kNow;
+  const Result<Instant> wake_at = RunTurn(state_, policy_, now, batch, *this, deciding);
   turning_ = false;
   if (!wake_at) {
     Crash("scheduler dies: " + wake_at.error().message);
