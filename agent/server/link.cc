@@ -8,12 +8,12 @@
 
 #include "common/base/time.h"
 #include "common/log/log.h"
+#include "common/rpc/retry_rounds.h"
 #include "tide/v1/agent.grpc.pb.h"
 
 namespace tide::agent {
 namespace {
 
-constexpr int64_t kRetryPauseNs = 200'000'000;
 // A refusal is a person's to mend, or another leader's: no hurry, and each try is a line of a log.
 constexpr int64_t kRefusedPauseNs = 1'000'000'000;
 constexpr int64_t kWriterPatienceNs = 1'000'000'000;
@@ -90,6 +90,7 @@ void Link::Run() {
   auto stub = tide::v1::AgentLink::NewStub(
       security_.Connect(addresses_.front(), {rpc::Role::kScheduler, ""}));
   uint64_t next_id = 1;
+  rpc::RetryRounds rounds(addresses_.size(), MonotonicNanos());
   size_t turn = 0;                          // of the address that is tried
   std::map<std::string, std::string> said;  // why an address could not be reached, last
   while (true) {
@@ -133,7 +134,8 @@ void Link::Run() {
           security_.Connect(addresses_[turn], {rpc::Role::kScheduler, ""}));
     }
     callbacks_.on_lost(stream.id);
-    PauseBeforeRetry(stream.refused ? kRefusedPauseNs : kRetryPauseNs);
+    const int64_t pause_ns = rounds.PauseNs(MonotonicNanos());
+    PauseBeforeRetry(stream.refused ? kRefusedPauseNs : pause_ns);
   }
 }
 

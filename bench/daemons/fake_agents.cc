@@ -17,13 +17,13 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
+#include "common/rpc/retry_rounds.h"
 #include "tide/v1/agent.grpc.pb.h"
 
 namespace tide::bench {
 namespace {
 
 constexpr int64_t kHeartbeatNanos = 1'000'000'000;
-constexpr std::chrono::milliseconds kRetryPause(200);  // as tide-agent
 constexpr int64_t kPatienceNanos = 120'000'000'000;
 // Connecting thousands at once would fill the listen queue; so many are on their way at a time.
 constexpr uint32_t kJoiningMax = 64;
@@ -285,7 +285,8 @@ class FakeAgents::Agent {
       End();
       return;
     }
-    retry_.Set(std::chrono::system_clock::now() + kRetryPause, [this](bool /*ok*/) { Connect(); });
+    const std::chrono::nanoseconds pause(rounds_.PauseNs(MonotonicNanos()));
+    retry_.Set(std::chrono::system_clock::now() + pause, [this](bool /*ok*/) { Connect(); });
   }
 
  private:
@@ -401,6 +402,7 @@ class FakeAgents::Agent {
   uint64_t highest_term_ = 0;
   std::map<TaskKey, tide::v1::TaskReport> held_;
   size_t tries_ = 0;
+  rpc::RetryRounds rounds_{shared_.options.addresses.size(), MonotonicNanos()};
   grpc::Alarm retry_;
   Mutex mutex_;
   std::shared_ptr<Stream> stream_ TIDE_GUARDED_BY(mutex_);
