@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/parallel.h"
 #include "proto/wire/people.h"
 #include "proto/wire/state.h"
 #include "tide/v1/scheduler.pb.h"
@@ -179,13 +180,17 @@ std::string ViewHub::ProgressOf(const Job& job) {
   return live;
 }
 
-void ViewHub::PutJob(const ClusterState& state, const Job& job, const ReasonList* reasons) {
+std::string ViewHub::WholeOf(const ClusterState& state, const Job& job) const {
   tide::v1::Job message = wire::ToProto(state, job);
   message.set_step(job.checkpoint.step);
   if (HoldsNodes(StateOf(job)) && job_tokens_.there()) {
     message.set_token_sha256(job_tokens_.DigestOf(job.id, job.attempts.back().epoch));
   }
-  Entry entry{.whole = message.SerializeAsString(), .live = ProgressOf(job)};
+  return message.SerializeAsString();
+}
+
+void ViewHub::PutJob(const Job& job, std::string whole, const ReasonList* reasons) {
+  Entry entry{.whole = std::move(whole), .live = ProgressOf(job)};
   if (reasons != nullptr) {
     entry.reasons = texts_.Share(EncodeReasons(job, *reasons));
     reasons_.insert_or_assign(job.id, *reasons);
@@ -247,7 +252,8 @@ uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Ter
     term_ = term.value();
     for (const JobId id : step.changed.jobs) {
       const auto waits = reasons.find(id);
-      PutJob(state, state.jobs.at(id), waits == reasons.end() ? nullptr : waits->second);
+      const Job& job = state.jobs.at(id);
+      PutJob(job, WholeOf(state, job), waits == reasons.end() ? nullptr : waits->second);
     }
     for (const JobId id : step.changed.archived) {
       RemoveJob(id);
@@ -303,11 +309,28 @@ bool ViewHub::PublishReasons(const ClusterState& state,
   return all;
 }
 
-uint64_t ViewHub::PublishAll(const ClusterState& state, Term term) {
-  StepResult everything;
+// A new leader has a hundred thousand to show before it serves.
+void ViewHub::PublishJobs(const ClusterState& state) {
+  std::vector<const Job*> jobs;
+  jobs.reserve(state.jobs.size());
   for (const auto& [id, job] : state.jobs) {
-    everything.changed.jobs.insert(id);
+    jobs.push_back(&job);
   }
+  std::vector<std::string> wholes(jobs.size());
+  InParallel(jobs.size(), [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      wholes[i] = WholeOf(state, *jobs[i]);
+    }
+  });
+  const MutexLock lock(mutex_);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    PutJob(*jobs[i], std::move(wholes[i]), nullptr);
+  }
+}
+
+uint64_t ViewHub::PublishAll(const ClusterState& state, Term term) {
+  PublishJobs(state);
+  StepResult everything;
   for (const Node& node : state.nodes) {
     everything.changed.nodes.insert(node.id);
   }

@@ -109,8 +109,10 @@ class ViewHub {
   void Renew(Entries::iterator entry) TIDE_REQUIRES(mutex_);
   // It is archived.
   void RemoveJob(JobId job) TIDE_REQUIRES(mutex_);
-  void PutJob(const ClusterState& state, const Job& job, const ReasonList* reasons)
-      TIDE_REQUIRES(mutex_);
+  // Returns the job as readers get it, but for what changes more often.
+  [[nodiscard]] std::string WholeOf(const ClusterState& state, const Job& job) const;
+  void PutJob(const Job& job, std::string whole, const ReasonList* reasons) TIDE_REQUIRES(mutex_);
+  void PublishJobs(const ClusterState& state);
   void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
   void PutReasonsOf(const Job& job, const ReasonList& reasons) TIDE_REQUIRES(mutex_);
   std::string ProgressOf(const Job& job) TIDE_REQUIRES(mutex_);

@@ -1,10 +1,12 @@
 #include "scheduler/store/load.h"
 
 #include <algorithm>
+#include <deque>
 #include <future>
 #include <string>
 #include <utility>
 
+#include "common/base/parallel.h"
 #include "scheduler/store/codec.h"
 #include "scheduler/store/summed_rows.h"
 
@@ -79,20 +81,21 @@ class Loader {
     return {};
   }
 
-  // There may be a hundred thousand: a thread decodes some while the next ones are read.
+  // There may be a hundred thousand: threads decode some while the next ones are read.
   Status LoadJobs() {
-    std::future<Result<std::vector<Job>>> decoding;
+    std::deque<std::future<Result<std::vector<Job>>>> decoding;  // in the order of the pages
     SqlRow last;
-    for (bool more = true; more;) {
+    for (bool more = true; more || !decoding.empty();) {
       TIDE_TRY(Meanwhile());
-      TIDE_ASSIGN(SqlRows found, SelectPage(database_, Tables().jobs, last));
-      more = !found.rows.empty();
-      if (decoding.valid()) {
-        TIDE_TRY(AddJobs(decoding.get()));
-      }
       if (more) {
-        decoding = std::async(std::launch::async,
-                              [rows = std::move(found.rows)] { return DecodeJobs(rows); });
+        TIDE_ASSIGN(SqlRows found, SelectPage(database_, Tables().jobs, last));
+        more = !found.rows.empty();
+        decoding.push_back(std::async(std::launch::async,
+                                      [rows = std::move(found.rows)] { return DecodeJobs(rows); }));
+      }
+      if (!more || decoding.size() == ParallelParts()) {
+        TIDE_TRY(AddJobs(decoding.front().get()));
+        decoding.pop_front();
       }
     }
     return {};

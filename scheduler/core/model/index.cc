@@ -8,7 +8,7 @@ namespace {
 
 void SetMember(std::set<JobId>& set, JobId job, bool member) {
   if (member) {
-    set.insert(job);
+    set.insert(set.end(), job);  // mostly the newest one; all in their order after a load
   } else {
     set.erase(job);
   }
