@@ -14,6 +14,7 @@
 
 #include "bench/daemons/beat_socket.h"
 #include "bench/daemons/bench_cluster.h"
+#include "bench/daemons/program.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
@@ -220,19 +221,27 @@ class FakeAgents::Agent {
 
   void Connect() {
     const std::vector<std::string>& addresses = shared_.options.addresses;
+    const std::string& address = addresses[tries_++ % addresses.size()];
+    // To learn from gRPC that nobody listens costs it a context of TLS, which real agents pay for
+    // on their own machines.
+    const bool listens = addresses.size() == 1 || Accepts(address);
+    bool stopping = false;
     {
       const MutexLock lock(mutex_);
-      if (!stopping_) {
+      stopping = stopping_;
+      if (!stopping && listens) {
         // A new connection each time: an old one would first wait out the back-off of its failures.
-        stream_ = std::make_shared<Stream>(
-            *this,
-            security_,
-            Stream::Way{addresses[tries_++ % addresses.size()], addresses.size() == 1});
+        stream_ =
+            std::make_shared<Stream>(*this, security_, Stream::Way{address, addresses.size() == 1});
         stream_->Start(Hello());
         return;
       }
     }
-    End();
+    if (stopping) {
+      End();
+    } else {
+      OnEnd();
+    }
   }
 
   void SendHeartbeat() {
