@@ -45,7 +45,7 @@ class Planner {
         quotas_(state, state.fabric, policy, now),
         capacity_(state, state.fabric),
         kept_(state),
-        evidence_(state, capacity_, now) {}
+        evidence_(state, capacity_, quotas_, now) {}
 
   Decision Run() {
     for (const JobId id : state_.claiming) {
@@ -348,7 +348,7 @@ class Planner {
       return true;
     }
     if (part) {
-      refusal.reasons.push_back(evidence_.Fragmentation(job));
+      refusal.reasons.push_back(evidence_.Fragmentation(job, request));
     }
     refusal.wish = WishOf(job, part, standing);
     const Contender contender = ContenderOf(job, standing);
@@ -377,7 +377,10 @@ class Planner {
     wish.patient = IsPatient(now_);
     wish.footing = {kNotSlowed, INT64_MAX};
     if (const Refusal* same = refusals_.Find(job.spec.group, wish, UserOf(owner_)).same) {
-      reasons.insert(reasons.end(), same->reasons.begin(), same->reasons.end());
+      for (Reason reason : same->reasons) {
+        reason.beside = true;
+        reasons.push_back(std::move(reason));
+      }
     }
     Explain(job, reasons);
   }

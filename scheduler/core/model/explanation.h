@@ -29,10 +29,14 @@ enum class ReasonCode : uint8_t {
   // count: most nodes free in one zone, or, across, in all; fits_across: several hold it;
   // open_priority: the class in which it would get them
   kZoneCapacity,
-  kFragmented,        // lacking; count: how much is free in the group; largest: most on one node
-  kPreemptProtected,  // other: the job that is safe longest; until: when it is not any more
-  kNodesUnhealthy,    // count: nodes out of service
-  kOrderAhead,        // other: the first; count: how many
+  // lacking; count: how much is free in the group; largest: most on one node; startable: the most
+  // with which the job would start now
+  kFragmented,
+  // other: the job that is safe longest, but from larger ones that waited when it started; until:
+  // when it is not any more
+  kPreemptProtected,
+  kNodesUnhealthy,  // count: nodes out of service
+  kOrderAhead,      // other: the first; count: how many
 };
 
 // A quota row that has too little left for a job. In thousandths of nodes where not said.
@@ -62,7 +66,9 @@ struct Reason {
   uint32_t count = 0;
   uint32_t largest = 0;
   uint32_t wanted = 0;
+  uint32_t startable = 0;  // 0 = nothing would do
   Lacking lacking = Lacking::kGpus;
+  bool beside = false;  // its quota is short as well: no change of this alone would start it
   bool across = false;
   bool fits_across = false;
   std::optional<int32_t> open_priority = {};
@@ -74,7 +80,8 @@ struct Reason {
         quota && other_reason.quota ? *quota == *other_reason.quota : quota == other_reason.quota;
     return same_quota && code == other_reason.code && other == other_reason.other &&
            count == other_reason.count && largest == other_reason.largest &&
-           wanted == other_reason.wanted && lacking == other_reason.lacking &&
+           wanted == other_reason.wanted && startable == other_reason.startable &&
+           lacking == other_reason.lacking && beside == other_reason.beside &&
            across == other_reason.across && fits_across == other_reason.fits_across &&
            open_priority == other_reason.open_priority && until == other_reason.until;
   }

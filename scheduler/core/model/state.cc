@@ -112,10 +112,21 @@ std::optional<Part> RoomOn(const ClusterState& state, NodeId node, JobId job) {
   return room;
 }
 
+namespace {
+
+// More than any node has, and any job may want.
+constexpr uint32_t kUntoldCpus = 1U << 20U;
+constexpr uint64_t kUntoldMemory = uint64_t{1} << 50U;
+
+}  // namespace
+
 Part FullPart(const NodeCapacity& capacity) {
   const uint32_t gpus = std::min(capacity.gpus, kGpusPerNodeMax);
   const uint64_t all = gpus == kGpusPerNodeMax ? ~uint64_t{0} : (uint64_t{1} << gpus) - 1;
-  return {gpus, capacity.cpus, capacity.memory_bytes, all};
+  return {gpus,
+          capacity.cpus == 0 ? kUntoldCpus : capacity.cpus,
+          capacity.memory_bytes == 0 ? kUntoldMemory : capacity.memory_bytes,
+          all};
 }
 
 bool Covers(const Part& room, const Part& wanted) {
@@ -161,7 +172,10 @@ std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity) {
   part.memory_bytes = spec.memory_bytes_per_node;
   // The share that follows: of the GPUs if it has any, else of the CPUs.
   const uint64_t share = gpus > 0 ? gpus : spec.cpus_per_node;
-  const uint64_t of = std::max<uint64_t>(1, gpus > 0 ? capacity.gpus : capacity.cpus);
+  const uint64_t of = gpus > 0 ? capacity.gpus : capacity.cpus;
+  if (of == 0) {
+    return part;  // of CPUs that it does not tell
+  }
   if (part.cpus == 0) {
     part.cpus = static_cast<uint32_t>(capacity.cpus * share / of);
   }

@@ -1,6 +1,8 @@
 #include "scheduler/core/policy/evidence.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/shortage.h"
@@ -11,9 +13,12 @@ namespace {
 
 // From waiting jobs of its class that stand so to their quotas.
 Instant SafeUntil(const Runner& runner, Standing standing) {
-  return standing == Standing::kWithin ? std::min(runner.safe_until, runner.reclaimed_until)
-                                       : runner.safe_until;
+  const Instant in_class = std::min(runner.safe_until, runner.demoted_at);
+  return standing == Standing::kWithin ? std::min(in_class, runner.reclaimed_until) : in_class;
 }
+
+// Amounts that are tried for an advice: nodes may be free of a thousand different ones.
+constexpr int kStartableTries = 8;
 
 }  // namespace
 
@@ -31,7 +36,7 @@ void Evidence::AddPlacement(const Contender& waiting,
     reasons.push_back({.code = ReasonCode::kCrossZoneBusy, .other = crossing, .count = most});
   }
   if (!higher_classes_) {
-    higher_classes_.emplace(state_, runners);
+    higher_classes_.emplace(state_, runners, quotas_);
   }
   reasons.push_back(
       {.code = ReasonCode::kZoneCapacity,
@@ -39,7 +44,7 @@ void Evidence::AddPlacement(const Contender& waiting,
        .across = across,
        .fits_across = placement.cross_zone_would_fit,
        .open_priority = higher_classes_->Find(
-           *waiting.job, waiting.priority, capacity_.idle(), request.cross_zone_free)});
+           *waiting.job, waiting.priority, capacity_.idle(), request.cross_zone_free, quotas_)});
 }
 
 uint32_t Evidence::MostFree(const JobSpec& spec, std::string_view rule) const {
@@ -53,22 +58,50 @@ uint32_t Evidence::MostFree(const JobSpec& spec, std::string_view rule) const {
   });
 }
 
-Reason Evidence::Fragmentation(const Job& job) const {
+Reason Evidence::Fragmentation(const Job& job, const PlacementRequest& request) const {
   ShortageSearch search;
   for (const Node& node : state_.nodes) {
     const NodeCapacity& all = node.identity.capacity;
-    if (node.identity.group == job.spec.group && TakesWork(node) && CanHold(all, job.spec) &&
-        (!IsNamedZone(job.spec.zone) || node.identity.zone == job.spec.zone)) {
+    if (TakesWork(node) && CanHold(all, job.spec) && capacity_.Suits(request, node.id)) {
       search.Add(capacity_.Room(node.id, job.id).value_or(Part{}),
                  PartOf(job.spec, all).value_or(FullPart(all)));
     }
+  }
+  if (search.empty()) {  // none that could hold it takes work
+    search.Add({},
+               {job.spec.gpus_per_node, job.spec.cpus_per_node, job.spec.memory_bytes_per_node});
   }
   const Shortage shortage = search.First();
   return {.code = ReasonCode::kFragmented,
           .count = shortage.all,
           .largest = shortage.largest,
           .wanted = shortage.wanted,
+          .startable = Startable(job, request, shortage),
           .lacking = shortage.lacking};
+}
+
+uint32_t Evidence::Startable(const Job& job,
+                             const PlacementRequest& request,
+                             const Shortage& shortage) const {
+  std::set<uint32_t, std::greater<>> amounts;
+  for (const Node& node : state_.nodes) {
+    if (TakesWork(node) && capacity_.Suits(request, node.id)) {
+      const uint32_t free =
+          AmountIn(capacity_.Room(node.id, job.id).value_or(Part{}), shortage.lacking);
+      if (free > 0 && free < shortage.wanted) {
+        amounts.insert(free);
+      }
+    }
+  }
+  Job smaller = job;
+  int tries = kStartableTries;
+  for (auto amount = amounts.begin(); amount != amounts.end() && tries > 0; ++amount, --tries) {
+    SetAmount(smaller.spec, shortage.lacking, *amount);
+    if (capacity_.PlacePart(smaller, request)) {
+      return *amount;
+    }
+  }
+  return 0;
 }
 
 void Evidence::AddGroup(const Contender& waiting,

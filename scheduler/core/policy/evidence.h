@@ -10,14 +10,15 @@
 #include "scheduler/core/policy/capacity.h"
 #include "scheduler/core/policy/nearest_change.h"
 #include "scheduler/core/policy/runners.h"
+#include "scheduler/core/policy/shortage.h"
 
 namespace tide {
 
 class Evidence {
  public:
   // What it points to must outlive it; `capacity` is as the pass leaves it.
-  Evidence(const ClusterState& state, const Capacity& capacity, Instant now)
-      : state_(state), capacity_(capacity), now_(now) {}
+  Evidence(const ClusterState& state, const Capacity& capacity, Quotas& quotas, Instant now)
+      : state_(state), capacity_(capacity), quotas_(quotas), now_(now) {}
 
   // No zone has enough whole nodes for it.
   //   crossing: the job that crosses zones where only one may; 0 = none.
@@ -29,8 +30,8 @@ class Evidence {
                     JobId crossing,
                     const Runners& runners,
                     std::vector<Reason>& reasons);
-  // No node has enough of it free. Cost: O(nodes).
-  [[nodiscard]] Reason Fragmentation(const Job& job) const;
+  // No node has enough of it free. Cost: O(nodes), and of some placements of a part.
+  [[nodiscard]] Reason Fragmentation(const Job& job, const PlacementRequest& request) const;
   // What its group lacks, and who of its class is safe from it. Cost: O(1), and once in a pass
   // O(nodes), and O(live) for each class, group and standing.
   void AddGroup(const Contender& waiting, const Runners& runners, std::vector<Reason>& reasons);
@@ -40,6 +41,10 @@ class Evidence {
                                                    const Runners& runners);
 
  private:
+  // Returns the most of it that the job could ask for and would start now; 0 = nothing would do.
+  [[nodiscard]] uint32_t Startable(const Job& job,
+                                   const PlacementRequest& request,
+                                   const Shortage& shortage) const;
   [[nodiscard]] uint32_t MostFree(const JobSpec& spec, std::string_view rule) const;
   [[nodiscard]] uint32_t OutOfService(const std::string& group);
   // Runners that are safe for a known time.
@@ -51,6 +56,7 @@ class Evidence {
 
   const ClusterState& state_;
   const Capacity& capacity_;
+  Quotas& quotas_;
   const Instant now_;
   std::optional<HigherClasses> higher_classes_;
   std::map<std::tuple<int32_t, std::string, Standing>, Safest> safest_;  // class, group

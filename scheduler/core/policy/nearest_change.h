@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scheduler/core/policy/capacity.h"
+#include "scheduler/core/policy/quota.h"
 #include "scheduler/core/policy/runners.h"
 
 namespace tide {
@@ -14,19 +15,28 @@ namespace tide {
 // Nodes that a higher class could have, by zone. Cost: O(live tasks), once in a pass.
 class HigherClasses {
  public:
-  HigherClasses(const ClusterState& state, const Runners& runners);
+  HigherClasses(const ClusterState& state, const Runners& runners, const Quotas& quotas);
 
   // The lowest class above `priority` in which the gang would get its nodes: what is idle, and what
-  // runs in the classes below that one. Nothing: not even the highest would do.
-  //   Cost: O(zones × classes).
+  // runs in the classes below that one; and in which its quotas let it stand. Nothing: not even the
+  // highest would do.
+  //   Cost: O(zones × classes), and O(nodes × classes) in a group whose nodes differ.
   [[nodiscard]] std::optional<int32_t> Find(const Job& job,
                                             int32_t priority,
                                             const FreeNodes& idle,
-                                            bool may_cross) const;
+                                            bool may_cross,
+                                            Quotas& quotas) const;
 
  private:
+  [[nodiscard]] uint32_t CountFor(const JobSpec& spec,
+                                  uint32_t zone,
+                                  int32_t priority,
+                                  const FreeNodes& idle) const;
+
+  const ClusterState& state_;
   const Fabric& fabric_;
-  std::vector<std::map<int32_t, uint32_t>> running_;  // by zone: class → nodes
+  std::vector<std::optional<int32_t>> held_by_;    // by node: the class below which nobody gets it
+  std::vector<std::map<int32_t, uint32_t>> held_;  // by zone: that class → nodes
 };
 
 }  // namespace tide

@@ -48,6 +48,10 @@ class Quotas {
   // Of a job that waits, were it to start now. kOverLimit: it may not.
   //   Cost: O(its rows).
   [[nodiscard]] Standing Check(const Job& job);
+  // Reports whether no row would keep it from starting now, had it asked for this class.
+  [[nodiscard]] bool MayStandIn(const Job& job, int32_t priority) {
+    return rows_.empty() || FitsAs(job, priority, false);
+  }
   // One reason for each row that keeps it from starting, projects first.
   [[nodiscard]] std::vector<Reason> ReasonsFor(const Job& job);
 

@@ -93,12 +93,13 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
 
 ReasonText FragmentedWords(const Reason& reason) {
   const std::string largest = NumberText(reason.lacking, reason.largest);
+  const std::string startable = NumberText(reason.lacking, reason.startable);
   return {"",
           "needs " + AmountText(reason.lacking, reason.wanted) + " on one node; " +
               AmountText(reason.lacking, reason.count) + " free, at most " + largest +
               " on one node",
-          reason.largest > 0
-              ? "resources: {" + FieldOf(reason.lacking) + ": " + largest + "} would start now"
+          reason.startable > 0
+              ? "resources: {" + FieldOf(reason.lacking) + ": " + startable + "} would start now"
               : "tide ps --all: who runs, and for how long"};
 }
 
@@ -152,8 +153,9 @@ ReasonText Words(const Job& job, const Reason& reason) {
       return FragmentedWords(reason);
     case ReasonCode::kPreemptProtected:
       return {"",
-              Name(reason.other) + " of the same class may run until " +
-                  FormatRfc3339(reason.until) + " before its nodes are shared",
+              Name(reason.other) + " of the same class keeps its nodes until " +
+                  FormatRfc3339(reason.until) +
+                  ", or until a larger job needs them that waited when it started",
               "a higher priority does not wait for it; tide show " + Name(reason.other)};
     case ReasonCode::kNodesUnhealthy:
       return {"",
@@ -209,6 +211,9 @@ std::string_view ReasonName(ReasonCode code) {
 ReasonText DescribeReason(const Job& job, const Reason& reason) {
   ReasonText text = Words(job, reason);
   text.code = ReasonName(reason.code);
+  if (reason.beside) {
+    text.remedy.clear();
+  }
   return text;
 }
 

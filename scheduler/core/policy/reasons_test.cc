@@ -243,7 +243,7 @@ TEST_CASE("preempt.protected: until when, and who") {
   const JobId job = world.Submit(AJob(), "eve");
   const auto said = WhyNot(world, job, "preempt.protected");
   REQUIRE(said);
-  CHECK(said->message.starts_with("j-1 of the same class may run until 2027-"));
+  CHECK(said->message.starts_with("j-1 of the same class keeps its nodes until 2027-"));
   CHECK(said->remedy == "a higher priority does not wait for it; tide show j-1");
   CHECK(WouldRun(world, AJob().Priority(20)));
 }

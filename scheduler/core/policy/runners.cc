@@ -133,8 +133,8 @@ Runners::Runners(const ClusterState& state,
     if (!job.leaving) {
       Give({job.owner, job.group, runner.priority}, job.gpus);
     }
-    next_demotion_ =
-        std::min(next_demotion_, tide::NextDemotion(runner.priority, job, policy, now));
+    runner.demoted_at = tide::NextDemotion(runner.priority, job, policy, now);
+    next_demotion_ = std::min(next_demotion_, runner.demoted_at);
   }
   for (const JobId id : state.claiming) {
     const Job& job = state.jobs.at(id);

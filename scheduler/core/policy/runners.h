@@ -39,6 +39,7 @@ struct Runner {
   int64_t loss = 0;                // GPU-milliseconds lost when it leaves now
   int64_t loss_per_gpu = 0;
   Instant safe_until;       // end of its slice; holds but for what was lent to it
+  Instant demoted_at;       // when it sinks to a lower class; Never = it does not
   Instant reclaimed_until;  // from a job of its class within its quota; Never = it borrows nothing
 };
 

@@ -28,6 +28,7 @@ void Count(Shortage& kind, uint32_t has, uint32_t wanted) {
 
 bool ShortageSearch::Add(const Part& has, const Part& wanted) {
   auto& [gpus, cpus, memory] = found_;
+  empty_ = false;
   Count(gpus, has.gpus, wanted.gpus);
   if (has.gpus < wanted.gpus) {
     return false;
@@ -54,6 +55,32 @@ Shortage ShortageSearch::First() const {
     return found_.at(static_cast<size_t>(first - is_short_.begin()));
   }
   return found_.at(found_[0].wanted > 0 ? 0 : 1);
+}
+
+uint32_t AmountIn(const Part& part, Lacking lacking) {
+  switch (lacking) {
+    case Lacking::kGpus:
+      return part.gpus;
+    case Lacking::kCpus:
+      return part.cpus;
+    case Lacking::kMemory:
+      return TenthsOfGib(part.memory_bytes, Rounding::kDown);
+  }
+  return 0;
+}
+
+void SetAmount(JobSpec& spec, Lacking lacking, uint32_t amount) {
+  switch (lacking) {
+    case Lacking::kGpus:
+      spec.gpus_per_node = amount;
+      break;
+    case Lacking::kCpus:
+      spec.cpus_per_node = amount;
+      break;
+    case Lacking::kMemory:
+      spec.memory_bytes_per_node = (uint64_t{amount} << 30U) / 10;
+      break;
+  }
 }
 
 std::string FieldOf(Lacking lacking) {

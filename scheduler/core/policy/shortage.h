@@ -23,6 +23,8 @@ class ShortageSearch {
  public:
   // Counts a node. Returns whether it has enough of everything.
   bool Add(const Part& has, const Part& wanted);
+  // Reports whether no node was counted.
+  [[nodiscard]] bool empty() const { return empty_; }
   // Returns the first that no node had enough of. Where none is short: GPUs if any were wanted,
   // else CPUs.
   [[nodiscard]] Shortage First() const;
@@ -30,7 +32,13 @@ class ShortageSearch {
  private:
   std::array<Shortage, 3> found_{{{Lacking::kGpus}, {Lacking::kCpus}, {Lacking::kMemory}}};
   std::array<bool, 3> is_short_{true, true, true};
+  bool empty_ = true;
 };
+
+// Returns how much of it that is, as Shortage counts: rounded down.
+[[nodiscard]] uint32_t AmountIn(const Part& part, Lacking lacking);
+// Has a spec ask for so much of it on each node.
+void SetAmount(JobSpec& spec, Lacking lacking, uint32_t amount);
 
 // "gpus_per_node": the field of a spec that asks for it.
 [[nodiscard]] std::string FieldOf(Lacking lacking);

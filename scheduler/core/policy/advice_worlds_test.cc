@@ -1,0 +1,333 @@
+// Is what `tide why` says true? Random worlds of unlike nodes, quotas and jobs that want GPUs, CPUs
+// and memory; each advice is followed on a copy, each refusal is checked against every node, and
+// nobody may be asked to leave before the time that was named. TIDE_SEEDS=N runs more seeds.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "common/base/prng.h"
+#include "scheduler/core/policy/job_class.h"
+#include "scheduler/core/policy/reasons.h"
+#include "scheduler/core/testing/world.h"
+
+namespace tide::testing {
+namespace {
+
+constexpr uint64_t kSeeds = 1000;
+constexpr int kActs = 40;
+constexpr uint64_t kGib = 1ULL << 30U;
+
+Cluster RandomCluster(Prng& prng) {
+  Cluster cluster;
+  for (uint64_t zone = 0; zone <= prng.Below(3); ++zone) {
+    cluster.Zone(std::string(1, static_cast<char>('A' + zone)));
+    for (uint64_t leaf = 0; leaf <= prng.Below(2); ++leaf) {
+      cluster.Leaf(static_cast<uint32_t>(1 + prng.Below(3)));
+    }
+  }
+  return cluster;
+}
+
+class AdviceWorld : public World {
+ public:
+  std::map<std::string, size_t> followed;  // how often each kind of advice was tried
+  std::map<std::string, std::vector<std::string>> broken;  // by kind: what was not true
+  size_t refused = 0;                                      // submissions
+  size_t promises = 0;                                     // times that were named
+
+  explicit AdviceWorld(Prng& prng) : World(RandomCluster(prng)), prng_(prng) {
+    if (prng_.Below(2) == 0) {
+      for (uint32_t node = 0; node < state.nodes.size(); ++node) {
+        Resize(node, RandomCapacity());
+      }
+    }
+    if (prng_.Below(3) == 0) {
+      LimitRandomly();
+    }
+  }
+
+  void Act() {
+    switch (prng_.Below(8)) {
+      case 0: {
+        const std::set<JobId> live = state.live;
+        for (const JobId id : live) {
+          if (prng_.Below(3) == 0 && state.live.contains(id) && Is(id) == JobState::kRunning) {
+            Finish(id);
+          }
+        }
+        break;
+      }
+      case 1:
+        Pass(Duration::Minutes(static_cast<int64_t>(1 + prng_.Below(40))));
+        break;
+      case 2:
+        prng_.Below(2) == 0 ? Drain(AnyNode()) : Undrain(AnyNode());
+        break;
+      case 3:
+        if (const uint32_t node = AnyNode();
+            prng_.Below(4) == 0 && state.uses[node].idle() && state.uses[node].claimants.empty()) {
+          Resize(node, RandomCapacity());
+        }
+        break;
+      default:
+        SubmitRandom();
+        break;
+    }
+    CheckPromises();
+    if (prng_.Below(3) == 0) {
+      CheckAdvice();
+    }
+  }
+
+ private:
+  uint32_t AnyNode() { return static_cast<uint32_t>(prng_.Below(state.nodes.size())); }
+
+  NodeCapacity RandomCapacity() {
+    constexpr uint32_t kGpus[] = {0, 4, 8, 8};
+    constexpr uint32_t kCpus[] = {0, 16, 64, 96};  // 0: it does not say
+    constexpr uint64_t kMemory[] = {0, 64 * kGib, 500 * kGib};
+    NodeCapacity capacity;
+    capacity.gpus = kGpus[prng_.Below(4)];
+    capacity.cpus = kCpus[prng_.Below(4)];
+    capacity.memory_bytes = kMemory[prng_.Below(3)];
+    return capacity;
+  }
+
+  void LimitRandomly() {
+    policy.projects = {{"llm", {"", 2}}, {"chat", {"llm", 1}}};
+    for (const char* name : {"llm", "default"}) {
+      QuotaRow row;
+      row.name = name;
+      row.nodes = static_cast<uint32_t>(prng_.Below(4));
+      row.limit = row.nodes + static_cast<uint32_t>(prng_.Below(4));
+      if (prng_.Below(2) == 0) {
+        row.priority = prng_.Below(2) == 0 ? 10 : 30;
+      }
+      policy.quotas.push_back(row);
+    }
+  }
+
+  void SubmitRandom() {
+    constexpr int32_t kClasses[] = {-1, 0, 10, 20, 30};
+    constexpr const char* kProjects[] = {"default", "llm", "chat"};
+    constexpr const char* kUsers[] = {"ada", "bob", "eve"};
+    constexpr uint32_t kCpus[] = {0, 1, 20, 70, 200};
+    constexpr uint64_t kMemory[] = {0, 10, 100, 600};
+    AJob job;
+    job.Nodes(static_cast<uint32_t>(1 + prng_.Below(4))).Priority(kClasses[prng_.Below(5)]);
+    job.Project(kProjects[policy.quotas.empty() ? 0 : prng_.Below(3)]);
+    job.Zone(prng_.Below(3) == 0 ? "cross-ok" : (prng_.Below(4) == 0 ? "B" : "single"));
+    if (prng_.Below(2) == 0) {
+      job.Nodes(1).Gpus(static_cast<uint32_t>(prng_.Below(9)));
+    }
+    job.Cpus(kCpus[prng_.Below(2) == 0 ? 0 : prng_.Below(5)]);
+    job.MemoryGib(kMemory[prng_.Below(2) == 0 ? 0 : prng_.Below(4)]);
+    Turn({JobSubmitted{JobId(state.next_job_id), job.Spec(), kUsers[prng_.Below(3)], ""}});
+    const auto& result = last.results.front();
+    if (!result && result.error().code == ErrorCode::kNeverFits) {
+      ++refused;
+      INFO(result.error().message);
+      REQUIRE(CountEver(job.Spec()) < job.Spec().nodes);
+    } else if (result) {
+      REQUIRE(CountEver(job.Spec()) >= job.Spec().nodes);
+    }
+    Run();
+  }
+
+  // The largest gang of such nodes that could ever be, by looking at each node.
+  [[nodiscard]] uint32_t CountEver(const JobSpec& spec) const {
+    std::map<std::string, uint32_t> zones;
+    for (const Node& node : state.nodes) {
+      const NodeCapacity& has = node.identity.capacity;
+      const bool fits = has.gpus >= spec.gpus_per_node &&
+                        (has.cpus == 0 || has.cpus >= spec.cpus_per_node) &&
+                        (has.memory_bytes == 0 || has.memory_bytes >= spec.memory_bytes_per_node);
+      if (node.identity.group == spec.group && fits) {
+        ++zones[node.identity.zone];
+      }
+    }
+    if (spec.zone != "single" && spec.zone != "cross-ok") {
+      return zones[spec.zone];
+    }
+    uint32_t all = 0;
+    uint32_t most = 0;
+    for (const auto& [zone, count] : zones) {
+      all += count;
+      most = std::max(most, count);
+    }
+    return spec.zone == "single" ? most : all;
+  }
+
+  // --- advice --------------------------------------------------------------------------------
+
+  // Withdraws the job and submits it as advised: how it stands after one turn.
+  [[nodiscard]] const Job& Follow(const Job& job, const JobSpec& changed) {
+    copy_ = state;
+    const JobId next(copy_.next_job_id);
+    const std::vector<Event> events = {{now, CancelRequested{job.id, job.user, ""}},
+                                       {now, JobSubmitted{next, changed, job.user, ""}}};
+    followed_ = Step(copy_, events, policy, now);
+    INFO(said_);
+    REQUIRE(followed_.results[1]);
+    return copy_.jobs.at(next);
+  }
+
+  void Note(const std::string& kind, bool holds) {
+    ++followed[kind];
+    if (!holds) {
+      broken[kind].push_back(said_);
+    }
+  }
+
+  void CheckAdvice() {
+    for (const Explanation& explanation : last.explanations) {
+      const Job& job = At(explanation.job);
+      for (const Reason& reason : explanation.reasons) {
+        const ReasonText text = DescribeReason(job, reason);
+        said_ = FormatJobName(job.id.value()) + ": " + text.code + ": " + text.message + " -> " +
+                text.remedy;
+        CheckAdvice(job, text.remedy);
+        if (reason.code == ReasonCode::kSizeNever) {
+          Note("could have at most", reason.count == CountEver(job.spec));
+        } else if (reason.code == ReasonCode::kPreemptProtected) {
+          Promise(job, reason);
+        }
+      }
+    }
+  }
+
+  void CheckAdvice(const Job& job, const std::string& remedy) {
+    static const std::regex kField(R"(resources: \{(\w+): ([0-9.]+)\} would start now)");
+    static const std::regex kAcross("zone: cross-ok\\} would start it now");
+    static const std::regex kTakes("priority: ([\\w-]+) would take its nodes from lower jobs");
+    static const std::regex kWithin(R"(resources: \{nodes: (\d+)\} would be within quota)");
+    static const std::regex kQuota("priority: ([\\w-]+) has quota left");
+    std::smatch found;
+    if (std::regex_search(remedy, found, kField)) {
+      JobSpec changed = job.spec;
+      const double amount = std::stod(found[2]);
+      if (found[1] == "nodes") {
+        changed.nodes = static_cast<uint32_t>(amount);
+      } else if (found[1] == "gpus_per_node") {
+        changed.gpus_per_node = static_cast<uint32_t>(amount);
+      } else if (found[1] == "cpus_per_node") {
+        changed.cpus_per_node = static_cast<uint32_t>(amount);
+      } else {
+        changed.memory_bytes_per_node = static_cast<uint64_t>(amount * static_cast<double>(kGib));
+      }
+      Note("would start now, " + found[1].str(), AllocationOf(Follow(job, changed)) != nullptr);
+    }
+    if (std::regex_search(remedy, found, kAcross)) {
+      JobSpec changed = job.spec;
+      changed.zone = "cross-ok";
+      Note("would start across zones", AllocationOf(Follow(job, changed)) != nullptr);
+    }
+    if (std::regex_search(remedy, found, kTakes)) {
+      JobSpec changed = job.spec;
+      changed.priority = *ParsePriority(found[1].str());
+      const Job& after = Follow(job, changed);
+      Note("would take nodes",
+           AllocationOf(after) != nullptr || (StateOf(after) == JobState::kQueued &&
+                                              std::get<Queued>(after.phase).claim.has_value()));
+    }
+    if (std::regex_search(remedy, found, kQuota)) {
+      JobSpec changed = job.spec;
+      changed.priority = *ParsePriority(found[1].str());
+      Note("has quota left", IsWithinQuota(Follow(job, changed)));
+    }
+    if (std::regex_search(remedy, found, kWithin)) {
+      JobSpec changed = job.spec;
+      changed.nodes = static_cast<uint32_t>(std::stoul(found[1]));
+      Note("would be within quota", IsWithinQuota(Follow(job, changed)));
+    }
+  }
+
+  // After an advice was followed.
+  [[nodiscard]] bool IsWithinQuota(const Job& job) const {
+    const auto explained = std::ranges::find(followed_.explanations, job.id, &Explanation::job);
+    return explained == followed_.explanations.end() || !explained->reasons.front().quota;
+  }
+
+  // --- times ---------------------------------------------------------------------------------
+
+  // Until then a job of the waiting one's class does not have the other one leave.
+  void Promise(const Job& waiting, const Reason& reason) {
+    ++promises;
+    REQUIRE(reason.until > now);
+    auto& until = promised_[{reason.other, waiting.id}];
+    until = std::max(until, reason.until);
+  }
+
+  void CheckPromises() {
+    for (; seen_ < log.size(); ++seen_) {
+      const auto* asked = std::get_if<SuspendRequested>(&log[seen_].body);
+      if (asked == nullptr || asked->cause != StopCause::kPreempted) {
+        continue;
+      }
+      const auto found = promised_.find({asked->job, asked->beneficiary});
+      INFO(FormatJobName(asked->job.value())
+           << " leaves for " << FormatJobName(asked->beneficiary.value()));
+      if (policy.quotas.empty() && found != promised_.end()) {
+        said_ = FormatJobName(asked->job.value()) + " leaves for " +
+                FormatJobName(asked->beneficiary.value());
+        Note("keeps its nodes until",
+             log[seen_].at >= found->second ||
+                 asked->reason.ends_with("waited since before it started"));
+      }
+      std::erase_if(promised_, [&](const auto& each) { return each.first.first == asked->job; });
+    }
+  }
+
+  Prng& prng_;
+  std::string said_;
+  ClusterState copy_;  // where the last advice was followed
+  StepResult followed_;
+  std::map<std::pair<JobId, JobId>, Instant> promised_;  // who runs, who waits
+  size_t seen_ = 0;                                      // of the log
+};
+
+}  // namespace
+
+TEST_CASE("in random worlds each advice works, each refusal is right and each time holds") {
+  const char* asked = std::getenv("TIDE_SEEDS");
+  const uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : kSeeds;
+  std::map<std::string, size_t> followed;
+  std::map<std::string, size_t> broken;
+  size_t refused = 0;
+  size_t promises = 0;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    INFO("seed " << seed);
+    Prng prng(seed);
+    AdviceWorld world(prng);
+    for (int act = 0; act < kActs; ++act) {
+      INFO("act " << act);
+      world.Act();
+    }
+    for (const auto& [kind, count] : world.followed) {
+      followed[kind] += count;
+    }
+    for (const auto& [kind, examples] : world.broken) {
+      broken[kind] += examples.size();
+      if (broken[kind] == examples.size()) {
+        WARN("seed " << seed << ": " << kind << ": " << examples.front());
+      }
+    }
+    refused += world.refused;
+    promises += world.promises;
+  }
+  for (const auto& [kind, count] : followed) {
+    INFO(kind << ": tried " << count << " times");
+    CHECK(broken[kind] == 0);
+    CHECK(count > seeds / 50);
+  }
+  CHECK(followed.size() == 10);
+  CHECK(refused > seeds);
+  CHECK(promises > seeds);
+}
+
+}  // namespace tide::testing
