@@ -101,8 +101,8 @@ class Planner {
       } else if (next->plain) {
         answers[next->shape].Add({turn,
                                   HoldingOf(job),
-                                  next->since,
-                                  FootingOf(job),
+                                  refused_ ? refused_->since : next->since,
+                                  refused_ ? refused_->footing : FootingOf(job),
                                   IsPatient(next->since),
                                   told_,
                                   waits_});
@@ -120,8 +120,8 @@ class Planner {
     }
     std::optional<int64_t> slowdown;
     return answers.Find([&](const Answer& answer) {
-      if (answer.turn != turn_ || answer.patient != IsPatient(job.since) ||
-          job.since < answer.since || !IsFor(owner, answer)) {
+      if (answer.patient != IsPatient(job.since) || job.since < answer.since ||
+          !IsFor(owner, answer)) {
         return false;
       }
       if (!slowdown) {
@@ -133,12 +133,15 @@ class Planner {
 
   // Reports whether what one of its shape was told holds for a job of this owner, too.
   bool IsFor(uint32_t owner, const Answer& answer) {
-    if (answer.holding.owner == owner) {
+    const bool own = answer.holding.owner == owner;
+    if (answer.turn == turn_ && own) {
       return true;
     }
+    // What others took since leaves no more for it; only its quota, or what its owner holds, may
+    // have changed in its favour.
     const Holding holding{owner, answer.holding.group, answer.holding.priority};
     return policy_.quotas.empty() && runners().HoldsOf(holding) >= answer.footing.holds &&
-           HoldsFor(UserOf(owner), answer.told);
+           (own || HoldsFor(UserOf(owner), answer.told));
   }
 
   [[nodiscard]] bool IsPatient(Instant since) const { return AsksFrom(since, policy_) > now_; }
@@ -276,16 +279,7 @@ class Planner {
     request.cross_zone_free = job.spec.nodes == 1 || MayCross(job);
     request.warm = &state_.warm;
     request.image = job.spec.image;
-    if (!job.attempts.empty()) {
-      for (const Task& task : job.attempts.back().tasks) {
-        if (state_.nodes[task.node.value()].state != NodeState::kRemoved) {
-          request.former.push_back(task.node);
-        }
-      }
-      if (request.former.size() == job.attempts.back().tasks.size()) {
-        AskForReplacement(job, request);
-      }
-    }
+    AskForFormer(state_, job, request);
     return request;
   }
 
@@ -303,6 +297,7 @@ class Planner {
     owner_ = owner;
     slowdown_ = &line->slowdown;
     footing_.reset();
+    refused_ = nullptr;
     told_ = Told{UserOf(owner), {}, false};
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
@@ -331,6 +326,7 @@ class Planner {
     // Else its own reasons, but no search for victims where one for less was in vain.
     const auto [in_vain, same] = FindRefusal(job, part, standing);
     if (same != nullptr) {
+      refused_ = &same->wish;
       told_ = same->told;
       ExplainWaiting(job, same->reasons);
       return false;
@@ -759,6 +755,8 @@ class Planner {
   uint64_t turn_ = 1;   // counts what this pass has done to the answer of a waiting job
   uint32_t owner_ = 0;  // of the job at hand, the last one
   Told told_;           // what it was told
+  const Wish* refused_ =
+      nullptr;  // the earlier refusal that it was told; until the next one is added
   const Slowdown* slowdown_ = nullptr;               // of it
   WaitingReasons waits_;                             // of it
   std::optional<Footing> footing_;                   // of it

@@ -58,21 +58,26 @@ class Answers {
   // Returns the first for which `holds`; nullptr: there is none.
   [[nodiscard]] Answer* Find(const auto& holds) {
     const auto it = std::ranges::find_if(answers_, holds);
-    return it == answers_.end() ? nullptr : &*it;
-  }
-  // Keeps it in place of the oldest one.
-  void Add(Answer answer) {
-    constexpr size_t kKept = 4;  // no one of them holds for all that come after it
-    if (answers_.size() < kKept) {
-      answers_.push_back(std::move(answer));
-    } else {
-      answers_[next_++ % kKept] = std::move(answer);
+    if (it == answers_.end()) {
+      return nullptr;
     }
+    if (it != answers_.begin()) {
+      std::swap(*it, *std::prev(it));  // what is asked for often is found soon
+      return &*std::prev(it);
+    }
+    return &*it;
+  }
+  // Keeps it in place of the one that is asked for least.
+  void Add(Answer answer) {
+    constexpr size_t kKept = 8;  // no one of them holds for all that come after it
+    if (answers_.size() == kKept) {
+      answers_.pop_back();
+    }
+    answers_.push_back(std::move(answer));
   }
 
  private:
   std::vector<Answer> answers_;
-  size_t next_ = 0;
 };
 
 }  // namespace tide

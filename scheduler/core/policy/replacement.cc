@@ -225,12 +225,21 @@ AfterFault::AfterFault(const std::vector<OwnerJobs>& owners) {
   }
 }
 
-void AskForReplacement(const Job& job, PlacementRequest& request) {
-  if (!GoesOnAfterFault(job) || job.spec.nodes == 1) {
+void AskForFormer(const ClusterState& state, const Job& job, PlacementRequest& request) {
+  if (job.attempts.empty()) {
+    return;
+  }
+  const std::vector<Task>& tasks = job.attempts.back().tasks;
+  for (const Task& task : tasks) {
+    if (state.nodes[task.node.value()].state != NodeState::kRemoved) {
+      request.former.push_back(task.node);
+    }
+  }
+  if (request.former.size() < tasks.size() || !GoesOnAfterFault(job) || job.spec.nodes == 1) {
     return;
   }
   request.after_fault = true;
-  for (const Task& task : job.attempts.back().tasks) {
+  for (const Task& task : tasks) {
     if (WasTakenDown(task)) {
       request.suspects.push_back(task.node);
     }

@@ -53,8 +53,9 @@ class AfterFault {
   std::deque<WaitingJobs::Bucket> jobs_;
 };
 
-// Fills in what PlaceAfterFault needs for a job that a fault ended.
-void AskForReplacement(const Job& job, PlacementRequest& request);
+// Asks for the nodes that the job had, and for what PlaceAfterFault needs of one that a fault
+// ended.
+void AskForFormer(const ClusterState& state, const Job& job, PlacementRequest& request);
 
 // As Place; but where the request says so, each former node that is free keeps its task. For the
 // others a free node is taken in the same leaf, else in the same zone, from leaves that the gang
