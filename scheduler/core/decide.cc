@@ -82,16 +82,17 @@ class Planner {
       }
     }
     refusals_.Clear();  // those had a right that others lack
-    std::vector<Answers> answers(state_.queue.shapes());
+    ClassAnswers answers({state_, policy_, quotas_, ahead_, now_},
+                         [this]() -> const Runners& { return runners(); });
     WaitingOrder order(owners, shares_);
     while (const WaitingJob* next = order.Next()) {
       if (next->after_fault) {
         continue;
       }
       const uint32_t owner = owners[order.owner()].owner;
-      if (Answer* known = FindAnswer(answers[next->shape], *next, owner)) {
+      if (const auto known = answers.Find(*next, owner, turn_)) {
         WakeForRights(next->since);
-        decision_.explanations.push_back({next->id, known->reasons.List()});
+        decision_.explanations.push_back({next->id, *known});
         continue;
       }
       const uint64_t turn = turn_;
@@ -99,13 +100,17 @@ class Planner {
       if (Plan(job, owner, next)) {
         order.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
       } else if (next->plain) {
-        answers[next->shape].Add({turn,
-                                  HoldingOf(job),
-                                  refused_ ? refused_->since : next->since,
-                                  refused_ ? refused_->footing : FootingOf(job),
-                                  IsPatient(next->since),
-                                  told_,
-                                  waits_});
+        answers.Add(next->shape,
+                    {turn,
+                     &job,
+                     HoldingOf(job),
+                     standing_,
+                     refused_ ? refused_->since : next->since,
+                     refused_ ? refused_->footing : FootingOf(job),
+                     IsPatient(next->since),
+                     told_,
+                     found_,
+                     {{row_set_, waits_}}});
       }
     }
     if (std::ranges::any_of(ahead_, [](const auto& each) { return !each.second.empty(); })) {
@@ -113,38 +118,9 @@ class Planner {
     }
   }
 
-  // Returns what the job would be told; nullptr: that has to be found out.
-  Answer* FindAnswer(Answers& answers, const WaitingJob& job, uint32_t owner) {
-    if (!job.plain) {
-      return nullptr;
-    }
-    std::optional<int64_t> slowdown;
-    return answers.Find([&](const Answer& answer) {
-      if (answer.patient != IsPatient(job.since) || job.since < answer.since ||
-          !IsFor(owner, answer)) {
-        return false;
-      }
-      if (!slowdown) {
-        slowdown = job.slowdown.At(now_, policy_.minimum_run);
-      }
-      return *slowdown <= answer.footing.slowdown;
-    });
+  [[nodiscard]] bool IsPatient(Instant since) const {
+    return tide::IsPatient(since, policy_, now_);
   }
-
-  // Reports whether what one of its shape was told holds for a job of this owner, too.
-  bool IsFor(uint32_t owner, const Answer& answer) {
-    const bool own = answer.holding.owner == owner;
-    if (answer.turn == turn_ && own) {
-      return true;
-    }
-    // What others took since leaves no more for it; only its quota, or what its owner holds, may
-    // have changed in its favour.
-    const Holding holding{owner, answer.holding.group, answer.holding.priority};
-    return policy_.quotas.empty() && runners().HoldsOf(holding) >= answer.footing.holds &&
-           (own || HoldsFor(UserOf(owner), answer.told));
-  }
-
-  [[nodiscard]] bool IsPatient(Instant since) const { return AsksFrom(since, policy_) > now_; }
 
   // Time alone lets it ask others to leave.
   void WakeForRights(Instant since) {
@@ -180,6 +156,7 @@ class Planner {
   }
 
   void Explain(const Job& job, const std::vector<Reason>& reasons) {
+    found_.clear();
     waits_ = WaitingReasons(reasons, nullptr);
     decision_.explanations.push_back({job.id, waits_.List()});
   }
@@ -295,6 +272,7 @@ class Planner {
   // True when nodes were found, now or with victims.
   bool Plan(const Job& job, uint32_t owner, const WaitingJob* line) {
     owner_ = owner;
+    row_set_ = quotas_.RowSetOf(owner);
     slowdown_ = &line->slowdown;
     footing_.reset();
     refused_ = nullptr;
@@ -314,7 +292,7 @@ class Planner {
       DropClaim(job.id);
     }
     const std::optional<Part> part = WantedPart(job);
-    const Standing standing = quotas_.Check(job);
+    const Standing standing = standing_ = quotas_.Check(row_set_, job);
     if (standing == Standing::kOverLimit) {
       RefuseOverQuota(job, part);
       return false;
@@ -373,6 +351,7 @@ class Planner {
     wish.patient = IsPatient(now_);
     wish.footing = {kNotSlowed, INT64_MAX};
     if (const Refusal* same = refusals_.Find(job.spec.group, wish, UserOf(owner_)).same) {
+      told_ = same->told;
       for (Reason reason : same->reasons) {
         reason.beside = true;
         reasons.push_back(std::move(reason));
@@ -505,7 +484,10 @@ class Planner {
 
   // Beside who comes before it.
   void ExplainWaiting(const Job& job, const std::vector<Reason>& reasons) {
-    waits_ = WaitingReasons(reasons, &ahead_[job.spec.group]);
+    if (!policy_.quotas.empty()) {
+      found_ = reasons;
+    }
+    waits_ = ReasonsBeside({state_, policy_, quotas_, ahead_, now_}, job, row_set_, reasons);
     decision_.explanations.push_back({job.id, waits_.List()});
   }
 
@@ -752,20 +734,23 @@ class Planner {
   std::vector<std::pair<Holding, int64_t>> given_;  // GPUs, before there are runners
   Evidence evidence_;
   Decision decision_;
-  uint64_t turn_ = 1;   // counts what this pass has done to the answer of a waiting job
-  uint32_t owner_ = 0;  // of the job at hand, the last one
-  Told told_;           // what it was told
+  uint64_t turn_ = 1;     // counts what this pass has done to the answer of a waiting job
+  uint32_t owner_ = 0;    // of the job at hand, the last one
+  uint32_t row_set_ = 0;  // of that owner
+  Standing standing_ = Standing::kNoRow;  // of the job at hand
+  std::vector<Reason> found_;             // what it was told, before its owner's quotas
+  Told told_;                             // the same, to whom
   const Wish* refused_ =
       nullptr;  // the earlier refusal that it was told; until the next one is added
-  const Slowdown* slowdown_ = nullptr;               // of it
-  WaitingReasons waits_;                             // of it
-  std::optional<Footing> footing_;                   // of it
-  std::map<JobId, tide::Claim> claims_;              // as this pass leaves them
-  std::map<NodeId, JobId> made_claims_;              // by this pass
-  uint32_t claims_made_ = 0;                         // by this pass
-  std::set<JobId> asked_;                            // to leave, by this pass
-  Refusals refusals_;                                // of the class at hand
-  std::map<std::string, std::vector<JobId>> ahead_;  // by group, the same: who waits
+  const Slowdown* slowdown_ = nullptr;   // of it
+  WaitingReasons waits_;                 // of it
+  std::optional<Footing> footing_;       // of it
+  std::map<JobId, tide::Claim> claims_;  // as this pass leaves them
+  std::map<NodeId, JobId> made_claims_;  // by this pass
+  uint32_t claims_made_ = 0;             // by this pass
+  std::set<JobId> asked_;                // to leave, by this pass
+  Refusals refusals_;                    // of the class at hand
+  Ahead ahead_;                          // of the class at hand
   MasterPorts ports_;
   size_t started_across_ = 0;  // zones, by this pass
 };

@@ -53,7 +53,8 @@ JobShape ShapeOf(const JobSpec& spec) {
           spec.nodes,
           spec.gpus_per_node,
           spec.cpus_per_node,
-          spec.memory_bytes_per_node};
+          spec.memory_bytes_per_node,
+          spec.priority};
 }
 
 uint32_t JobShapes::Add(const JobShape& shape) {

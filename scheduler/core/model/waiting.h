@@ -16,7 +16,7 @@
 
 namespace tide {
 
-// All that decides where a job may run. Many jobs have the same.
+// All that decides where a job may run, and the class it asks for. Many jobs have the same.
 struct JobShape {
   std::string group;
   std::string zone;
@@ -24,6 +24,7 @@ struct JobShape {
   uint32_t gpus_per_node = 0;
   uint32_t cpus_per_node = 0;
   uint64_t memory_bytes_per_node = 0;
+  int32_t priority = 0;
   auto operator<=>(const JobShape&) const = default;
 };
 [[nodiscard]] JobShape ShapeOf(const JobSpec& spec);

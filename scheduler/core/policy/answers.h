@@ -2,7 +2,11 @@
 // The last answers to jobs of one class and shape, so that the next of them is not looked at again
 // where nothing can be different for it.
 
-#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,43 +45,66 @@ class WaitingReasons {
   ReasonList list_;
 };
 
-// Answer to a job, for others of its owner, and where there are no quotas of owners who hold as
-// much.
+// Answer to a job, for others of its owner, and of owners who hold as much and stand as it does to
+// their quotas.
 struct Answer {
-  uint64_t turn = 0;  // of the pass: it holds in this one
-  Holding holding;    // of the job
+  uint64_t turn = 0;         // of the pass: it holds in this one
+  const Job* job = nullptr;  // whose it was first
+  Holding holding;           // of the job
+  Standing standing = Standing::kNoRow;
   Instant since;
   Footing footing;
   bool patient = false;
   Told told;
-  WaitingReasons reasons;
+  std::vector<Reason> found;                   // before anybody's quotas
+  std::map<uint32_t, WaitingReasons> reasons;  // by Quotas::RowSetOf the owner
 };
 
-class Answers {
+using Ahead = std::map<std::string, std::vector<JobId>>;  // by group: who was refused, so far
+
+// What a pass knows where it looks for answers. All of it outlives them.
+struct PassView {
+  const ClusterState& state;
+  const Policy& policy;
+  Quotas& quotas;
+  Ahead& ahead;  // of the class at hand
+  Instant now;
+};
+
+// Reports whether a job that waits since then does not ask others of its class to leave yet.
+[[nodiscard]] inline bool IsPatient(Instant since, const Policy& policy, Instant now) {
+  return AsksFrom(since, policy) > now;
+}
+
+// Returns what a job is told that waits beside others, for what was found out before anybody's
+// quotas.   row_set: Quotas::RowSetOf its owner.
+[[nodiscard]] WaitingReasons ReasonsBeside(const PassView& pass,
+                                           const Job& job,
+                                           uint32_t row_set,
+                                           std::vector<Reason> found);
+
+// The last answers to jobs of one class, by shape.
+class ClassAnswers {
  public:
-  // Returns the first for which `holds`; nullptr: there is none.
-  [[nodiscard]] Answer* Find(const auto& holds) {
-    const auto it = std::ranges::find_if(answers_, holds);
-    if (it == answers_.end()) {
-      return nullptr;
-    }
-    if (it != answers_.begin()) {
-      std::swap(*it, *std::prev(it));  // what is asked for often is found soon
-      return &*std::prev(it);
-    }
-    return &*it;
-  }
-  // Keeps it in place of the one that is asked for least.
-  void Add(Answer answer) {
-    constexpr size_t kKept = 8;  // no one of them holds for all that come after it
-    if (answers_.size() == kKept) {
-      answers_.pop_back();
-    }
-    answers_.push_back(std::move(answer));
-  }
+  //   runners: of the pass, which are only made where somebody asks.
+  ClassAnswers(const PassView& pass, std::function<const Runners&()> runners)
+      : pass_(pass), runners_(std::move(runners)), by_shape_(pass.state.queue.shapes()) {}
+
+  // Returns what the job would be told; nothing: that has to be found out.
+  //   turn: counts what the pass has done to the answer of a waiting job.
+  [[nodiscard]] std::optional<ReasonList> Find(const WaitingJob& job,
+                                               uint32_t owner,
+                                               uint64_t turn);
+  // Keeps it in place of the one of its shape that is asked for least.
+  void Add(uint32_t shape, Answer answer);
 
  private:
-  std::vector<Answer> answers_;
+  [[nodiscard]] bool IsFor(uint32_t owner, uint64_t turn, const Answer& answer);
+  [[nodiscard]] bool StandsAs(uint32_t owner, uint64_t turn, const Answer& answer);
+
+  const PassView pass_;
+  const std::function<const Runners&()> runners_;
+  std::vector<std::vector<std::unique_ptr<Answer>>> by_shape_;  // most asked for first
 };
 
 }  // namespace tide

@@ -44,7 +44,7 @@ void Evidence::AddPlacement(const Contender& waiting,
        .across = across,
        .fits_across = placement.cross_zone_would_fit,
        .open_priority = higher_classes_->Find(
-           *waiting.job, waiting.priority, capacity_.idle(), request.cross_zone_free, quotas_)});
+           *waiting.job, waiting.priority, capacity_.idle(), request.cross_zone_free)});
 }
 
 uint32_t Evidence::MostFree(const JobSpec& spec, std::string_view rule) const {

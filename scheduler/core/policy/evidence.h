@@ -17,7 +17,7 @@ namespace tide {
 class Evidence {
  public:
   // What it points to must outlive it; `capacity` is as the pass leaves it.
-  Evidence(const ClusterState& state, const Capacity& capacity, Quotas& quotas, Instant now)
+  Evidence(const ClusterState& state, const Capacity& capacity, const Quotas& quotas, Instant now)
       : state_(state), capacity_(capacity), quotas_(quotas), now_(now) {}
 
   // No zone has enough whole nodes for it.
@@ -56,7 +56,7 @@ class Evidence {
 
   const ClusterState& state_;
   const Capacity& capacity_;
-  Quotas& quotas_;
+  const Quotas& quotas_;
   const Instant now_;
   std::optional<HigherClasses> higher_classes_;
   std::map<std::tuple<int32_t, std::string, Standing>, Safest> safest_;  // class, group

@@ -58,8 +58,10 @@ uint32_t HigherClasses::CountFor(const JobSpec& spec,
   return nodes;
 }
 
-std::optional<int32_t> HigherClasses::Find(
-    const Job& job, int32_t priority, const FreeNodes& idle, bool may_cross, Quotas& quotas) const {
+std::optional<int32_t> HigherClasses::Find(const Job& job,
+                                           int32_t priority,
+                                           const FreeNodes& idle,
+                                           bool may_cross) const {
   const int index = fabric_.FindGroup(job.spec.group);
   if (index < 0) {
     return std::nullopt;
@@ -78,11 +80,27 @@ std::optional<int32_t> HigherClasses::Find(
     if (most < job.spec.nodes) {
       break;
     }
-    if (quotas.MayStandIn(job, higher.value)) {
-      lowest = higher.value;
-    }
+    lowest = higher.value;
   }
   return lowest;
+}
+
+void KeepOpenClasses(const Quotas& quotas,
+                     uint32_t row_set,
+                     const Job& job,
+                     std::vector<Reason>& reasons) {
+  for (Reason& reason : reasons) {
+    if (!reason.open_priority) {
+      continue;
+    }
+    std::optional<int32_t> open;
+    for (const PriorityClass& each : kPriorityClasses) {  // highest first
+      if (each.value >= *reason.open_priority && quotas.MayStandIn(row_set, job, each.value)) {
+        open = each.value;
+      }
+    }
+    reason.open_priority = open;
+  }
 }
 
 }  // namespace tide

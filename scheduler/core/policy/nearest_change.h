@@ -18,14 +18,13 @@ class HigherClasses {
   HigherClasses(const ClusterState& state, const Runners& runners, const Quotas& quotas);
 
   // The lowest class above `priority` in which the gang would get its nodes: what is idle, and what
-  // runs in the classes below that one; and in which its quotas let it stand. Nothing: not even the
-  // highest would do.
+  // runs in the classes below that one, whatever its quotas. Nothing: not even the highest would
+  // do.
   //   Cost: O(zones × classes), and O(nodes × classes) in a group whose nodes differ.
   [[nodiscard]] std::optional<int32_t> Find(const Job& job,
                                             int32_t priority,
                                             const FreeNodes& idle,
-                                            bool may_cross,
-                                            Quotas& quotas) const;
+                                            bool may_cross) const;
 
  private:
   [[nodiscard]] uint32_t CountFor(const JobSpec& spec,
@@ -38,5 +37,12 @@ class HigherClasses {
   std::vector<std::optional<int32_t>> held_by_;    // by node: the class below which nobody gets it
   std::vector<std::map<int32_t, uint32_t>> held_;  // by zone: that class → nodes
 };
+
+// Leaves of the classes that reasons advise those in which quotas let the job stand.
+//   row_set: Quotas::RowSetOf its owner.
+void KeepOpenClasses(const Quotas& quotas,
+                     uint32_t row_set,
+                     const Job& job,
+                     std::vector<Reason>& reasons);
 
 }  // namespace tide

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace tide {
 namespace {
@@ -22,6 +23,10 @@ std::vector<const Job*> InOrderOfStart(const ClusterState& state) {
 bool SameKey(const QuotaRow& a, const QuotaRow& b) {
   return a.subject == b.subject && a.name == b.name && a.group == b.group &&
          a.priority == b.priority;
+}
+
+bool IsForGroup(const QuotaRow& row, const Job& job) {
+  return row.group.empty() || row.group == job.spec.group;
 }
 
 bool IsAuto(const Job& job) {
@@ -85,7 +90,7 @@ void Quotas::CountState() {
   for (const Job* job : live) {
     if (!IsAuto(*job)) {
       Add(*job);
-      standing_[job->id] = StandingWith(*job);
+      standing_[job->id] = Check(RowSetOf(*job), *job);
     }
   }
   for (const JobId id : state_.claiming) {
@@ -103,7 +108,7 @@ void Quotas::CountAuto(const std::vector<const Job*>& live) {
     if (IsAuto(*job)) {
       ChooseAutoClass(*job);
       Add(*job);
-      standing_[job->id] = StandingWith(*job);
+      standing_[job->id] = Check(RowSetOf(*job), *job);
     }
   }
   std::set<JobId> waiting;
@@ -132,7 +137,8 @@ void Quotas::ChooseAutoClass(const Job& job) {
   std::optional<int32_t> best;
   for (const size_t index : RowsOf(job)) {
     const std::optional<int32_t>& priority = rows_[index].row->priority;
-    if (priority && (!best || *priority > *best) && FitsAs(job, *priority, true)) {
+    if (priority && IsForGroup(*rows_[index].row, job) && (!best || *priority > *best) &&
+        FitsAs(RowsOf(job), job, *priority, true)) {
       best = priority;
     }
   }
@@ -141,11 +147,14 @@ void Quotas::ChooseAutoClass(const Job& job) {
   }
 }
 
-bool Quotas::FitsAs(const Job& job, int32_t priority, bool guaranteed) {
+bool Quotas::FitsAs(const RowIndexes& rows,
+                    const Job& job,
+                    int32_t priority,
+                    bool guaranteed) const {
   const int64_t charge = ChargeOf(job);
-  return std::ranges::all_of(RowsOf(job), [&](size_t index) {
+  return std::ranges::all_of(rows, [&](size_t index) {
     const Row& row = rows_[index];
-    if (row.row->priority && row.row->priority != priority) {
+    if (!IsForGroup(*row.row, job) || (row.row->priority && row.row->priority != priority)) {
       return true;
     }
     if (guaranteed) {
@@ -177,16 +186,15 @@ Standing Quotas::StandingOf(JobId job) const {
   return it == standing_.end() ? Standing::kNoRow : it->second;
 }
 
-Standing Quotas::Check(const Job& job) {
-  return rows_.empty() ? Standing::kNoRow : StandingWith(job);
-}
-
 // As if it ran, beside all others that are counted.
-Standing Quotas::StandingWith(const Job& job) {
+Standing Quotas::Check(uint32_t row_set, const Job& job) const {
+  if (row_sets_[row_set].empty()) {
+    return Standing::kNoRow;
+  }
   const int64_t charge = ChargeOf(job);
   bool counted = false;
   bool borrows = false;
-  for (const size_t index : RowsOf(job)) {
+  for (const size_t index : row_sets_[row_set]) {
     const Row& row = rows_[index];
     if (!Counts(row, job)) {
       continue;
@@ -263,7 +271,7 @@ std::optional<int32_t> Quotas::NearestClass(const Job& job) {
   }
   for (const PriorityClass& each : kPriorityClasses) {  // falling
     if (each.value == kAutoPriority || each.value == job.spec.priority ||
-        !FitsAs(job, each.value, false)) {
+        !FitsAs(RowsOf(job), job, each.value, false)) {
       continue;
     }
     if (each.value < job.spec.priority) {
@@ -300,6 +308,9 @@ void Quotas::Charge(const Job& job, int64_t milli_nodes) {
 }
 
 bool Quotas::Counts(const Row& row, const Job& job) const {
+  if (!IsForGroup(*row.row, job)) {
+    return false;
+  }
   if (!row.row->priority) {
     return true;
   }
@@ -323,26 +334,36 @@ int64_t Quotas::ChargeOf(const Job& job) const {
                    : MilliNodesOf(job.spec, fabric_.groups[static_cast<size_t>(group)].largest);
 }
 
-const Quotas::RowIndexes& Quotas::RowsOf(const Job& job) {
-  const auto [it, fresh] = rows_of_.try_emplace(Owner(job.spec.project, job.user, job.spec.group));
-  if (fresh) {
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      if (Owns(*rows_[i].row, job)) {
-        it->second.push_back(i);
-      }
-    }
-  }
-  return it->second;
+uint32_t Quotas::RowSetOf(const Job& job) {
+  return RowSetOf(state_.owners.At(job.spec.project, job.user));
 }
 
-bool Quotas::Owns(const QuotaRow& row, const Job& job) const {
-  if (!row.group.empty() && row.group != job.spec.group) {
-    return false;
+uint32_t Quotas::RowSetOf(uint32_t owner) {
+  if (owner >= row_set_of_.size()) {
+    row_set_of_.resize(state_.owners.size());
   }
+  std::optional<uint32_t>& known = row_set_of_[owner];
+  if (!known) {
+    RowIndexes rows;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (Owns(*rows_[i].row, owner)) {
+        rows.push_back(i);
+      }
+    }
+    const auto same = std::ranges::find(row_sets_, rows);
+    known = static_cast<uint32_t>(same - row_sets_.begin());
+    if (same == row_sets_.end()) {
+      row_sets_.push_back(std::move(rows));
+    }
+  }
+  return *known;
+}
+
+bool Quotas::Owns(const QuotaRow& row, uint32_t owner) const {
   if (row.subject == QuotaRow::Subject::kUser) {
-    return row.name == job.user;
+    return row.name == state_.owners.User(owner);
   }
-  std::string project = job.spec.project;
+  std::string project = state_.owners.Project(owner);
   for (int depth = 0; depth < kProjectDepthMax && !project.empty(); ++depth) {
     if (project == row.name) {
       return true;

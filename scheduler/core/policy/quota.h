@@ -9,9 +9,8 @@
 // Sub-projects count in the rows of what is above them.
 
 #include <map>
+#include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "scheduler/core/model/explanation.h"
@@ -46,14 +45,20 @@ class Quotas {
   // Of a job that holds nodes.
   [[nodiscard]] Standing StandingOf(JobId job) const;
   // Of a job that waits, were it to start now. kOverLimit: it may not.
+  //   row_set: of its owner, or of another one: how a job like it would stand.
   //   Cost: O(its rows).
-  [[nodiscard]] Standing Check(const Job& job);
+  [[nodiscard]] Standing Check(uint32_t row_set, const Job& job) const;
+  [[nodiscard]] Standing Check(const Job& job) { return Check(RowSetOf(job), job); }
   // Reports whether no row would keep it from starting now, had it asked for this class.
-  [[nodiscard]] bool MayStandIn(const Job& job, int32_t priority) {
-    return rows_.empty() || FitsAs(job, priority, false);
+  [[nodiscard]] bool MayStandIn(uint32_t row_set, const Job& job, int32_t priority) const {
+    return FitsAs(row_sets_[row_set], job, priority, false);
   }
   // One reason for each row that keeps it from starting, projects first.
   [[nodiscard]] std::vector<Reason> ReasonsFor(const Job& job);
+
+  // Returns a number for the rows that count jobs of an owner; owners may have the same.
+  //   owner: of ClusterState::owners.
+  [[nodiscard]] uint32_t RowSetOf(uint32_t owner);
 
   // The rows that count it, as they stand without it; projects first.
   [[nodiscard]] std::vector<PlannedQuota> RowsFor(const Job& job);
@@ -72,22 +77,24 @@ class Quotas {
     int64_t all = 0;    // the same with `auto` jobs
   };
   using RowIndexes = std::vector<size_t>;
-  // Project, user and group, as the state holds them while the pass lasts.
-  using Owner = std::tuple<std::string_view, std::string_view, std::string_view>;
 
   [[nodiscard]] int32_t ClassOf(JobId job, int32_t asked, Duration ran) const;
   void CollectRows();
   void CountState();
   void CountAuto(const std::vector<const Job*>& live);
-  [[nodiscard]] const RowIndexes& RowsOf(const Job& job);
-  [[nodiscard]] bool Owns(const QuotaRow& row, const Job& job) const;
+  // Rows of its owner, also those of other groups and classes.
+  [[nodiscard]] uint32_t RowSetOf(const Job& job);
+  [[nodiscard]] const RowIndexes& RowsOf(const Job& job) { return row_sets_[RowSetOf(job)]; }
+  [[nodiscard]] bool Owns(const QuotaRow& row, uint32_t owner) const;
   [[nodiscard]] int64_t ChargeOf(const Job& job) const;
   [[nodiscard]] bool Counts(const Row& row, const Job& job) const;
   [[nodiscard]] int64_t UsedByOthers(const Row& row, const Job& job) const;
-  [[nodiscard]] Standing StandingWith(const Job& job);
   void Charge(const Job& job, int64_t milli_nodes);
   void ChooseAutoClass(const Job& job);
-  [[nodiscard]] bool FitsAs(const Job& job, int32_t priority, bool guaranteed);
+  [[nodiscard]] bool FitsAs(const RowIndexes& rows,
+                            const Job& job,
+                            int32_t priority,
+                            bool guaranteed) const;
   [[nodiscard]] std::optional<int32_t> NearestClass(const Job& job);
 
   const ClusterState& state_;
@@ -95,7 +102,8 @@ class Quotas {
   const Policy& policy_;
   const Instant now_;
   std::vector<Row> rows_;  // that count now; projects first, each kind in the policy's order
-  std::map<Owner, RowIndexes> rows_of_;
+  std::vector<std::optional<uint32_t>> row_set_of_;  // by owner, as far as asked for
+  std::vector<RowIndexes> row_sets_;
   std::map<JobId, int64_t> charged_;     // jobs that are counted, with what they count for
   std::map<JobId, Standing> standing_;   // of live jobs that have rows
   std::map<JobId, int32_t> auto_class_;  // of `auto` jobs that a row gives a class
