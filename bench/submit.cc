@@ -211,7 +211,7 @@ void ManyClients(Run& run, const Names& names, const BenchStore& store, Limit& l
           all.size());
 }
 
-// The same where a hundred thousand jobs wait: what each decision goes through.
+// Measures clients where a hundred thousand jobs wait: what each decision goes through.
 void LongQueue(Run& run, const std::string& name, const BenchStore& store) {
   const Instant now = SystemNow();
   store.Fill(WaitingGangs(run.quick() ? 100 : 10 * kPending, now), now);

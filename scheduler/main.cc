@@ -163,10 +163,12 @@ bool StopsWithin(Duration time) {
   return sigtimedwait(&signals, nullptr, &limit) > 0;
 }
 
-// Returns how often a standby asks whether it may lead. To look at the lock beside a file costs
-// nothing; a server pays for each connection.
-Duration StandbyPause(const std::string& store) {
-  return store.starts_with("sqlite:") ? Duration::Millis(20) : Duration::Millis(200);
+// Returns how long a standby waits before it asks again whether it may lead. To find the lock
+// beside a file taken costs nothing; a server pays for each connection, and a store that cannot be
+// opened is held meanwhile.
+Duration StandbyPause(const std::string& store, ErrorCode error) {
+  const bool cheap = store.starts_with("sqlite:") && error == ErrorCode::kNotLeader;
+  return cheap ? Duration::Millis(20) : Duration::Millis(200);
 }
 
 // Takes the lead; a standby as soon as it is free. Nothing = it was told to end before.
@@ -187,7 +189,7 @@ Result<std::unique_ptr<Store>> Lead(const Options& options) {
       told = store.error().message;
       log::Warning("Cannot take the lead, trying again", {{"Error", told}});
     }
-    if (StopsWithin(StandbyPause(address))) {
+    if (StopsWithin(StandbyPause(address, store.error().code))) {
       return nullptr;
     }
   }

@@ -15,6 +15,9 @@ namespace tide {
   return std::clamp<size_t>(std::thread::hardware_concurrency(), 2, 8);
 }
 
+// Policy of std::async: where no thread can be had, the work is done by whoever waits for it.
+inline constexpr auto kInParallel = std::launch::async | std::launch::deferred;
+
 // Calls `work(begin, end)` for parts of [0, count) at the same time, and returns when all are done.
 //   work: must neither throw nor touch what another part touches.
 template <typename Work>
@@ -23,7 +26,7 @@ void InParallel(size_t count, const Work& work) {
   std::vector<std::future<void>> others;
   for (size_t i = 1; i < parts; ++i) {
     others.push_back(std::async(
-        std::launch::async,
+        kInParallel,
         [&work, begin = count * i / parts, end = count * (i + 1) / parts] { work(begin, end); }));
   }
   if (parts > 0) {

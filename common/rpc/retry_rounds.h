@@ -1,7 +1,7 @@
 #pragma once
 // When an agent tries the schedulers' addresses again: all of them one after the other, as one
 // leads and the others do not listen, and then not before the round has taken its time. An agent
-// whose leader is gone so finds the next one within a round.
+// whose leader is gone thus finds the next one within a round.
 
 #include <algorithm>
 #include <cstddef>

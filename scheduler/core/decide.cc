@@ -739,7 +739,7 @@ class Planner {
   uint32_t row_set_ = 0;  // of that owner
   Standing standing_ = Standing::kNoRow;  // of the job at hand
   std::vector<Reason> found_;             // what it was told, before its owner's quotas
-  Told told_;                             // the same, to whom
+  Told told_;                             // for whom that holds
   const Wish* refused_ =
       nullptr;  // the earlier refusal that it was told; until the next one is added
   const Slowdown* slowdown_ = nullptr;   // of it

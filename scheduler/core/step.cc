@@ -45,7 +45,6 @@ void ApplyInputs(ClusterState& state,
 }
 
 void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, StepResult& result) {
-  RefreshFabric(state);
   for (int round = 0; round < kRoundsMax; ++round) {
     Decision decision = Decide(state, policy, now);
     bool changed = false;
@@ -89,6 +88,7 @@ StepResult Step(ClusterState& state,
   StepResult result;
   state.share_half_life = policy.share_half_life;
   ApplyInputs(state, events, now, result);
+  RefreshFabric(state);  // whoever reads the state between decisions counts on it, too
   if (deciding == Deciding::kNow) {
     DecideAndApply(state, policy, now, result);
     ArchiveAndApply(state, policy, now, result);

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "scheduler/core/policy/estimate.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide {
@@ -93,6 +94,22 @@ TEST_CASE("a turn that leaves the decision to the next one commits and answers a
   turn.host.logged.clear();
   REQUIRE(RunTurn(turn.world.state, Policy(), turn.world.now, {}, turn.host));
   CHECK(turn.host.logged == Words{"job_placed"});
+}
+
+TEST_CASE(
+    "a node that joins in a turn which leaves the decision to the next one is known at once") {
+  OneTurn turn;
+  JobSubmitted more;
+  more.job = JobId(1);
+  more.spec = testing::AJob().Nodes(1).Zone("cross-ok").Spec();
+  more.user = "ann";
+  NodeJoined join = Cluster().Zone("A").Leaf(1).Zone("B").Leaf(1).Joins().back();
+  REQUIRE(turn.Turn(join, Deciding::kLater));
+  REQUIRE(turn.Turn(more, Deciding::kLater));
+  const ClusterState& state = turn.world.state;
+  CHECK_FALSE(state.fabric_stale);
+  CHECK(state.fabric.ZoneOf(join.node).name == "B");
+  CHECK(EstimateStarts(state, state.fabric, Policy(), turn.world.now).size() == 1);
 }
 
 TEST_CASE("after a commit that failed nobody is answered and nothing is sent") {

@@ -183,6 +183,7 @@ void Loop::Turn(const std::deque<Request>& batch) {
   noticed_ = LookAround(state_);
   Status done;
   if (batch.empty() && noticed_.empty() && now < step_due_) {
+    deciding_ = Deciding::kLater;
     done = Commit(state_, {}, now);  // for the lease
   } else {
     deciding_ = decision_pace_.IsDue(began) ? Deciding::kNow : Deciding::kLater;

@@ -309,7 +309,7 @@ bool ViewHub::PublishReasons(const ClusterState& state,
   return all;
 }
 
-// A new leader has a hundred thousand to show before it serves.
+// Shows all jobs: a new leader may have a hundred thousand, before it serves.
 void ViewHub::PublishJobs(const ClusterState& state) {
   std::vector<const Job*> jobs;
   jobs.reserve(state.jobs.size());

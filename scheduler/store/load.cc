@@ -90,8 +90,8 @@ class Loader {
       if (more) {
         TIDE_ASSIGN(SqlRows found, SelectPage(database_, Tables().jobs, last));
         more = !found.rows.empty();
-        decoding.push_back(std::async(std::launch::async,
-                                      [rows = std::move(found.rows)] { return DecodeJobs(rows); }));
+        decoding.push_back(
+            std::async(kInParallel, [rows = std::move(found.rows)] { return DecodeJobs(rows); }));
       }
       if (!more || decoding.size() == ParallelParts()) {
         TIDE_TRY(AddJobs(decoding.front().get()));

@@ -32,8 +32,8 @@ enum class ReasonCode : uint8_t {
   // lacking; count: how much is free in the group; largest: most on one node; startable: the most
   // with which the job would start now
   kFragmented,
-  // other: the job that is safe longest, but from larger ones that waited when it started; until:
-  // when it is not any more
+  // other: the job that is safe longest from those like this one that did not wait yet when it
+  // started; until: when it is not any more
   kPreemptProtected,
   kNodesUnhealthy,  // count: nodes out of service
   kOrderAhead,      // other: the first; count: how many
@@ -66,9 +66,9 @@ struct Reason {
   uint32_t count = 0;
   uint32_t largest = 0;
   uint32_t wanted = 0;
-  uint32_t startable = 0;  // 0 = nothing would do
+  uint32_t startable = 0;  // 0 = none was found
   Lacking lacking = Lacking::kGpus;
-  bool beside = false;  // its quota is short as well: no change of this alone would start it
+  bool beside = false;  // the job's quota is short as well: no change of this alone would start it
   bool across = false;
   bool fits_across = false;
   std::optional<int32_t> open_priority = {};

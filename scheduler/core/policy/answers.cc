@@ -42,11 +42,8 @@ std::optional<ReasonList> ClassAnswers::Find(const WaitingJob& job, uint32_t own
   if (known == answers.end()) {
     return std::nullopt;
   }
-  if (known != answers.begin()) {
-    std::swap(*known, *std::prev(known));
-    --known;
-  }
-  Answer& answer = **known;
+  std::rotate(answers.begin(), known, std::next(known));
+  Answer& answer = *answers.front();
   const uint32_t row_set = pass_.quotas.RowSetOf(owner);
   auto reasons = answer.reasons.find(row_set);
   if (reasons == answer.reasons.end()) {
@@ -62,7 +59,7 @@ void ClassAnswers::Add(uint32_t shape, Answer answer) {
   if (answers.size() == kKept) {
     answers.pop_back();
   }
-  answers.push_back(std::make_unique<Answer>(std::move(answer)));
+  answers.insert(answers.begin(), std::make_unique<Answer>(std::move(answer)));
 }
 
 // Reports whether what one of its shape was told holds for a job of this owner, too.

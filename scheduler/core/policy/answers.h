@@ -95,7 +95,7 @@ class ClassAnswers {
   [[nodiscard]] std::optional<ReasonList> Find(const WaitingJob& job,
                                                uint32_t owner,
                                                uint64_t turn);
-  // Keeps it in place of the one of its shape that is asked for least.
+  // Keeps it in place of the one of its shape that nobody was told for longest.
   void Add(uint32_t shape, Answer answer);
 
  private:
@@ -104,7 +104,7 @@ class ClassAnswers {
 
   const PassView pass_;
   const std::function<const Runners&()> runners_;
-  std::vector<std::vector<std::unique_ptr<Answer>>> by_shape_;  // most asked for first
+  std::vector<std::vector<std::unique_ptr<Answer>>> by_shape_;  // told last first
 };
 
 }  // namespace tide

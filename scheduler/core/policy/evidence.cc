@@ -64,7 +64,7 @@ Reason Evidence::Fragmentation(const Job& job, const PlacementRequest& request) 
     const NodeCapacity& all = node.identity.capacity;
     if (TakesWork(node) && CanHold(all, job.spec) && capacity_.Suits(request, node.id)) {
       search.Add(capacity_.Room(node.id, job.id).value_or(Part{}),
-                 PartOf(job.spec, all).value_or(FullPart(all)));
+                 PartOf(job.spec, all).value_or(Part{all.gpus, all.cpus, all.memory_bytes, 0}));
     }
   }
   if (search.empty()) {  // none that could hold it takes work

@@ -41,7 +41,8 @@ class Evidence {
                                                    const Runners& runners);
 
  private:
-  // Returns the most of it that the job could ask for and would start now; 0 = nothing would do.
+  // Returns the most of it that the job could ask for and would start now; 0 = none was found
+  // among the largest amounts that are free.
   [[nodiscard]] uint32_t Startable(const Job& job,
                                    const PlacementRequest& request,
                                    const Shortage& shortage) const;

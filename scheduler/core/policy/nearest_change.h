@@ -38,7 +38,8 @@ class HigherClasses {
   std::vector<std::map<int32_t, uint32_t>> held_;  // by zone: that class → nodes
 };
 
-// Leaves of the classes that reasons advise those in which quotas let the job stand.
+// Raises each class that a reason advises to the lowest one from there on in which quotas let the
+// job stand; takes the advice away where there is none.
 //   row_set: Quotas::RowSetOf its owner.
 void KeepOpenClasses(const Quotas& quotas,
                      uint32_t row_set,

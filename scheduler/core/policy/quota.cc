@@ -186,7 +186,7 @@ Standing Quotas::StandingOf(JobId job) const {
   return it == standing_.end() ? Standing::kNoRow : it->second;
 }
 
-// As if it ran, beside all others that are counted.
+// Takes it to run beside all others that are counted.
 Standing Quotas::Check(uint32_t row_set, const Job& job) const {
   if (row_sets_[row_set].empty()) {
     return Standing::kNoRow;

@@ -30,7 +30,8 @@ enum class Standing : uint8_t {
 
 inline constexpr int64_t kMilliNodes = 1000;  // of one node
 
-// What a job counts for. A part of a node counts by its GPUs, or its CPUs where it has no GPUs.
+// What a job counts for. A part of a node counts by its GPUs, or its CPUs where it has no GPUs; a
+// part of CPUs as a node where the nodes do not tell how many they have.
 //   largest: the largest nodes of its group.
 [[nodiscard]] int64_t MilliNodesOf(const JobSpec& spec, const NodeCapacity& largest);
 
@@ -45,7 +46,8 @@ class Quotas {
   // Of a job that holds nodes.
   [[nodiscard]] Standing StandingOf(JobId job) const;
   // Of a job that waits, were it to start now. kOverLimit: it may not.
-  //   row_set: of its owner, or of another one: how a job like it would stand.
+  //   row_set: of its owner. Of another one: how a job like it would stand, if this one is counted
+  //   nowhere, as it neither runs nor claims nodes.
   //   Cost: O(its rows).
   [[nodiscard]] Standing Check(uint32_t row_set, const Job& job) const;
   [[nodiscard]] Standing Check(const Job& job) { return Check(RowSetOf(job), job); }
@@ -82,8 +84,8 @@ class Quotas {
   void CollectRows();
   void CountState();
   void CountAuto(const std::vector<const Job*>& live);
-  // Rows of its owner, also those of other groups and classes.
   [[nodiscard]] uint32_t RowSetOf(const Job& job);
+  // Returns rows of its owner, also those of other groups and classes.
   [[nodiscard]] const RowIndexes& RowsOf(const Job& job) { return row_sets_[RowSetOf(job)]; }
   [[nodiscard]] bool Owns(const QuotaRow& row, uint32_t owner) const;
   [[nodiscard]] int64_t ChargeOf(const Job& job) const;

@@ -155,7 +155,7 @@ ReasonText Words(const Job& job, const Reason& reason) {
       return {"",
               Name(reason.other) + " of the same class keeps its nodes until " +
                   FormatRfc3339(reason.until) +
-                  ", or until a larger job needs them that waited when it started",
+                  " from jobs like this one, unless they waited when it started",
               "a higher priority does not wait for it; tide show " + Name(reason.other)};
     case ReasonCode::kNodesUnhealthy:
       return {"",

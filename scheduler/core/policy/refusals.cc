@@ -40,8 +40,8 @@ bool IsSameSize(const Wish& wish, const Wish& refused) {
   const bool same_amounts = wish.part ? NamesTheSame(wish, refused)
                                       : wish.named_cpus == refused.named_cpus &&
                                             wish.named_memory == refused.named_memory;
-  return wish.row_set == refused.row_set && wish.nodes == refused.nodes &&
-         wish.gpus_per_node == refused.gpus_per_node && wish.part == refused.part && same_amounts;
+  return wish.nodes == refused.nodes && wish.gpus_per_node == refused.gpus_per_node &&
+         wish.part == refused.part && same_amounts;
 }
 
 }  // namespace

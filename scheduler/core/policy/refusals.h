@@ -42,7 +42,6 @@ struct Wish {
   Instant since;    // who waits longer may have more of what was lent
   Footing footing;  // who was slowed down more may have more, and whose owner holds less
   Standing standing = Standing::kNoRow;
-  uint32_t row_set = 0;  // Quotas::RowSetOf its owner: with other rows there are other ways out
   bool patient = false;  // it does not ask others of its class yet
 };
 
