@@ -104,8 +104,8 @@ TEST_CASE(
   more.spec = testing::AJob().Nodes(1).Zone("cross-ok").Spec();
   more.user = "ann";
   NodeJoined join = Cluster().Zone("A").Leaf(1).Zone("B").Leaf(1).Joins().back();
-  REQUIRE(turn.Turn(join, Deciding::kLater));
   REQUIRE(turn.Turn(more, Deciding::kLater));
+  REQUIRE(turn.Turn(join, Deciding::kLater));
   const ClusterState& state = turn.world.state;
   CHECK_FALSE(state.fabric_stale);
   CHECK(state.fabric.ZoneOf(join.node).name == "B");
