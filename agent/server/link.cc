@@ -1,6 +1,7 @@
 #include "agent/server/link.h"
 
 #include <grpcpp/grpcpp.h>
+#include <unistd.h>
 
 #include <map>
 #include <string>
@@ -90,7 +91,9 @@ void Link::Run() {
   auto stub = tide::v1::AgentLink::NewStub(
       security_.Connect(addresses_.front(), {rpc::Role::kScheduler, ""}));
   uint64_t next_id = 1;
-  rpc::RetryRounds rounds(addresses_.size(), MonotonicNanos());
+  const auto seed =
+      static_cast<uint64_t>(SystemNow().unix_nanos()) ^ static_cast<uint64_t>(::getpid());
+  rpc::RetryRounds rounds(addresses_.size(), MonotonicNanos(), seed);
   size_t turn = 0;                          // of the address that is tried
   std::map<std::string, std::string> said;  // why an address could not be reached, last
   while (true) {

@@ -411,7 +411,7 @@ class FakeAgents::Agent {
   uint64_t highest_term_ = 0;
   std::map<TaskKey, tide::v1::TaskReport> held_;
   size_t tries_ = 0;
-  rpc::RetryRounds rounds_{shared_.options.addresses.size(), MonotonicNanos()};
+  rpc::RetryRounds rounds_{shared_.options.addresses.size(), MonotonicNanos(), index_};
   grpc::Alarm retry_;
   Mutex mutex_;
   std::shared_ptr<Stream> stream_ TIDE_GUARDED_BY(mutex_);
