@@ -1,8 +1,6 @@
 #include "bench/daemons/one_agent.h"
 
-#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,26 +74,6 @@ class OneAgentService final : public v1::AgentLink::Service {
 
 namespace {
 
-pid_t SpawnAgent(std::vector<std::string> words, const std::string& log_file) {
-  std::vector<char*> argv;
-  for (std::string& word : words) {
-    argv.push_back(word.data());
-  }
-  argv.push_back(nullptr);
-  const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    ::dup2(log, STDOUT_FILENO);
-    ::dup2(log, STDERR_FILENO);
-    ::execv(argv.front(), argv.data());
-    ::_exit(127);
-  }
-  ::close(log);
-  TIDE_CHECK(pid > 0, "tide-agent can be started");
-  return pid;
-}
-
 // As root nobody's jobs run.
 std::string JobUser() {
   return ::geteuid() == 0 ? "65534:65534"
@@ -120,27 +98,28 @@ OneAgent::OneAgent(const TaskPlace& place) : impl_(std::make_unique<Impl>()) {
   builder.RegisterService(&impl_->service);
   impl_->server = builder.BuildAndStart();
   TIDE_CHECK(impl_->server != nullptr, "the agent has somebody to talk to");
-  impl_->agent = SpawnAgent({ProgramBeside("tide-agent"),
-                             "--scheduler",
-                             address,
-                             "--name",
-                             "n1",
-                             "--state",
-                             impl_->state,
-                             "--listen",
-                             "unix:" + place.path() + "/agent.sock",
-                             "--run-root",
-                             place.memory(),
-                             "--runtime",
-                             "process",
-                             "--job-user",
-                             JobUser(),
-                             "--kmsg",
-                             "",
-                             "--log-bytes-per-rank",
-                             "0",
-                             "--stop-tasks-on-exit"},
-                            place.path() + "/agent.log");
+  impl_->agent = Spawn({ProgramBeside("tide-agent"),
+                        "--scheduler",
+                        address,
+                        "--name",
+                        "n1",
+                        "--state",
+                        impl_->state,
+                        "--listen",
+                        "unix:" + place.path() + "/agent.sock",
+                        "--run-root",
+                        place.memory(),
+                        "--runtime",
+                        "process",
+                        "--job-user",
+                        JobUser(),
+                        "--kmsg",
+                        "",
+                        "--log-bytes-per-rank",
+                        "0",
+                        "--stop-tasks-on-exit"},
+                       place.path() + "/agent.log",
+                       SIGTERM);
 }
 
 OneAgent::~OneAgent() {

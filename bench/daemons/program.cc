@@ -46,7 +46,7 @@ std::string ProgramBeside(const std::string& name) {
   return "";
 }
 
-pid_t Spawn(std::vector<std::string> arguments, const std::string& log_file) {
+pid_t Spawn(std::vector<std::string> arguments, const std::string& log_file, int death_signal) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) {
     argv.push_back(argument.data());
@@ -58,7 +58,7 @@ pid_t Spawn(std::vector<std::string> arguments, const std::string& log_file) {
   // Between fork and exec only what is safe in a process with threads.
   const pid_t pid = ::fork();
   if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::prctl(PR_SET_PDEATHSIG, death_signal);
     ::dup2(log, STDOUT_FILENO);
     ::dup2(log, STDERR_FILENO);
     ::execv(argv.front(), argv.data());

@@ -1,6 +1,7 @@
 #pragma once
 // The programs that a benchmark runs: where they are, and one of them as a child.
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
@@ -14,7 +15,10 @@ namespace tide::bench {
 // Starts it with its output in `log_file`, which is made anew. The child ends with this process,
 // however that ends.
 //   arguments: the program's path first
-[[nodiscard]] pid_t Spawn(std::vector<std::string> arguments, const std::string& log_file);
+//   death_signal: what it gets then.
+[[nodiscard]] pid_t Spawn(std::vector<std::string> arguments,
+                          const std::string& log_file,
+                          int death_signal = SIGKILL);
 
 // "127.0.0.1:port" of a port that nobody listens on. It may be taken until it is asked for; a
 // server then says so and ends.

@@ -207,10 +207,12 @@ void Loop::Turn(const std::deque<Request>& batch) {
 void Loop::ShowReasons(int64_t turn_began) {
   const Instant now = Now();
   if (now >= reasons_at_) {
-    std::erase_if(explanations_, [&](const Explanation& explanation) {
-      return changed_since_.contains(explanation.job);
-    });
-    changed_since_.clear();
+    if (!changed_since_.empty()) {
+      std::erase_if(explanations_, [&](const Explanation& explanation) {
+        return changed_since_.contains(explanation.job);
+      });
+      changed_since_.clear();
+    }
     std::ranges::sort(explanations_, {}, &Explanation::job);
     if (view_.PublishReasons(state_, explanations_, kReasonsAtOnce)) {
       explanations_.clear();

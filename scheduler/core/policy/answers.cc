@@ -68,7 +68,7 @@ bool ClassAnswers::IsFor(uint32_t owner, uint64_t turn, const Answer& answer) {
   if (answer.turn == turn && own) {
     return true;
   }
-  // What others took since leaves no more for it; only its quota, or what its owner holds, may
+  // Nodes that others took since are no more for it; only its quota, or what its owner holds, may
   // have changed in its favour.
   const Holding holding{owner, answer.holding.group, answer.holding.priority};
   return StandsAs(owner, turn, answer) && runners_().HoldsOf(holding) >= answer.footing.holds &&

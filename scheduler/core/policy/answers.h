@@ -62,7 +62,7 @@ struct Answer {
 
 using Ahead = std::map<std::string, std::vector<JobId>>;  // by group: who was refused, so far
 
-// What a pass knows where it looks for answers. All of it outlives them.
+// Knowledge of a pass that answers are looked for with. All of it outlives them.
 struct PassView {
   const ClusterState& state;
   const Policy& policy;

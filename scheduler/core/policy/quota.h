@@ -30,8 +30,8 @@ enum class Standing : uint8_t {
 
 inline constexpr int64_t kMilliNodes = 1000;  // of one node
 
-// What a job counts for. A part of a node counts by its GPUs, or its CPUs where it has no GPUs; a
-// part of CPUs as a node where the nodes do not tell how many they have.
+// Returns what a job counts for. A part of a node counts by its GPUs, or its CPUs where it has no
+// GPUs; a part of CPUs as a node where the nodes do not tell how many they have.
 //   largest: the largest nodes of its group.
 [[nodiscard]] int64_t MilliNodesOf(const JobSpec& spec, const NodeCapacity& largest);
 
