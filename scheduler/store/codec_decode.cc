@@ -25,34 +25,54 @@ struct DecodeError : std::runtime_error {
 template <typename T>
 void FromJson(Json in, T& out);
 
-// Reads the members it finds, and names the path of what it cannot read. They are looked for where
-// the last one was found: rows are written in the order in which they are read.
-struct Reader {
-  explicit Reader(simdjson::dom::object from) : object(from), next(from.begin()) {}
+// Reads one member, and names the path of what it cannot read.
+template <typename T>
+void MemberFromJson(std::string_view key, Json in, T& value) {
+  try {
+    FromJson(in, value);
+  } catch (const DecodeError& error) {
+    throw DecodeError("/" + std::string(key) + error.what());
+  }
+}
+
+// Reads the members that come in the order of the fields: as rows are written. Of a member that is
+// not the next one it takes for granted that it was left out.
+struct InOrder {
+  simdjson::dom::object::iterator next;
+  simdjson::dom::object::iterator end;
 
   template <typename T>
   void operator()(std::string_view key, T& value) {
-    if (next == object.end() || !next.key_equals(key)) {
-      auto found = object.begin();
-      while (found != object.end() && !found.key_equals(key)) {
-        ++found;
-      }
-      if (found == object.end()) {
-        return;
-      }
-      next = found;
+    if (next != end && next.key_equals(key)) {
+      MemberFromJson(key, next.value(), value);
+      ++next;
     }
-    try {
-      FromJson(next.value(), value);
-    } catch (const DecodeError& error) {
-      throw DecodeError("/" + std::string(key) + error.what());
-    }
-    ++next;
   }
-
-  simdjson::dom::object object;
-  simdjson::dom::object::iterator next;
 };
+
+// Reads the members wherever they are.
+struct InAnyOrder {
+  simdjson::dom::object object;
+
+  template <typename T>
+  void operator()(std::string_view key, T& value) {
+    Json found;
+    if (object.at_key(key).get(found) == simdjson::SUCCESS) {
+      MemberFromJson(key, found, value);
+    }
+  }
+};
+
+//   first: the member to begin with; those before it are none of `out`.
+template <typename T>
+void MembersFromJson(simdjson::dom::object object, simdjson::dom::object::iterator first, T& out) {
+  InOrder in_order{first, object.end()};
+  VisitFields(in_order, out);
+  if (in_order.next != in_order.end) {  // another order, or keys of another version
+    InAnyOrder in_any_order{object};
+    VisitFields(in_any_order, out);
+  }
+}
 
 template <typename T>
 T IntegerFromJson(Json in) {
@@ -130,18 +150,22 @@ T EnumFromJson(Json in) {
   throw DecodeError(" has the unknown value \"" + std::string(text) + "\"");
 }
 
-JobState StateFromJson(Json in) {
+JobState StateFromJson(simdjson::dom::object in) {
   Json state;
-  return in["state"].get(state) == simdjson::SUCCESS ? EnumFromJson<JobState>(state)
-                                                     : JobState::kQueued;
+  return in[kStateKey].get(state) == simdjson::SUCCESS ? EnumFromJson<JobState>(state)
+                                                       : JobState::kQueued;
 }
 
 // Not inlined: g++ 12 then believes the claim of a fresh Queued to be read uninitialized.
 template <size_t I = 0>
-[[gnu::noinline]] void PhaseFromJson(Json in, JobState state, JobPhase& out) {
+[[gnu::noinline]] void PhaseFromJson(simdjson::dom::object in, JobState state, JobPhase& out) {
   if constexpr (I < std::variant_size_v<JobPhase>) {
     if (std::to_underlying(state) == I) {
-      FromJson(in, out.emplace<I>());
+      auto first = in.begin();
+      if (first != in.end() && first.key_equals(kStateKey)) {
+        ++first;
+      }
+      MembersFromJson(in, first, out.emplace<I>());
     } else {
       PhaseFromJson<I + 1>(in, state, out);
     }
@@ -193,10 +217,9 @@ void FromJson(Json in, T& out) {
       throw DecodeError(" is not an object");
     }
     if constexpr (std::same_as<T, JobPhase>) {
-      PhaseFromJson(in, StateFromJson(in), out);
+      PhaseFromJson(object, StateFromJson(object), out);
     } else {
-      Reader reader(object);
-      VisitFields(reader, out);
+      MembersFromJson(object, object.begin(), out);
     }
   }
 }

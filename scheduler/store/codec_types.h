@@ -10,7 +10,8 @@
 
 namespace tide {
 
-inline constexpr const char* kBytesKey = "hex";  // of a string that is not UTF-8
+inline constexpr const char* kBytesKey = "hex";    // of a string that is not UTF-8
+inline constexpr const char* kStateKey = "state";  // of a phase: which one it is
 
 template <typename T>
 inline constexpr bool kIsId = false;

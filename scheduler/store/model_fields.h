@@ -1,7 +1,8 @@
 #pragma once
 // The stored form of the model: for each struct, its members under their keys, in order. The
 // structured binding names every member, so a new one does not compile until it is stored.
-// Keys are for ever; a key that a reader does not know is ignored, a missing one is the default.
+// Keys are for ever; a key that a reader does not know is ignored, a missing one is the default. A
+// default that is zero stays zero, for rows leave out what is zero (zeros.h).
 
 #include <concepts>
 #include <type_traits>
