@@ -281,7 +281,7 @@ class RandomWorld : public World {
       auto& queued = std::get<Queued>(twin.jobs.at(id).phase);
       queued.not_before = std::max(queued.not_before, Instant::FromUnixNanos(1));  // long over
     }
-    RebuildIndexes(twin);
+    RebuildIndexes(twin, ListJobs(twin));
     const Decision searched = Decide(twin, policy, now);
     REQUIRE(searched.proposals.empty());
     REQUIRE(searched.explanations == last.explanations);

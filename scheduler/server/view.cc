@@ -311,11 +311,7 @@ bool ViewHub::PublishReasons(const ClusterState& state,
 
 // Shows all jobs: a new leader may have a hundred thousand, before it serves.
 void ViewHub::PublishJobs(const ClusterState& state) {
-  std::vector<const Job*> jobs;
-  jobs.reserve(state.jobs.size());
-  for (const auto& [id, job] : state.jobs) {
-    jobs.push_back(&job);
-  }
+  const JobList jobs = ListJobs(state);
   std::vector<std::string> wholes(jobs.size());
   InParallel(jobs.size(), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {

@@ -1,9 +1,9 @@
 #pragma once
 // The model as JSON text and back, exactly: Decode(Encode(x)) == x for every value, whatever bytes
-// its strings hold. Keys come in the order of the fields: equal values give equal text. A member that
-// is zero – 0, false, empty, unset – and whose default is zero is left out (zeros.h).
-// Decoding ignores unknown keys and leaves missing ones at their default: rows of older and newer
-// versions load. It never throws.   Errors: kCorrupt, naming the key.
+// its strings hold. Keys come in the order of the fields: equal values give equal text. A member
+// that is zero – 0, false, empty, unset – and whose default is zero is left out (zeros.h). Decoding
+// ignores unknown keys and leaves missing ones at their default: rows of older and newer versions
+// load. It never throws.   Errors: kCorrupt, naming the key.
 
 #include <string>
 #include <string_view>

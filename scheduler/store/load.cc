@@ -27,9 +27,12 @@ class Loader {
     TIDE_TRY(LoadCounters());
     TIDE_TRY(LoadArchivedUse());
     TIDE_TRY(LoadArchivedRuns());
-    TIDE_TRY(CheckReferences());
-    RebuildDerived(state_);
-    if (const auto broken = CheckStored(state_)) {
+    const JobList jobs = ListJobs(state_);
+    for (const Job* job : jobs) {
+      TIDE_TRY(CheckReferences(*job));
+    }
+    RebuildDerived(state_, jobs);
+    if (const auto broken = CheckStored(state_, jobs)) {
       return BrokenRow(database_, *broken);
     }
     return std::move(state_);
@@ -235,33 +238,32 @@ class Loader {
   }
 
   // What the core indexes with, without asking: a missing row must not end in a crash later.
-  Status CheckReferences() {
-    for (const auto& [id, job] : state_.jobs) {
-      const std::string name = FormatJobName(id.value());
-      const bool tasks_are_sound = std::ranges::all_of(job.attempts, [this](const Attempt& each) {
-        return std::ranges::all_of(each.tasks, [this](const Task& t) { return IsNode(t.node); });
-      });
-      if (!tasks_are_sound) {
-        return BrokenRow(database_, name + " has a task on a node that is missing");
+  Status CheckReferences(const Job& job) {
+    const auto broken = [&](const char* what) {
+      return BrokenRow(database_, FormatJobName(job.id.value()) + what);
+    };
+    const bool tasks_are_sound = std::ranges::all_of(job.attempts, [this](const Attempt& each) {
+      return std::ranges::all_of(each.tasks, [this](const Task& t) { return IsNode(t.node); });
+    });
+    if (!tasks_are_sound) {
+      return broken(" has a task on a node that is missing");
+    }
+    if (!AreNodes(job.avoid)) {
+      return broken(" avoids a node that is missing");
+    }
+    if (const Allocation* allocation = AllocationOf(job)) {
+      if (job.attempts.empty() || job.attempts.back().tasks.size() != allocation->nodes.size() ||
+          !AreNodes(allocation->nodes)) {
+        return broken(" holds nodes, but its attempt or tasks are missing");
       }
-      if (!AreNodes(job.avoid)) {
-        return BrokenRow(database_, name + " avoids a node that is missing");
-      }
-      if (const Allocation* allocation = AllocationOf(job)) {
-        if (job.attempts.empty() || job.attempts.back().tasks.size() != allocation->nodes.size() ||
-            !AreNodes(allocation->nodes)) {
-          return BrokenRow(database_, name + " holds nodes, but its attempt or tasks are missing");
-        }
-      }
-      const auto* queued = std::get_if<Queued>(&job.phase);
-      if (queued != nullptr && queued->claim) {
-        // Those that have ended since may be archived.
-        const bool victims_known = std::ranges::all_of(queued->claim->victims, [this](JobId each) {
-          return each < JobId(state_.next_job_id);
-        });
-        if (!AreNodes(queued->claim->nodes) || !victims_known) {
-          return BrokenRow(database_, name + " claims a node or waits for a job that is missing");
-        }
+    }
+    const auto* queued = std::get_if<Queued>(&job.phase);
+    if (queued != nullptr && queued->claim) {
+      // Those that have ended since may be archived.
+      const bool victims_known = std::ranges::all_of(
+          queued->claim->victims, [this](JobId each) { return each < JobId(state_.next_job_id); });
+      if (!AreNodes(queued->claim->nodes) || !victims_known) {
+        return broken(" claims a node or waits for a job that is missing");
       }
     }
     return {};

@@ -193,23 +193,23 @@ void SettleDependents(ClusterState& state, const Job& job, Instant at) {
   }
 }
 
-Dependencies CountDependencies(const ClusterState& state) {
+Dependencies CountDependencies(const ClusterState& state, const JobList& jobs) {
   Dependencies dependencies;
   std::map<JobId, uint32_t> archived;
-  for (const auto& [id, job] : state.jobs) {
-    if (job.array != JobId()) {
-      --archived.try_emplace(job.array, job.spec.count).first->second;
-      ArrayTally& tally = dependencies.arrays[job.array];
-      const bool ended = std::holds_alternative<Finished>(job.phase);
+  for (const Job* job : jobs) {
+    if (job->array != JobId()) {
+      --archived.try_emplace(job->array, job->spec.count).first->second;
+      ArrayTally& tally = dependencies.arrays[job->array];
+      const bool ended = std::holds_alternative<Finished>(job->phase);
       tally.left += ended ? 0 : 1;
-      tally.failed += ended && !HasSucceeded(job) ? 1 : 0;
+      tally.failed += ended && !HasSucceeded(*job) ? 1 : 0;
     }
   }
   std::erase_if(dependencies.arrays,
                 [&](const auto& array) { return archived.at(array.first) > 0; });
-  for (const auto& [id, job] : state.jobs) {
-    if (MayBeBlocked(job)) {
-      Enter(state, job, dependencies);
+  for (const Job* job : jobs) {
+    if (MayBeBlocked(*job)) {
+      Enter(state, *job, dependencies);
     }
   }
   return dependencies;

@@ -68,6 +68,7 @@ void AddArray(ClusterState& state, JobId first, uint32_t count);
 void SettleDependents(ClusterState& state, const Job& job, Instant at);
 
 // From scratch, for RebuildDerived and CheckInvariants. Cost: O(jobs).
-[[nodiscard]] Dependencies CountDependencies(const ClusterState& state);
+//   jobs: all of the state.
+[[nodiscard]] Dependencies CountDependencies(const ClusterState& state, const JobList& jobs);
 
 }  // namespace tide

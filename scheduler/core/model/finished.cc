@@ -95,19 +95,19 @@ void IndexFinished(ClusterState& state, const Job& job) {
   }
 }
 
-FinishedJobs CountFinished(const ClusterState& state) {
+FinishedJobs CountFinished(const ClusterState& state, const JobList& jobs) {
   FinishedJobs finished;
-  for (const auto& [id, job] : state.jobs) {
-    if (IsAwaiting(job)) {
-      finished.awaiting.insert(id);
-      for (const Dependency& dependency : job.spec.after) {
+  for (const Job* job : jobs) {
+    if (IsAwaiting(*job)) {
+      finished.awaiting.insert(job->id);
+      for (const Dependency& dependency : job->spec.after) {
         ++finished.awaited[{dependency.job, dependency.array}];
       }
     }
   }
-  for (const auto& [id, job] : state.jobs) {
-    if (StateOf(job) == JobState::kFinished && !IsNeeded(state, finished, job)) {
-      finished.oldest.insert({job.state_since, id});
+  for (const Job* job : jobs) {
+    if (StateOf(*job) == JobState::kFinished && !IsNeeded(state, finished, *job)) {
+      finished.oldest.insert({job->state_since, job->id});
     }
   }
   return finished;

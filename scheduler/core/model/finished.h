@@ -28,6 +28,7 @@ struct FinishedJobs {
 void IndexFinished(ClusterState& state, const Job& job);
 
 // From scratch. Cost: O(jobs).
-[[nodiscard]] FinishedJobs CountFinished(const ClusterState& state);
+//   jobs: all of the state.
+[[nodiscard]] FinishedJobs CountFinished(const ClusterState& state, const JobList& jobs);
 
 }  // namespace tide

@@ -130,7 +130,7 @@ void IndexCrossing(ClusterState& state) {
   }
 }
 
-void RebuildIndexes(ClusterState& state) {
+void RebuildIndexes(ClusterState& state, const JobList& jobs) {
   state.queue = WaitingJobs();
   state.runners = LiveJobs();
   for (std::set<JobId>* set : {&state.waiting,
@@ -144,9 +144,9 @@ void RebuildIndexes(ClusterState& state) {
   state.checkpoint_folders.clear();
   state.touched_jobs.clear();
   state.touched_nodes.clear();
-  state.finished = CountFinished(state);
-  for (const auto& [id, job] : state.jobs) {
-    IndexJob(state, job);
+  state.finished = CountFinished(state, jobs);
+  for (const Job* job : jobs) {
+    IndexJob(state, *job);
   }
   state.node_flags.assign(state.nodes.size(), 0);
   state.whole_on.assign(state.nodes.size(), JobId());
@@ -186,7 +186,7 @@ std::optional<std::string> CheckIndexes(const ClusterState& state) {
   if (CountIncidents(state.incidents) != state.open_incidents) {
     return "the open incidents are not those";
   }
-  if (CountFinished(state) != state.finished) {
+  if (CountFinished(state, ListJobs(state)) != state.finished) {
     return "the finished jobs that may be archived are not those";
   }
   if (state.runners.all().size() != state.live.size()) {

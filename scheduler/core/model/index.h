@@ -28,7 +28,8 @@ void RefreshIndexes(ClusterState& state);
 // Which live jobs lie in more than one zone, after the fabric has changed. Cost: O(live tasks).
 void IndexCrossing(ClusterState& state);
 // From scratch, but for `crossing`. Cost: O(jobs + nodes).
-void RebuildIndexes(ClusterState& state);
+//   jobs: all of the state.
+void RebuildIndexes(ClusterState& state, const JobList& jobs);
 
 // In words what an index has wrong, or nothing. Cost: O(jobs + nodes).
 [[nodiscard]] std::optional<std::string> CheckIndexes(const ClusterState& state);

@@ -178,6 +178,9 @@ struct Job {
   int64_t resume_step = -1;
   bool operator==(const Job&) const = default;
 };
+
+// For what goes through all jobs several times: walking a tree of them waits for memory at each.
+using JobList = std::vector<const Job*>;
 inline constexpr size_t kAvoidMax = 16;
 
 // GPUs that a job counts for in its owner's use; a node without GPUs counts as one.

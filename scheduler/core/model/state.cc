@@ -188,16 +188,16 @@ std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity) {
 namespace {
 
 // `uses` from scratch.
-NodeUses CountUses(const ClusterState& state) {
+NodeUses CountUses(const ClusterState& state, const JobList& jobs) {
   NodeUses uses(state.nodes.size());
-  for (const auto& [id, job] : state.jobs) {
-    if (const auto* queued = std::get_if<Queued>(&job.phase); queued != nullptr && queued->claim) {
-      AddClaim(uses, id, *queued->claim);
+  for (const Job* job : jobs) {
+    if (const auto* queued = std::get_if<Queued>(&job->phase); queued != nullptr && queued->claim) {
+      AddClaim(uses, job->id, *queued->claim);
     }
-    if (const Allocation* allocation = AllocationOf(job)) {
+    if (const Allocation* allocation = AllocationOf(*job)) {
       for (uint32_t task = 0; task < allocation->nodes.size(); ++task) {
-        if (job.attempts.back().tasks[task].state != TaskState::kExited) {
-          Occupy(uses, job, task, *allocation);
+        if (job->attempts.back().tasks[task].state != TaskState::kExited) {
+          Occupy(uses, *job, task, *allocation);
         }
       }
     }
@@ -206,18 +206,18 @@ NodeUses CountUses(const ClusterState& state) {
 }
 
 // `accounts` from the attempts that are on record.
-void CountAccounts(ClusterState& state) {
+void CountAccounts(ClusterState& state, const JobList& jobs) {
   struct Change {
     Instant at;
-    JobId job;
+    const Job* job;
     int64_t gpus;
   };
   std::vector<Change> changes;
-  for (const auto& [id, job] : state.jobs) {
-    for (const Attempt& attempt : job.attempts) {
-      changes.push_back({attempt.placed_at, id, ChargedGpus(job.spec)});
+  for (const Job* job : jobs) {
+    for (const Attempt& attempt : job->attempts) {
+      changes.push_back({attempt.placed_at, job, ChargedGpus(job->spec)});
       if (attempt.released_at.is_set()) {
-        changes.push_back({attempt.released_at, id, -ChargedGpus(job.spec)});
+        changes.push_back({attempt.released_at, job, -ChargedGpus(job->spec)});
       }
     }
   }
@@ -225,8 +225,7 @@ void CountAccounts(ClusterState& state) {
       changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
   state.accounts.clear();
   for (const Change& change : changes) {
-    const Job& job = state.jobs.at(change.job);
-    AccountOf(state, job).Change(change.gpus, change.at, state.share_half_life);
+    AccountOf(state, *change.job).Change(change.gpus, change.at, state.share_half_life);
   }
   for (const auto& [owner, used] : state.archived_use) {
     const uint32_t number = state.owners.Add(owner.first, owner.second);
@@ -256,7 +255,20 @@ Account UseOf(const Job& job, Duration half_life) {
   return used;
 }
 
+JobList ListJobs(const ClusterState& state) {
+  JobList jobs;
+  jobs.reserve(state.jobs.size());
+  for (const auto& [id, job] : state.jobs) {
+    jobs.push_back(&job);
+  }
+  return jobs;
+}
+
 void RebuildDerived(ClusterState& state) {
+  RebuildDerived(state, ListJobs(state));
+}
+
+void RebuildDerived(ClusterState& state, const JobList& jobs) {
   state.node_by_name.clear();
   state.job_by_key.clear();
   state.owners = Owners();
@@ -268,21 +280,21 @@ void RebuildDerived(ClusterState& state) {
   for (const auto& [id, owned] : state.archived_runs) {
     (void)state.run_history.Add(owned);
   }
-  for (const auto& [id, job] : state.jobs) {
-    if (!job.idempotency_key.empty()) {
-      state.job_by_key[job.idempotency_key] = id;
+  for (const Job* job : jobs) {
+    if (!job->idempotency_key.empty()) {
+      state.job_by_key[job->idempotency_key] = job->id;
     }
-    const bool finished = StateOf(job) == JobState::kFinished;
-    if (const auto owned = finished ? RunOf(job, job.state_since) : std::nullopt) {
+    const bool finished = StateOf(*job) == JobState::kFinished;
+    if (const auto owned = finished ? RunOf(*job, job->state_since) : std::nullopt) {
       (void)state.run_history.Add(*owned);
     }
   }
-  state.dependencies = CountDependencies(state);
-  state.uses = CountUses(state);
-  CountAccounts(state);
+  state.dependencies = CountDependencies(state, jobs);
+  state.uses = CountUses(state, jobs);
+  CountAccounts(state, jobs);
   state.open_incidents = CountIncidents(state.incidents);
   state.fabric_stale = true;
-  RebuildIndexes(state);
+  RebuildIndexes(state, jobs);
   RefreshFabric(state);
 }
 
@@ -358,15 +370,15 @@ std::optional<std::string> CheckArchived(const ClusterState& state) {
 
 }  // namespace
 
-std::optional<std::string> CheckStored(const ClusterState& state) {
-  for (const auto& [id, job] : state.jobs) {
-    if (auto broken = CheckAllocation(job)) {
+std::optional<std::string> CheckStored(const ClusterState& state, const JobList& jobs) {
+  for (const Job* job : jobs) {
+    if (auto broken = CheckAllocation(*job)) {
       return broken;
     }
-    const bool live = AllocationOf(job) != nullptr;
-    const bool attempt_open = !job.attempts.empty() && !job.attempts.back().released_at.is_set();
+    const bool live = AllocationOf(*job) != nullptr;
+    const bool attempt_open = !job->attempts.empty() && !job->attempts.back().released_at.is_set();
     if (live != attempt_open) {
-      return "I4: attempt and phase of " + FormatJobName(id.value()) + " disagree";
+      return "I4: attempt and phase of " + FormatJobName(job->id.value()) + " disagree";
     }
   }
   for (const Node& node : state.nodes) {
@@ -378,13 +390,14 @@ std::optional<std::string> CheckStored(const ClusterState& state) {
 }
 
 std::optional<std::string> CheckInvariants(const ClusterState& state) {
-  if (CountDependencies(state) != state.dependencies) {
+  const JobList jobs = ListJobs(state);
+  if (CountDependencies(state, jobs) != state.dependencies) {
     return "I5: the dependencies do not mirror the jobs";
   }
-  if (CountUses(state) != state.uses) {
+  if (CountUses(state, jobs) != state.uses) {
     return "I1: uses do not mirror the allocations and claims";
   }
-  if (auto broken = CheckStored(state)) {
+  if (auto broken = CheckStored(state, jobs)) {
     return broken;
   }
   return CheckIndexes(state);

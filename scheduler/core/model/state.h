@@ -125,7 +125,12 @@ struct ClusterState {
   [[nodiscard]] const Node* FindNode(const std::string& name) const;
 };
 
+// Pointers to all jobs, by id.
+[[nodiscard]] JobList ListJobs(const ClusterState& state);
+
 void RebuildDerived(ClusterState& state);
+//   jobs: all of the state.
+void RebuildDerived(ClusterState& state, const JobList& jobs);
 
 // The number and the account of a job's owner.
 [[nodiscard]] uint32_t OwnerOf(ClusterState& state, const Job& job);
@@ -167,6 +172,8 @@ void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim);
 // Returns the first broken invariant in words, or nothing. Cost: O(jobs + nodes).
 [[nodiscard]] std::optional<std::string> CheckInvariants(const ClusterState& state);
 // Those of them that what is stored can break: the others hold after RebuildDerived.
-[[nodiscard]] std::optional<std::string> CheckStored(const ClusterState& state);
+//   jobs: all of the state.
+[[nodiscard]] std::optional<std::string> CheckStored(const ClusterState& state,
+                                                     const JobList& jobs);
 
 }  // namespace tide
