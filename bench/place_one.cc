@@ -1,6 +1,7 @@
 // place-one: what it costs to find the nodes of one gang on a half-busy cluster, as a whole
 // decision with nothing else waiting.
 
+#include <iterator>
 #include <string>
 
 #include "bench/benches.h"
@@ -30,6 +31,26 @@ void PlaceOne(Run& run,
   run.AddTimes(what, samples, targets);
 }
 
+// Returns the fabric of configs/tapered.yaml with the limits of its boundaries, one of which is
+// used up by a job that crosses already.
+World BoundedWorld(uint32_t nodes_in_zone) {
+  constexpr char kZones[] = {'A', 'B', 'C', 'D', 'E', 'F'};
+  World world(std::size(kZones), nodes_in_zone, 2);
+  world.policy.cross_zone_jobs_max = 3;
+  for (const char zone : kZones) {
+    for (char next = static_cast<char>(zone + 1); next <= kZones[5]; ++next) {
+      Boundary boundary{std::string(1, zone), std::string(1, next)};
+      boundary.jobs_max = 1;
+      boundary.pairs_max = 14;
+      world.policy.boundaries.push_back(boundary);
+    }
+  }
+  world.RunOn({NodeId(0), NodeId(nodes_in_zone)},
+              testing::AJob().Nodes(2).Gpus(8).Zone("cross-ok").Spec(),
+              world.now);
+  return world;
+}
+
 }  // namespace
 
 void RunPlaceOne(Run& run) {
@@ -53,6 +74,13 @@ void RunPlaceOne(Run& run) {
     PlaceOne(run,
              what,
              World(6, nodes / 4, 2),
+             testing::AJob().Nodes(nodes).Gpus(8).Zone("cross-ok"),
+             {.p50_ms = {}, .p99_ms = 1, .max_ms = {}});
+  }
+  if (const std::string what = "four zones, boundaries with limits"; run.Wants(what)) {
+    PlaceOne(run,
+             what,
+             BoundedWorld(nodes / 4),
              testing::AJob().Nodes(nodes).Gpus(8).Zone("cross-ok"),
              {.p50_ms = {}, .p99_ms = 1, .max_ms = {}});
   }

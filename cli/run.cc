@@ -129,7 +129,9 @@ void AddRunVerb(CLI::App& app, Context& context) {
   verb->add_option("--gpus", options->gpus, "GPUs on each node");
   verb->add_option("--project", options->project, "Project that is charged; yours by default");
   verb->add_option("--group", options->group, "Pool of nodes");
-  verb->add_option("--zone", options->zone, "single, cross-ok or the name of a zone");
+  verb->add_option("--zone",
+                   options->zone,
+                   "single, cross-ok, cross-ok:N (N zones at most) or the name of a zone");
   verb->add_option("--priority", options->priority, "Priority class, such as high");
   verb->add_option("--image", options->image, "Image; host = the node's own files");
   verb->add_option("--env", options->env, "NAME=VALUE, may be repeated")->allow_extra_args(false);

@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "common/base/file.h"
+#include "common/spec/zone_rule.h"
 #include "sim/mix.h"
 #include "sim/results.h"
 #include "sim/simulate.h"
@@ -130,8 +131,15 @@ void AddTimeSharingOptions(CLI::App& verb, sim::SimOptions& sim) {
       ->check(CLI::Range(0, 86'400));
   verb.add_option(
       "--policy-file", sim.policy_file, "Policy of the scheduler (configs/policy.yaml)");
-  verb.add_option("--zone", sim.zone, "Zone rule of every job: cross-ok or single; cross-ok")
-      ->check(CLI::IsMember({"cross-ok", "single"}));
+  verb.add_option(
+          "--zone", sim.zone, "Zone rule of every job: cross-ok, cross-ok:N or single; cross-ok")
+      ->check(
+          [](const std::string& rule) {
+            return !IsNamedZone(rule) && ZonesMax(rule) > 0
+                       ? std::string()
+                       : "a zone rule is single, cross-ok or cross-ok:N";
+          },
+          "RULE");
   verb.add_option(
       "--faults", sim.faults, "Trace of faults, file of rates, or faults per 1000 node-days");
   verb.add_option("--checkpoint-every-s",

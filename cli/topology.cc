@@ -51,6 +51,18 @@ size_t CountGroupNodes(const ClusterSpec& cluster, const std::string& group) {
   return nodes;
 }
 
+// Returns null for limits that the file leaves out.
+json BoundariesJson(const FabricSpec& fabric) {
+  const auto limit = [](uint32_t most) { return most == kNoLimit ? json() : json(most); };
+  json boundaries = json::array();
+  for (const Boundary& boundary : fabric.boundaries) {
+    boundaries.push_back({{"zones", {boundary.first, boundary.second}},
+                          {"jobs_max", limit(boundary.jobs_max)},
+                          {"pairs_max", limit(boundary.pairs_max)}});
+  }
+  return boundaries;
+}
+
 json ToJson(const ClusterSpec& cluster) {
   json groups = json::array();
   for (const GroupSpec& group : cluster.groups) {
@@ -78,7 +90,8 @@ json ToJson(const ClusterSpec& cluster) {
           {"zones", std::move(zones)},
           {"fabric",
            {{"cross_zone_jobs_max", cluster.fabric.cross_zone_jobs_max},
-            {"cross_zone_links", cluster.fabric.cross_zone_links}}}};
+            {"cross_zone_links", cluster.fabric.cross_zone_links},
+            {"boundaries", BoundariesJson(cluster.fabric)}}}};
 }
 
 std::string Join(const std::set<std::string>& words) {
@@ -132,6 +145,19 @@ Table GroupTable(const ClusterSpec& cluster) {
   return table;
 }
 
+Table BoundaryTable(const FabricSpec& fabric) {
+  const auto limit = [](uint32_t most) { return most == kNoLimit ? "" : std::to_string(most); };
+  Table table({{.title = "BOUNDARY"},
+               {.title = "JOBS", .right = true, .hide_empty = true},
+               {.title = "PAIRS", .right = true, .hide_empty = true}});
+  for (const Boundary& boundary : fabric.boundaries) {
+    table.Add({{boundary.first + " – " + boundary.second},
+               {limit(boundary.jobs_max)},
+               {limit(boundary.pairs_max)}});
+  }
+  return table;
+}
+
 std::string Names(const ClusterSpec& cluster) {
   std::string out;
   for (const ZoneSpec& zone : cluster.zones) {
@@ -155,6 +181,9 @@ void PrintTables(const Context& context, const ClusterSpec& cluster) {
                 links + "\n\n");
   const Style style = context.OutStyle();
   context.Print(ZoneTable(cluster).Render(style) + "\n" + GroupTable(cluster).Render(style));
+  if (!fabric.boundaries.empty()) {
+    context.Print("\n" + BoundaryTable(fabric).Render(style));
+  }
 }
 
 int Check(const Context& context, const std::string& file) {

@@ -141,6 +141,7 @@ Result<Admission> ReadCluster(const Options& options, Policy& policy) {
   }
   TIDE_ASSIGN(ClusterSpec cluster, LoadClusterFile(options.cluster));
   policy.cross_zone_jobs_max = cluster.fabric.cross_zone_jobs_max;
+  policy.boundaries = cluster.fabric.boundaries;
   log::Info(
       "Cluster",
       {{"Name", cluster.name}, {"Zones", cluster.zones.size()}, {"Nodes", CountNodes(cluster)}});

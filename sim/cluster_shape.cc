@@ -62,7 +62,7 @@ Result<ClusterShape> LoadClusterShape(const std::string& path) {
   ClusterShape shape;
   shape.group = group.name;
   shape.gpus_per_node = group.gpus_per_node;
-  shape.cross_zone_jobs_max = cluster.fabric.cross_zone_jobs_max;
+  shape.fabric = cluster.fabric;
   for (const ZoneSpec& zone : cluster.zones) {
     for (const LeafSpec& leaf : zone.leaves) {
       for (const std::string& name : leaf.nodes) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/cluster/cluster_spec.h"
 #include "scheduler/core/model/node.h"
 
 namespace tide::sim {
@@ -16,7 +17,7 @@ struct ClusterShape {
   std::string group;                // of every node
   uint32_t zones = 0;
   uint32_t gpus_per_node = 0;
-  uint32_t cross_zone_jobs_max = 1;
+  FabricSpec fabric = {};
 
   [[nodiscard]] int64_t capacity() const {
     return static_cast<int64_t>(nodes.size()) * gpus_per_node;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "common/base/file.h"
 #include "common/cluster/cluster_text.h"
@@ -11,6 +12,7 @@
 #include "common/spec/field_reader.h"
 #include "common/spec/suggest.h"
 #include "common/spec/yaml_tree.h"
+#include "common/spec/zone_rule.h"
 
 namespace tide {
 namespace {
@@ -23,6 +25,8 @@ constexpr FieldReader::Bounds kGpus{0, 1024};
 constexpr FieldReader::Bounds kCpus{0, 1'048'576};
 constexpr FieldReader::Bounds kJobs{0, 10'000};
 constexpr FieldReader::Bounds kLinks{0, 10'000'000};
+constexpr FieldReader::Bounds kCrossings{1, 1'000'000};
+constexpr size_t kJoinedMax = 64;  // zones of one entry of `boundaries`
 
 // A text of the file with its place.
 struct Word {
@@ -52,6 +56,7 @@ class ClusterReader {
                  {"fabric", [this](const Value& value) { ReadFabric(value); }}});
     reader_.Require(top, {"version", "name", "groups", "zones"});
     CheckGroupsUsed();
+    CheckBoundaries();
     std::sort(cluster_.groups.begin(),
               cluster_.groups.end(),
               [](const GroupSpec& a, const GroupSpec& b) { return a.name < b.name; });
@@ -144,7 +149,7 @@ class ClusterReader {
   }
 
   void ClaimZone(const Value& value, const std::string& name) {
-    if (name == "single" || name == "cross-ok") {
+    if (name == kSingleZone || name == kCrossOk) {
       reader_.Add(value, "\"" + name + "\" is a rule of jobs and cannot name a zone");
     } else if (CheckName(value, "a zone's name", name)) {
       Claim(zones_, "zone", name, value);
@@ -329,12 +334,76 @@ class ClusterReader {
   void ReadFabric(const Value& value) {
     reader_.Map(value,
                 {WholeField("cross_zone_jobs_max", kJobs, cluster_.fabric.cross_zone_jobs_max),
-                 WholeField("cross_zone_links", kLinks, cluster_.fabric.cross_zone_links)});
+                 WholeField("cross_zone_links", kLinks, cluster_.fabric.cross_zone_links),
+                 {"boundaries", [this](const Value& each) { ReadBoundaries(each); }}});
+  }
+
+  void ReadBoundaries(const Value& value) {
+    reader_.List(value, [this](const Value& item) { ReadBoundary(item); });
+    if (value.node->kind == yaml::Kind::kSequence && value.node->items.empty()) {
+      reader_.Add(value,
+                  "boundaries is empty; leave it out where any two zones are joined, or say "
+                  "cross_zone_jobs_max: 0 where none are");
+    }
+  }
+
+  // Joins each two of its zones.
+  void ReadBoundary(const Value& value) {
+    Boundary boundary;
+    std::vector<Word> zones;
+    reader_.Map(value,
+                {{"zones",
+                  [&](const Value& names) {
+                    reader_.List(names, [&](const Value& name) {
+                      reader_.Text(name, zones.emplace_back(Word{"", name}).text);
+                    });
+                  }},
+                 WholeField("jobs_max", kCrossings, boundary.jobs_max),
+                 WholeField("pairs_max", kCrossings, boundary.pairs_max)});
+    if (zones.size() < 2 || zones.size() > kJoinedMax) {
+      reader_.Add(
+          value,
+          "a boundary lies between two zones, or each two of some: zones: [A, B]; at most " +
+              std::to_string(kJoinedMax));
+      return;
+    }
+    for (size_t i = 0; i < zones.size(); ++i) {
+      for (size_t j = i + 1; j < zones.size(); ++j) {
+        boundary.first = zones[i].text;
+        boundary.second = zones[j].text;
+        cluster_.fabric.boundaries.push_back(boundary);
+        boundary_places_.push_back({zones[i].value, zones[j].value});
+      }
+    }
+  }
+
+  // Runs at the end: `zones` may stand below `fabric`.
+  void CheckBoundaries() {
+    std::set<std::pair<std::string, std::string>> seen;
+    std::set<const yaml::TreeNode*> unknown;
+    for (size_t i = 0; i < boundary_places_.size(); ++i) {
+      const Boundary& boundary = cluster_.fabric.boundaries[i];
+      const auto& [first, second] = boundary_places_[i];
+      for (const auto& [name, place] :
+           {std::pair(boundary.first, first), {boundary.second, second}}) {
+        if (!zones_.contains(name) && unknown.insert(place.node).second) {
+          reader_.Add(place, "there is no zone \"" + name.substr(0, 80) + "\"");
+        }
+      }
+      if (!seen.insert(std::minmax(boundary.first, boundary.second)).second) {
+        reader_.Add(second,
+                    boundary.first.substr(0, 80) + " and " + boundary.second.substr(0, 80) +
+                        " have a boundary already");
+      } else if (boundary.first == boundary.second) {
+        reader_.Add(second, "a zone has no boundary with itself");
+      }
+    }
   }
 
   ClusterSpec cluster_;
   FieldReader reader_{"the cluster file"};
   std::vector<Word> groups_used_;
+  std::vector<std::pair<Value, Value>> boundary_places_;  // places of their zones, by boundary
   Names zones_;
   Names leaves_;
   Names nodes_;

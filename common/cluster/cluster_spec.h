@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/fabric/boundary.h"
+
 namespace tide {
 
 // What each node of a pool has; 0 or "" = not said.
@@ -36,6 +38,8 @@ struct ZoneSpec {
 struct FabricSpec {
   uint32_t cross_zone_jobs_max = 1;  // jobs that may lie in more than one zone at a time
   uint32_t cross_zone_links = 0;     // from each zone to the others; 0 = not said
+  // Zones that are joined, and what may pass there; empty = any two, with no limit of their own.
+  std::vector<Boundary> boundaries = {};
   bool operator==(const FabricSpec&) const = default;
 };
 

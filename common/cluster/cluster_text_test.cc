@@ -56,7 +56,10 @@ TEST_CASE("a cluster is described leaf by leaf or by a pattern") {
       "  - name: B\n"
       "    leaves: { count: 2, nodes_per_leaf: 2, group: a100, leaf: \"b-l{leaf:02}\",\n"
       "              node: \"b-l{leaf:02}-n{node:02}\" }\n"
-      "fabric: { cross_zone_jobs_max: 2, cross_zone_links: 8 }\n");
+      "fabric:\n"
+      "  cross_zone_jobs_max: 2\n"
+      "  cross_zone_links: 8\n"
+      "  boundaries: [ { zones: [B, A], jobs_max: 1, pairs_max: 9 } ]\n");
   REQUIRE(parsed.findings.empty());
   ClusterSpec want;
   want.name = "two-ways";
@@ -67,8 +70,33 @@ TEST_CASE("a cluster is described leaf by leaf or by a pattern") {
                 {"B",
                  {{"b-l01", "a100", {"b-l01-n01", "b-l01-n02"}},
                   {"b-l02", "a100", {"b-l02-n01", "b-l02-n02"}}}}};
-  want.fabric = {2, 8};
+  want.fabric = {2, 8, {{"B", "A", 1, 9}}};
   CHECK(parsed.cluster == want);
+}
+
+TEST_CASE("each two zones of an entry of boundaries are joined") {
+  const std::string zones =
+      kHead +
+      "  - { name: A, leaves: { count: 1, nodes_per_leaf: 1, group: a100, leaf: la, node: a } }\n" +
+      "  - { name: B, leaves: { count: 1, nodes_per_leaf: 1, group: a100, leaf: lb, node: b } }\n" +
+      "  - { name: C, leaves: { count: 1, nodes_per_leaf: 1, group: a100, leaf: lc, node: c } }\n";
+  const auto parsed =
+      ParseClusterFile(zones + "fabric: { boundaries: [ { zones: [A, B, C], jobs_max: 2 } ] }\n");
+  CHECK(parsed.findings.empty());
+  CHECK(parsed.cluster.fabric.boundaries ==
+        std::vector<Boundary>{{"A", "B", 2}, {"A", "C", 2}, {"B", "C", 2}});
+  const auto findings = [&](const std::string& boundaries) {
+    return Findings(zones + "fabric: { boundaries: " + boundaries + " }\n");
+  };
+  CHECK(findings("[ { zones: [A] } ]") ==
+        "f:9:25: a boundary lies between two zones, or each two of some: zones: [A, B]; at most "
+        "64\n");
+  CHECK(findings("[]").find("boundaries is empty") != std::string::npos);
+  CHECK(findings("[ { zones: [A, Z] } ]") == "f:9:38: there is no zone \"Z\"\n");
+  CHECK(findings("[ { zones: [A, A] } ]") == "f:9:38: a zone has no boundary with itself\n");
+  CHECK(findings("[ { zones: [A, B] }, { zones: [C, B, A] } ]") ==
+        "f:9:60: B and A have a boundary already\n");
+  CHECK(findings("[ { zones: [A, B], jobs_max: 0 } ]").find("jobs_max") != std::string::npos);
 }
 
 TEST_CASE("patterns and leaves stand side by side, and numbers begin where one likes") {

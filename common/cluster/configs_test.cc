@@ -54,6 +54,8 @@ TEST_CASE("tapered: zones of 256 racks of two nodes, a seventh of the links betw
   }
   CHECK(CountGpus(cluster) == 24'576);
   CHECK(cluster.fabric.cross_zone_links == 512 * 8 / 7);
+  REQUIRE(cluster.fabric.boundaries.size() == 15);
+  CHECK(cluster.fabric.boundaries.front() == Boundary{"Z1", "Z2", kNoLimit, 14});
 }
 
 TEST_CASE("one-machine: one node with what an agent is named by default") {

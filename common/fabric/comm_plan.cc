@@ -153,9 +153,33 @@ std::vector<uint32_t> NcclPairsByCut(uint32_t nodes) {
   return pairs;
 }
 
-std::vector<uint32_t> BestSplit(uint32_t nodes, std::span<const uint32_t> most) {
+std::vector<ZoneCrossing> CrossingsOf(std::span<const uint32_t> zones) {
+  std::vector<ZoneCrossing> crossings;
+  std::vector<size_t> place(zones.size());  // by node: which zone of the chain it lies in
+  std::map<uint32_t, size_t> place_of;
+  uint32_t last = 0;
+  for (size_t node = 0; node < zones.size(); ++node) {
+    const auto [found, fresh] = place_of.emplace(zones[node], place_of.size());
+    if (fresh && node > 0) {
+      crossings.push_back({last, zones[node], 0});
+    }
+    last = fresh ? zones[node] : last;
+    place[node] = found->second;
+  }
+  ForEachPair(NcclTrees(static_cast<uint32_t>(zones.size())), [&](size_t a, size_t b) {
+    for (size_t i = std::min(place[a], place[b]); i < std::max(place[a], place[b]); ++i) {
+      ++crossings[i].pairs;
+    }
+  });
+  return crossings;
+}
+
+std::vector<uint32_t> BestSplit(std::span<const uint32_t> pairs_by_cut,
+                                std::span<const uint32_t> most,
+                                std::span<const uint32_t> pairs_max) {
   constexpr uint64_t kNever = UINT64_MAX;
-  const std::vector<uint32_t> pairs = NcclPairsByCut(nodes);
+  const std::span<const uint32_t> pairs = pairs_by_cut;
+  const auto nodes = static_cast<uint32_t>(pairs.size() - 1);
   // From the last zone to the first: the fewest pairs over the boundaries from a zone on that
   // begins at a cut, and where it ends then.
   std::vector<uint64_t> fewest(pairs.size(), kNever);
@@ -172,7 +196,8 @@ std::vector<uint32_t> BestSplit(uint32_t nodes, std::span<const uint32_t> most) 
       while (!window.empty() && window.front() - begin > most[zone]) {
         window.pop_front();
       }
-      if (!window.empty() && fewest[window.front()] != kNever) {
+      const bool kept = zone == 0 || pairs_max.empty() || pairs[begin] <= pairs_max[zone - 1];
+      if (kept && !window.empty() && fewest[window.front()] != kNever) {
         from[begin] = fewest[window.front()] + pairs[begin];
         ends[zone][begin] = window.front();
       }

@@ -58,12 +58,27 @@ struct CrossZonePairs {
 //   Cost: O(nodes).
 [[nodiscard]] std::vector<uint32_t> NcclPairsByCut(uint32_t nodes);
 
-// Says how many of `nodes` nodes go to each of several zones, one after the other in rank order, of
-// which zone i may take most[i]: the cuts with the fewest pairs of NCCL's trees over all
-// boundaries; of equal ones those with most nodes in the first zone, then in the second … Each zone
-// gets a node.
-//   Returns nothing where the zones together take fewer, or there are fewer nodes than zones.
+// Where a job goes from one zone to the next: zones in the order of their first nodes.
+struct ZoneCrossing {
+  uint32_t from = 0;   // zone
+  uint32_t to = 0;     // zone
+  uint32_t pairs = 0;  // pairs of NCCL's trees between the zones up to `from` and those from `to`
+  bool operator==(const ZoneCrossing&) const = default;
+};
+// Returns the crossings of a job. zones[i]: the zone of node i.
+//   Cost: O(n log zones).
+[[nodiscard]] std::vector<ZoneCrossing> CrossingsOf(std::span<const uint32_t> zones);
+
+// Returns how many nodes of a job go to each of several zones, one after the other in rank order,
+// of which zone i may take most[i]: the cuts with the fewest pairs over all boundaries; of equal
+// ones those with most nodes in the first zone, then in the second … Each zone gets a node.
+//   pairs_by_cut: NcclPairsByCut of the job's nodes.
+//   pairs_max[i]: pairs that may lie across the boundary behind zone i; empty = any number.
+//   Returns nothing where the zones together take fewer, there are fewer nodes than zones, or no
+//   cut keeps pairs_max.
 //   Cost: O(nodes × zones).
-[[nodiscard]] std::vector<uint32_t> BestSplit(uint32_t nodes, std::span<const uint32_t> most);
+[[nodiscard]] std::vector<uint32_t> BestSplit(std::span<const uint32_t> pairs_by_cut,
+                                              std::span<const uint32_t> most,
+                                              std::span<const uint32_t> pairs_max = {});
 
 }  // namespace tide

@@ -14,6 +14,12 @@ namespace {
 using Zones = std::vector<uint32_t>;
 using Pair = std::pair<int32_t, int32_t>;
 
+Zones SplitOf(uint32_t nodes,
+              std::span<const uint32_t> most,
+              std::span<const uint32_t> pairs_max = {}) {
+  return BestSplit(NcclPairsByCut(nodes), most, pairs_max);
+}
+
 // 2, 3 gives 0 0 1 1 1.
 Zones Blocks(const std::vector<uint32_t>& sizes) {
   Zones zones;
@@ -148,6 +154,45 @@ std::array<std::vector<int32_t>, 2> NcclByDescent(int32_t nodes) {
   return {first, second};
 }
 
+TEST_CASE("a job goes from each zone to the next, over every split of six zones") {
+  constexpr uint32_t kNodesMax = 14;
+  for (uint32_t nodes = 6; nodes <= kNodesMax; ++nodes) {
+    const std::vector<uint32_t> by_cut = NcclPairsByCut(nodes);
+    for (uint32_t cuts = 0; cuts < 1U << (nodes - 1); ++cuts) {  // bit i: between nodes i and i + 1
+      if (std::popcount(cuts) != 5) {
+        continue;
+      }
+      Zones zones = {0};
+      std::vector<ZoneCrossing> expected;
+      for (uint32_t node = 1; node < nodes; ++node) {
+        const bool cut = (cuts >> (node - 1) & 1U) != 0;
+        if (cut) {
+          expected.push_back({zones.back(), zones.back() + 1, by_cut[node]});
+        }
+        zones.push_back(zones.back() + (cut ? 1 : 0));
+      }
+      REQUIRE(CrossingsOf(zones) == expected);
+      REQUIRE(CountCrossZonePairs(zones).plan == 5);
+    }
+  }
+  // Where a zone's nodes do not lie side by side, its pairs count at each boundary between.
+  CHECK(CrossingsOf(Zones{4, 7, 4}) ==
+        std::vector<ZoneCrossing>{{4, 7, CountCrossZonePairs(Zones{4, 7, 4}).nccl_tree}});
+  CHECK(CrossingsOf(Zones{3, 3}).empty());
+  CHECK(CrossingsOf({}).empty());
+}
+
+TEST_CASE("limits of pairs rule out cuts") {
+  const std::vector<uint32_t> by_cut = NcclPairsByCut(24);
+  for (uint32_t limit = 0; limit <= 12; ++limit) {
+    const std::vector<uint32_t> parts = SplitOf(24, std::array{20U, 20U}, std::array{limit});
+    const bool any = std::any_of(
+        by_cut.begin() + 4, by_cut.begin() + 21, [&](uint32_t pairs) { return pairs <= limit; });
+    REQUIRE(parts.empty() == !any);
+    REQUIRE((parts.empty() || by_cut[parts[0]] <= limit));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("one zone: two trees of which each node leads at most one") {
@@ -254,17 +299,17 @@ TEST_CASE("the best split has the fewest pairs of all that fit") {
           best = fits && (best == 0 || pairs[cut] <= pairs[best]) ? cut : best;
         }
         const Zones expected = best == 0 ? Zones{} : Zones{best, nodes - best};
-        if (BestSplit(nodes, std::array{first_max, second_max}) != expected) {
+        if (SplitOf(nodes, std::array{first_max, second_max}) != expected) {
           FAIL_CHECK(nodes << " nodes, at most " << first_max << " and " << second_max);
         }
       }
     }
   }
-  CHECK(BestSplit(0, std::array{5U, 5U}).empty());
-  CHECK(BestSplit(1, std::array{5U, 5U}).empty());
-  CHECK(BestSplit(5, {}).empty());
-  CHECK(BestSplit(5, std::array{7U}) == Zones{5});
-  CHECK(BestSplit(100, std::array{4'000'000'000U, 4'000'000'000U}).size() == 2);
+  CHECK(SplitOf(0, std::array{5U, 5U}).empty());
+  CHECK(SplitOf(1, std::array{5U, 5U}).empty());
+  CHECK(SplitOf(5, {}).empty());
+  CHECK(SplitOf(5, std::array{7U}) == Zones{5});
+  CHECK(SplitOf(100, std::array{4'000'000'000U, 4'000'000'000U}).size() == 2);
 }
 
 TEST_CASE("the best split over six zones has the fewest pairs of all that fit") {
@@ -292,7 +337,7 @@ TEST_CASE("the best split over six zones has the fewest pairs of all that fit") 
           };
       choose(0, 0, 0);
       CAPTURE(nodes, most);
-      CHECK(BestSplit(nodes, limits) == best);
+      CHECK(SplitOf(nodes, limits) == best);
     }
   }
 }

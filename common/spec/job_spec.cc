@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "common/spec/secret_name.h"
+#include "common/spec/zone_rule.h"
 
 namespace tide {
 namespace {
@@ -259,6 +260,17 @@ void CheckCommand(const JobSpec& spec, Checker& check) {
   }
 }
 
+void CheckZone(const std::string& zone, const std::string& site_rule, Checker& check) {
+  if (!IsNamedZone(zone)) {
+    check.Expect(ZonesMax(zone) > 0,
+                 "/placement/zone",
+                 "placement.zone: \"cross-ok:N\" takes a number of zones from 2 to " +
+                     std::to_string(kZonesMaxMost));
+    return;
+  }
+  check.Expect(IsSiteName(zone), "/placement/zone", "placement.zone" + site_rule);
+}
+
 }  // namespace
 
 std::string CoveredBy(const std::string& path) {
@@ -305,7 +317,7 @@ std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec) {
       " must start with a letter or digit and hold at most 63 of A-Z, a-z, 0-9, '.', '_', '-' and "
       "'/'";
   check.Expect(IsSiteName(spec.group), "/resources/group", "resources.group" + site_rule);
-  check.Expect(IsSiteName(spec.zone), "/placement/zone", "placement.zone" + site_rule);
+  CheckZone(spec.zone, site_rule, check);
   check.Expect(!spec.image.empty() && !HasControl(spec.image) && spec.image.front() != '-' &&
                    spec.image.find(' ') == std::string::npos,
                "/image",

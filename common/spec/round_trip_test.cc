@@ -59,7 +59,7 @@ Duration RandomSpan(Prng& prng) {
 
 JobSpec RandomSpec(Prng& prng) {
   static constexpr const char* kNames[] = {"a", "0", "llm-7b", "a.b_c", "null", "1e3", "true"};
-  static constexpr const char* kZones[] = {"single", "cross-ok", "A", "zone/3"};
+  static constexpr const char* kZones[] = {"single", "cross-ok", "cross-ok:3", "A", "zone/3"};
   static constexpr int32_t kSignals[] = {1, 10, 15, 35, 64};
   JobSpec spec;
   spec.name = Pick(prng, kNames);

@@ -64,7 +64,7 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
       std::ranges::find(group_zones, spec.zone, &FabricZone::name) == group_zones.end()) {
     return Fail(ErrorCode::kNeverFits,
                 "placement.zone: there is no zone \"" + spec.zone + "\" in group " + spec.group +
-                    "; known: " + Listed(group_zones) + ", single, cross-ok");
+                    "; known: " + Listed(group_zones) + ", single, cross-ok, cross-ok:N");
   }
   const uint32_t limit = LargestGangEver(state, spec);
   if (spec.nodes <= limit) {
@@ -80,13 +80,11 @@ Status CheckEverFits(const ClusterState& state, const JobSpec& spec) {
       zones += (zones.empty() ? "" : ", ") + zone.name + " " + std::to_string(count);
     }
   }
-  return Fail(
-      ErrorCode::kNeverFits,
-      "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +
-          (IsNamedZone(spec.zone) ? "zone " + spec.zone
-                                  : (spec.zone == kCrossOk ? "all zones together" : "one zone")) +
-          " of group " + spec.group + " (" + (zones.empty() ? "no nodes" : zones) +
-          "); ask for at most " + std::to_string(limit));
+  return Fail(ErrorCode::kNeverFits,
+              "resources.nodes: " + std::to_string(spec.nodes) + " nodes can never be had in " +
+                  DescribeZones(spec.zone) + " of group " + spec.group + " (" +
+                  (zones.empty() ? "no nodes" : zones) + "); ask for at most " +
+                  std::to_string(limit));
 }
 
 bool IsClaimedByOther(const NodeUse& use, JobId job) {

@@ -208,9 +208,9 @@ TEST_CASE("a submission is checked for sense before it gets an id") {
         "resources.nodes: 7 nodes can never be had in all zones together of group default (A 3, B "
         "2, C 1); "
         "ask for at most 6");
-  CHECK(
-      submit(1, AJob().Zone("D")).error().message ==
-      "placement.zone: there is no zone \"D\" in group default; known: A, B, C, single, cross-ok");
+  CHECK(submit(1, AJob().Zone("D")).error().message ==
+        "placement.zone: there is no zone \"D\" in group default; known: A, B, C, single, "
+        "cross-ok, cross-ok:N");
   CHECK(world.state.jobs.empty());
   CHECK(submit(1, AJob().Nodes(6).Zone("cross-ok")));
   CHECK(submit(1, AJob()).error().code == ErrorCode::kConflict);

@@ -12,6 +12,7 @@
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/answers.h"
 #include "scheduler/core/policy/capacity.h"
+#include "scheduler/core/policy/crossing.h"
 #include "scheduler/core/policy/evidence.h"
 #include "scheduler/core/policy/leaving.h"
 #include "scheduler/core/policy/master_ports.h"
@@ -45,7 +46,8 @@ class Planner {
         quotas_(state, state.fabric, policy, now),
         capacity_(state, state.fabric),
         kept_(state),
-        evidence_(state, capacity_, quotas_, now) {}
+        evidence_(state, capacity_, quotas_, now),
+        crossing_(state, policy, quotas_, claims_) {}
 
   Decision Run() {
     for (const JobId id : state_.claiming) {
@@ -236,24 +238,13 @@ class Planner {
     return free;
   }
 
-  // Claims count like jobs: nobody is asked to leave for a gang that may not start then.
-  [[nodiscard]] bool MayCross(const Job& job) const {
-    size_t crossing = state_.crossing.size() + started_across_;
-    for (const auto& [claimant, claim] : claims_) {
-      if (claimant != job.id && claim.nodes.size() > 1 && fabric_.Crosses(claim.nodes) &&
-          ClassOf(claimant) >= ClassOf(job)) {
-        ++crossing;
-      }
-    }
-    return crossing < policy_.cross_zone_jobs_max;
-  }
-
-  [[nodiscard]] PlacementRequest RequestOf(const Job& job) const {
+  [[nodiscard]] PlacementRequest RequestOf(const Job& job) {
     PlacementRequest request;
     request.nodes = job.spec.nodes;
     request.group = job.spec.group;
     request.zone = job.spec.zone;
-    request.cross_zone_free = job.spec.nodes == 1 || MayCross(job);
+    request.cross_zone_free = job.spec.nodes == 1 || crossing_.MayCross(job);
+    request.boundaries = job.spec.nodes == 1 ? nullptr : crossing_.LeftFor(job);
     request.warm = &state_.warm;
     request.image = job.spec.image;
     AskForFormer(state_, job, request);
@@ -326,7 +317,7 @@ class Planner {
     }
     refusal.wish = WishOf(job, part, standing);
     const Contender contender = ContenderOf(job, standing);
-    evidence_.AddGroup(contender, runners(), refusal.reasons);
+    evidence_.AddGroup(contender, runners(), request.boundaries.get(), refusal.reasons);
     told_.safest_user = evidence_.SafestUser(contender, runners());
     told_.spares_own = SparesOwn(contender, runners());
     refusal.told = told_;
@@ -375,6 +366,7 @@ class Planner {
             .nodes = job.spec.nodes,
             .gpus_per_node = job.spec.gpus_per_node,
             .part = part,
+            .bounded = crossing_.IsBounded() && MayLieAcross(job.spec.zone),
             .named_cpus = job.spec.cpus_per_node,
             .named_memory = job.spec.memory_bytes_per_node,
             .since = job.state_since,
@@ -440,22 +432,13 @@ class Planner {
       Start(job, placement.nodes, std::nullopt);
       return true;
     }
-    evidence_.AddPlacement(
-        ContenderOf(job, standing), request, placement, CrossingJob(job), runners(), reasons);
+    evidence_.AddPlacement(ContenderOf(job, standing),
+                           request,
+                           placement,
+                           placement.cross_zone_busy ? crossing_.InTheWayOf(job) : JobId(),
+                           runners(),
+                           reasons);
     return false;
-  }
-
-  // One that holds nodes of several zones, or is about to.
-  [[nodiscard]] JobId CrossingJob(const Job& job) const {
-    for (const JobId crossing : state_.crossing) {
-      return crossing;
-    }
-    for (const auto& [claimant, claim] : claims_) {
-      if (claimant != job.id && fabric_.Crosses(claim.nodes)) {
-        return claimant;
-      }
-    }
-    return {};
   }
 
   // Returns how the job at hand stands to others; worked out once.
@@ -509,9 +492,7 @@ class Planner {
     } else {
       capacity_.TakeWhole(nodes);
     }
-    if (nodes.size() > 1 && fabric_.Crosses(nodes)) {
-      ++started_across_;
-    }
+    crossing_.Start(nodes);
     decision_.proposals.emplace_back(std::move(placed));
   }
 
@@ -544,6 +525,7 @@ class Planner {
     const tide::Claim claim{plan.nodes, plan.victims, plan.part};
     BreakClaims(job, claim.nodes);
     claims_[job.id] = claim;
+    crossing_.ClaimsChanged();
     ++claims_made_;
     ++turn_;
     quotas_.Add(job);
@@ -582,7 +564,7 @@ class Planner {
       }
     }
     // One zone first: what crosses does so for as long as it runs.
-    if (request.zone == kCrossOk && OneZoneHolds(fabric_, job.spec)) {
+    if (MayLieAcross(request.zone) && OneZoneHolds(fabric_, job.spec)) {
       PlacementRequest within = request;
       within.zone = kSingleZone;
       VictimPlan plan = ChooseVictims(state_, capacity_, {job, within}, pool, runners(), rules);
@@ -629,7 +611,7 @@ class Planner {
   }
 
   // A claim is worth keeping while each of its nodes is idle or about to be.
-  [[nodiscard]] bool ClaimHolds(const Job& job) const {
+  [[nodiscard]] bool ClaimHolds(const Job& job) {
     const tide::Claim& claim = claims_.at(job.id);
     for (const NodeId node : claim.nodes) {
       if (!MayUse(job, node)) {
@@ -652,7 +634,7 @@ class Planner {
         return false;
       }
     }
-    return claim.nodes.size() == 1 || !fabric_.Crosses(claim.nodes) || MayCross(job);
+    return crossing_.Allows(job, claim.nodes);
   }
 
   bool StartOnClaim(const Job& job) {
@@ -689,6 +671,7 @@ class Planner {
     decision_.proposals.emplace_back(ClaimDropped{claimant});
     const tide::Claim claim = claims_.at(claimant);
     claims_.erase(claimant);
+    crossing_.ClaimsChanged();
     ++turn_;
     const Job& job = state_.jobs.at(claimant);
     quotas_.Remove(job);
@@ -752,7 +735,7 @@ class Planner {
   Refusals refusals_;                    // of the class at hand
   Ahead ahead_;                          // of the class at hand
   MasterPorts ports_;
-  size_t started_across_ = 0;  // zones, by this pass
+  Crossing crossing_;
 };
 
 }  // namespace

@@ -11,7 +11,9 @@
 #include <stdexcept>
 
 #include "common/base/prng.h"
+#include "common/spec/zone_rule.h"
 #include "scheduler/core/model/index.h"
+#include "scheduler/core/policy/boundary_use.h"
 #include "scheduler/core/policy/job_class.h"
 #include "scheduler/core/testing/compare.h"
 #include "scheduler/core/testing/world.h"
@@ -31,13 +33,18 @@ Cluster RandomCluster(Prng& prng) {
   }
   cluster.Zone("A").Leaf(static_cast<uint32_t>(1 + prng.Below(3)));
   cluster.Leaf(static_cast<uint32_t>(1 + prng.Below(3)));
-  return cluster.Zone("B").Leaf(static_cast<uint32_t>(1 + prng.Below(4)));
+  cluster.Zone("B").Leaf(static_cast<uint32_t>(1 + prng.Below(4)));
+  if (prng.Below(2) == 0) {
+    cluster.Zone("C").Leaf(static_cast<uint32_t>(1 + prng.Below(2)));
+  }
+  return cluster;
 }
 
 class RandomWorld : public World {
  public:
   size_t in_class = 0;    // suspensions for others of the same class
   size_t over_quota = 0;  // decisions in which a job waited for its quota
+  size_t crossed = 0;     // jobs that crossed a boundary with limits, seen after a turn
 
   explicit RandomWorld(Prng& prng) : World(RandomCluster(prng)), prng_(prng) {
     if (prng_.Below(2) == 0) {
@@ -45,6 +52,9 @@ class RandomWorld : public World {
     }
     if (prng_.Below(2) == 0) {
       ShareOften();
+    }
+    if (prng_.Below(2) == 0) {
+      BoundRandomly(prng_, policy);
     }
     if (prng_.Below(2) == 0) {
       policy.finished_max = static_cast<uint32_t>(1 + prng_.Below(5));
@@ -198,6 +208,28 @@ class RandomWorld : public World {
     }
   }
 
+  // What crosses keeps the limits of each boundary, and its own of zones.
+  void CheckBoundaries() {
+    for (const JobId id : state.crossing) {
+      BoundaryUse others(policy.boundaries, state.fabric);
+      std::set<uint32_t> zones;
+      for (const NodeId node : AllocationOf(At(id))->nodes) {
+        zones.insert(state.fabric.ZoneIndexOf(node));
+      }
+      REQUIRE(zones.size() <= ZonesMax(At(id).spec.zone));
+      if (policy.boundaries.empty()) {
+        continue;
+      }
+      for (const JobId other : state.crossing) {
+        if (other != id) {
+          others.Add(AllocationOf(At(other))->nodes);
+        }
+      }
+      REQUIRE(others.Allows(AllocationOf(At(id))->nodes));
+      crossed += 1;
+    }
+  }
+
   void Checked(const std::vector<EventBody>& bodies) {
     const ClusterState before = state;
     Turn(bodies);
@@ -213,6 +245,7 @@ class RandomWorld : public World {
     }
     CheckExplained();
     CheckQuotas();
+    CheckBoundaries();
   }
 
   // A lower class at once; one's own only when it started later, or has had its time.
@@ -314,7 +347,8 @@ class RandomWorld : public World {
     AJob job;
     job.Nodes(static_cast<uint32_t>(1 + prng_.Below(kNodesMax))).Priority(kClasses[prng_.Below(5)]);
     job.Project(kProjects[policy.quotas.empty() ? 0 : prng_.Below(3)]);
-    job.Zone(prng_.Below(3) == 0 ? "cross-ok" : (prng_.Below(4) == 0 ? "B" : "single"));
+    constexpr const char* kZones[] = {"cross-ok", "cross-ok:2", "B", "single", "single", "single"};
+    job.Zone(kZones[prng_.Below(6)]);
     if (prng_.Below(3) == 0) {
       job.Nodes(1).Gpus(static_cast<uint32_t>(1 + prng_.Below(8)));
     }
@@ -483,6 +517,7 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   size_t moved = 0;
   size_t archivings = 0;
   size_t over_quota = 0;
+  size_t crossed = 0;
   size_t in_class = 0;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     Prng prng(seed);
@@ -502,6 +537,7 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
     REQUIRE(world.AllFinished());
     jobs += world.state.next_job_id - 1;
     over_quota += world.over_quota;
+    crossed += world.crossed;
     in_class += world.in_class;
     for (const Event& each : world.log) {
       claims += std::holds_alternative<ClaimMade>(each.body) ? 1 : 0;
@@ -519,6 +555,7 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   CHECK(claims > seeds);
   CHECK(withdrawals > 0);
   CHECK(over_quota > seeds);
+  CHECK(crossed > seeds);
   CHECK(in_class > seeds / 10);
   CHECK(after_others > seeds);
   CHECK(arrays > seeds);

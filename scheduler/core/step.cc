@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "scheduler/core/policy/crossing.h"
 #include "scheduler/core/retention.h"
 
 namespace tide {
@@ -30,9 +31,16 @@ void CollectReplies(const ClusterState& state, const Event& event, std::vector<C
 
 void ApplyInputs(ClusterState& state,
                  std::span<const Event> events,
+                 const Policy& policy,
                  Instant now,
                  StepResult& result) {
   for (const Event& input : events) {
+    if (const auto* submitted = std::get_if<JobSubmitted>(&input.body)) {
+      if (const Status allowed = CheckEverCrosses(state, policy, submitted->spec); !allowed) {
+        result.results.push_back(std::unexpected(allowed.error()));
+        continue;
+      }
+    }
     Event event = input;
     if (!event.at.is_set()) {
       event.at = now;
@@ -87,7 +95,7 @@ StepResult Step(ClusterState& state,
                 Deciding deciding) {
   StepResult result;
   state.share_half_life = policy.share_half_life;
-  ApplyInputs(state, events, now, result);
+  ApplyInputs(state, events, policy, now, result);
   RefreshFabric(state);  // whoever reads the state between decisions counts on it, too
   if (deciding == Deciding::kNow) {
     DecideAndApply(state, policy, now, result);

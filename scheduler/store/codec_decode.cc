@@ -63,6 +63,7 @@ struct InAnyOrder {
   }
 };
 
+// Reads the members of a struct.
 //   first: the member to begin with; those before it are none of `out`.
 template <typename T>
 void MembersFromJson(simdjson::dom::object object, simdjson::dom::object::iterator first, T& out) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "common/base/check.h"
 #include "common/base/time.h"
 #include "scheduler/core/model/job.h"
 #include "scheduler/store/codec_types.h"
@@ -57,6 +58,7 @@ struct NonZeroProbe {
 
   template <typename T>
   void operator()(std::string_view /*key*/, const T& value) {
+    TIDE_CHECK(bit != 0, "a struct has at most 64 members");
     bits |= IsZero(value) ? 0 : bit;
     bit <<= 1;
   }

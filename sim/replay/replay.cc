@@ -43,7 +43,8 @@ class Replay {
     run_.policy = "time-sharing";
     run_.meter = UsageMeter(shape.capacity());
     policy_ = options.policy;
-    policy_.cross_zone_jobs_max = shape.cross_zone_jobs_max;
+    policy_.cross_zone_jobs_max = shape.fabric.cross_zone_jobs_max;
+    policy_.boundaries = shape.fabric.boundaries;
     // The record is made from all jobs at the end.
     policy_.keep_finished = Duration::Minutes(int64_t{10'000} * 24 * 60);
     policy_.finished_max = std::numeric_limits<uint32_t>::max();

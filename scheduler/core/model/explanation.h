@@ -70,6 +70,7 @@ struct Reason {
   Lacking lacking = Lacking::kGpus;
   bool beside = false;  // the job's quota is short as well: no change of this alone would start it
   bool across = false;
+  bool joined = false;  // across zones that a cluster file joins
   bool fits_across = false;
   std::optional<int32_t> open_priority = {};
   Instant until = {};
@@ -82,8 +83,9 @@ struct Reason {
            count == other_reason.count && largest == other_reason.largest &&
            wanted == other_reason.wanted && startable == other_reason.startable &&
            lacking == other_reason.lacking && beside == other_reason.beside &&
-           across == other_reason.across && fits_across == other_reason.fits_across &&
-           open_priority == other_reason.open_priority && until == other_reason.until;
+           across == other_reason.across && joined == other_reason.joined &&
+           fits_across == other_reason.fits_across && open_priority == other_reason.open_priority &&
+           until == other_reason.until;
   }
 };
 

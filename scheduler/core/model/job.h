@@ -178,10 +178,11 @@ struct Job {
   int64_t resume_step = -1;
   bool operator==(const Job&) const = default;
 };
-
-// For what goes through all jobs several times: walking a tree of them waits for memory at each.
-using JobList = std::vector<const Job*>;
 inline constexpr size_t kAvoidMax = 16;
+
+// Pointers for what goes through all jobs several times: walking a tree of them waits for memory at
+// each.
+using JobList = std::vector<const Job*>;
 
 // GPUs that a job counts for in its owner's use; a node without GPUs counts as one.
 [[nodiscard]] int64_t ChargedGpus(const JobSpec& spec);

@@ -129,6 +129,7 @@ struct ClusterState {
 [[nodiscard]] JobList ListJobs(const ClusterState& state);
 
 void RebuildDerived(ClusterState& state);
+// Does the same for whoever has a list of the jobs.
 //   jobs: all of the state.
 void RebuildDerived(ClusterState& state, const JobList& jobs);
 

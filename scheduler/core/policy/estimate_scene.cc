@@ -261,7 +261,7 @@ Waiter Scene::MakeWaiter(const Job& job, uint32_t number, int32_t priority) {
   waiter.gpus = ChargedGpus(job.spec);
   waiter.slice = SliceOf(CostOfSuspension(job, policy_), policy_);
   waiter.fails = IsRetry(job);
-  waiter.may_cross = job.spec.zone == kCrossOk && job.spec.nodes > 1;
+  waiter.zones_max = job.spec.nodes > 1 ? ZonesMax(job.spec.zone) : 1;
   ChooseZones(waiter);
   if (waiter.none == NoEstimate::kNone) {
     CheckQuota(waiter);

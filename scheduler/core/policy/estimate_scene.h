@@ -67,9 +67,9 @@ struct Waiter {
   int64_t part = 0;  // thousandths of a node; 0 = whole nodes
   uint32_t first_zone = 0;
   uint32_t zone_count = 0;
-  bool may_cross = false;
-  bool fails = false;  // again and again: it stops nobody
-  int64_t gpus = 0;    // it is charged for
+  uint32_t zones_max = 1;  // zones that it may lie in
+  bool fails = false;      // again and again: it stops nobody
+  int64_t gpus = 0;        // it is charged for
   Duration slice;
   Instant since;  // it waits
   Slowdown slowdown;

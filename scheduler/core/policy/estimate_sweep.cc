@@ -1,6 +1,8 @@
 #include "scheduler/core/policy/estimate_sweep.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace tide::estimate {
 namespace {
@@ -348,10 +350,19 @@ Instant Sweep::MayCrossFrom() const {
 }
 
 std::vector<Sweep::Offers::Place> Sweep::FirstPlaces(const Waiter& waiter) {
+  // The largest zones, where it may not lie in all of them.
+  std::vector<uint32_t> order(waiter.zone_count);
+  std::iota(order.begin(), order.end(), waiter.first_zone);
+  if (waiter.zones_max < waiter.zone_count) {
+    std::ranges::stable_sort(
+        order, std::greater(), [&](uint32_t i) { return scene_.zones()[i].in_service; });
+    order.resize(waiter.zones_max);
+  }
   std::vector<Offers::Place> places;
-  for (uint32_t i = 0; i < waiter.zone_count; ++i) {
-    ZoneState& zone = zones_[waiter.first_zone + i];
-    places.push_back(Admit(waiter, zone, zone.offers.begin()));
+  for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
+    ZoneState& zone = zones_[i];
+    const bool is_usable = std::ranges::find(order, i) != order.end();
+    places.push_back(is_usable ? Admit(waiter, zone, zone.offers.begin()) : zone.offers.end());
   }
   return places;
 }
@@ -410,7 +421,7 @@ Sweep::Found Sweep::Find(const Waiter& waiter) {
       consider(FindInRooms(waiter, zones_[i], best.at), Found::In::kRooms, i);
     }
   }
-  if (waiter.may_cross && waiter.zone_count > 1) {
+  if (waiter.zones_max > 1 && waiter.zone_count > 1) {
     const Found across = FindAcross(waiter);
     best = across.at < best.at ? across : best;
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "scheduler/core/model/index.h"
+#include "scheduler/core/policy/crossing.h"
 #include "scheduler/core/policy/shortage.h"
 #include "scheduler/core/policy/size.h"
 
@@ -28,23 +29,34 @@ void Evidence::AddPlacement(const Contender& waiting,
                             JobId crossing,
                             const Runners& runners,
                             std::vector<Reason>& reasons) {
-  const bool across = request.zone == kCrossOk && request.cross_zone_free;
-  const bool in_one = request.zone == kCrossOk && !request.cross_zone_free;
-  const uint32_t most =
-      MostFree(waiting.job->spec, in_one ? kSingleZone : std::string_view(request.zone));
+  const bool may_lie_across = MayLieAcross(request.zone);
+  const bool across = may_lie_across && request.cross_zone_free;
+  const bool joined = across && request.boundaries != nullptr;
+  const Job& job = *waiting.job;
+  uint32_t most =
+      MostFree(job.spec, may_lie_across && !across ? kSingleZone : std::string_view(request.zone));
+  if (joined) {
+    PlacementRequest smaller = request;
+    smaller.nodes = std::min(most, request.nodes - 1);
+    const bool fits = !capacity_.PlaceWhole(job, smaller, capacity_.idle()).nodes.empty();
+    most = fits ? smaller.nodes : MostFree(job.spec, kSingleZone);
+  }
   if (placement.cross_zone_busy) {
     reasons.push_back({.code = ReasonCode::kCrossZoneBusy, .other = crossing, .count = most});
   }
   if (!higher_classes_) {
     higher_classes_.emplace(state_, runners, quotas_);
   }
-  reasons.push_back(
-      {.code = ReasonCode::kZoneCapacity,
-       .count = most,
-       .across = across,
-       .fits_across = placement.cross_zone_would_fit,
-       .open_priority = higher_classes_->Find(
-           *waiting.job, waiting.priority, capacity_.idle(), request.cross_zone_free)});
+  reasons.push_back({.code = ReasonCode::kZoneCapacity,
+                     .count = most,
+                     .across = across,
+                     .joined = joined,
+                     .fits_across = placement.cross_zone_would_fit,
+                     .open_priority = higher_classes_->Find(
+                         *waiting.job,
+                         waiting.priority,
+                         capacity_.idle(),
+                         request.cross_zone_free && request.boundaries == nullptr)});
 }
 
 uint32_t Evidence::MostFree(const JobSpec& spec, std::string_view rule) const {
@@ -104,13 +116,31 @@ uint32_t Evidence::Startable(const Job& job,
   return 0;
 }
 
+uint32_t Evidence::LargestEver(const JobSpec& spec, const BoundaryUse* boundaries) {
+  const uint32_t most = LargestGangEver(state_, spec);
+  if (boundaries == nullptr || most < spec.nodes || !MayLieAcross(spec.zone)) {
+    return most;
+  }
+  const auto [known, fresh] = across_.try_emplace({spec.group,
+                                                   spec.zone,
+                                                   spec.nodes,
+                                                   spec.gpus_per_node,
+                                                   spec.cpus_per_node,
+                                                   spec.memory_bytes_per_node});
+  if (fresh) {
+    known->second = LargestGangAcross(state_, spec, boundaries->Unused());
+  }
+  return known->second;
+}
+
 void Evidence::AddGroup(const Contender& waiting,
                         const Runners& runners,
+                        const BoundaryUse* boundaries,
                         std::vector<Reason>& reasons) {
   const JobSpec& spec = waiting.job->spec;
   if (state_.fabric.FindGroup(spec.group) < 0) {
     reasons.push_back({.code = ReasonCode::kGroupUnknown});
-  } else if (const uint32_t most = LargestGangEver(state_, spec); most < spec.nodes) {
+  } else if (const uint32_t most = LargestEver(spec, boundaries); most < spec.nodes) {
     reasons.push_back({.code = ReasonCode::kSizeNever, .count = most});
   }
   const Safest& safest = SafestFor(waiting, runners);

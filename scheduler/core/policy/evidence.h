@@ -34,7 +34,11 @@ class Evidence {
   [[nodiscard]] Reason Fragmentation(const Job& job, const PlacementRequest& request) const;
   // What its group lacks, and who of its class is safe from it. Cost: O(1), and once in a pass
   // O(nodes), and O(live) for each class, group and standing.
-  void AddGroup(const Contender& waiting, const Runners& runners, std::vector<Reason>& reasons);
+  //   boundaries: what is left of them; null where they have no limits.
+  void AddGroup(const Contender& waiting,
+                const Runners& runners,
+                const BoundaryUse* boundaries,
+                std::vector<Reason>& reasons);
   // Whose job is safest from its class; nothing = no job is. Nobody's jobs are safe from his own:
   // this user is told of another one's than all others are. Cost: as AddGroup.
   [[nodiscard]] std::optional<uint32_t> SafestUser(const Contender& waiting,
@@ -47,6 +51,8 @@ class Evidence {
                                    const PlacementRequest& request,
                                    const Shortage& shortage) const;
   [[nodiscard]] uint32_t MostFree(const JobSpec& spec, std::string_view rule) const;
+  // Returns the largest gang that its group and zone rule could ever hold.
+  [[nodiscard]] uint32_t LargestEver(const JobSpec& spec, const BoundaryUse* boundaries);
   [[nodiscard]] uint32_t OutOfService(const std::string& group);
   // Runners that are safe for a known time.
   struct Safest {
@@ -62,6 +68,9 @@ class Evidence {
   std::optional<HigherClasses> higher_classes_;
   std::map<std::tuple<int32_t, std::string, Standing>, Safest> safest_;  // class, group
   std::optional<std::map<std::string, uint32_t>> out_of_service_;        // nodes by group
+  // LargestGangAcross by group, zone rule, nodes, and GPUs, CPUs and memory of each.
+  std::map<std::tuple<std::string, std::string, uint32_t, uint32_t, uint32_t, uint64_t>, uint32_t>
+      across_;
 };
 
 }  // namespace tide

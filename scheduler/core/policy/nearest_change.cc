@@ -67,7 +67,7 @@ std::optional<int32_t> HigherClasses::Find(const Job& job,
     return std::nullopt;
   }
   const FabricGroup& group = fabric_.groups[static_cast<size_t>(index)];
-  const bool in_one = job.spec.zone == kCrossOk && !may_cross;
+  const bool in_one = MayLieAcross(job.spec.zone) && !may_cross;
   const std::string_view rule = in_one ? kSingleZone : std::string_view(job.spec.zone);
   std::optional<int32_t> lowest;
   for (const PriorityClass& higher : kPriorityClasses) {  // highest first

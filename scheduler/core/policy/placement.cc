@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "common/base/check.h"
-#include "common/fabric/comm_plan.h"
-#include "scheduler/core/policy/size.h"
+#include "common/spec/zone_rule.h"
+#include "scheduler/core/policy/zone_chain.h"
 
 namespace tide {
 namespace {
@@ -175,42 +175,18 @@ std::optional<uint32_t> BestZone(const FreeNodes& free,
   return best;
 }
 
-// Returns the fewest zones that hold the gang together, those with most free nodes; none where all
-// of them do not. Ties go to the lower name.
-std::vector<uint32_t> FewestZones(const FreeNodes& free, ZoneRange zones, uint32_t nodes) {
-  std::vector<uint32_t> chosen;
-  for (uint32_t zone = zones.first; zone < zones.last; ++zone) {
-    if (free.CountInZone(zone) > 0) {
-      chosen.push_back(zone);
-    }
-  }
-  std::ranges::stable_sort(
-      chosen, std::greater(), [&](uint32_t zone) { return free.CountInZone(zone); });
-  uint32_t count = 0;
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    count += free.CountInZone(chosen[i]);
-    if (count >= nodes) {
-      chosen.resize(i + 1);
-      return chosen;
-    }
-  }
-  return {};
+ChainRequest ChainOf(const PlacementRequest& request, ZoneRange zones, uint32_t zones_max) {
+  return {zones.first, zones.last, request.nodes, zones_max, request.boundaries.get()};
 }
 
-// Places each part in a zone of its own, one after the other. The zones hold the gang together.
+// Places each part in a zone of its own, one after the other.
 std::vector<NodeId> PlaceAcross(const FreeNodes& free,
                                 const FreeNodes& preferred,
-                                const std::vector<uint32_t>& zones,
-                                uint32_t wanted) {
-  std::vector<uint32_t> most;
-  for (const uint32_t zone : zones) {
-    most.push_back(free.CountInZone(zone));
-  }
-  const std::vector<uint32_t> parts = BestSplit(wanted, most);
+                                const std::vector<ZonePart>& parts) {
   std::vector<NodeId> nodes;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const std::vector<NodeId> part = ZoneTaker(free, preferred, zones[i]).Take(parts[i]);
-    nodes.insert(nodes.end(), part.begin(), part.end());
+  for (const ZonePart& part : parts) {
+    const std::vector<NodeId> taken = ZoneTaker(free, preferred, part.zone).Take(part.nodes);
+    nodes.insert(nodes.end(), taken.begin(), taken.end());
   }
   return nodes;
 }
@@ -253,16 +229,22 @@ PlacementResult Place(const FreeNodes& free, const PlacementRequest& request) {
     result.nodes = ZoneTaker(free, preferred, *zone).Take(request.nodes);
     return result;
   }
-  const std::vector<uint32_t> across = FewestZones(free, zones, request.nodes);
-  if (across.empty()) {
+  const uint32_t zones_max = ZonesMax(request.zone);
+  if (zones_max <= 1) {
+    result.cross_zone_would_fit = request.cross_zone_free && !IsNamedZone(request.zone) &&
+                                  HasChain(free, ChainOf(request, zones, kAnyZones));
     return result;
   }
-  if (request.zone != kCrossOk) {
-    result.cross_zone_would_fit = request.cross_zone_free;
-  } else if (!request.cross_zone_free) {
-    result.cross_zone_busy = true;
-  } else {
-    result.nodes = PlaceAcross(free, preferred, across, request.nodes);
+  ChainRequest chain = ChainOf(request, zones, zones_max);
+  if (request.cross_zone_free) {
+    result.nodes = PlaceAcross(free, preferred, ChooseChain(free, chain).parts);
+  }
+  if (result.nodes.empty() && request.boundaries != nullptr) {
+    const BoundaryUse unused = request.boundaries->Unused();
+    chain.boundaries = &unused;
+    result.cross_zone_busy = HasChain(free, chain);
+  } else if (result.nodes.empty()) {
+    result.cross_zone_busy = !request.cross_zone_free && HasChain(free, chain);
   }
   return result;
 }
@@ -274,8 +256,9 @@ bool Fits(const FreeNodes& free, const PlacementRequest& request) {
       return true;
     }
   }
-  return request.zone == kCrossOk && request.cross_zone_free &&
-         !FewestZones(free, zones, request.nodes).empty();
+  const uint32_t zones_max = ZonesMax(request.zone);
+  return zones_max > 1 && request.cross_zone_free &&
+         HasChain(free, ChainOf(request, zones, zones_max));
 }
 
 }  // namespace tide

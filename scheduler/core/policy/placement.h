@@ -1,14 +1,16 @@
 #pragma once
 // Which nodes a gang gets (scheduling.md section 4): one zone if any can hold it, few leaves, whole
-// leaves kept whole; across the fewest zones that hold it only if its rule allows and no more such
-// jobs run than may.
+// leaves kept whole; across zones (zone_chain.h) only if its rule allows and no more such jobs run
+// than may.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "scheduler/core/model/warm_images.h"
+#include "scheduler/core/policy/boundary_use.h"
 #include "scheduler/core/policy/free_nodes.h"
 
 namespace tide {
@@ -16,9 +18,11 @@ namespace tide {
 struct PlacementRequest {
   uint32_t nodes = 1;
   std::string group;
-  std::string zone = "single";  // "single", "cross-ok", or a zone's name
+  std::string zone = "single";  // JobSpec::zone
   bool cross_zone_free = true;  // fewer cross-zone jobs run than the fabric allows
-  std::vector<NodeId> former;   // nodes of the last attempt by task index: preferred on ties
+  // What is left of the boundaries between zones for it. Null = they have no limits.
+  std::shared_ptr<const BoundaryUse> boundaries;
+  std::vector<NodeId> former;  // nodes of the last attempt by task index: preferred on ties
   // Which nodes have the job's image: preferred where no former node is free. Null = not known.
   const WarmImages* warm = nullptr;
   std::string_view image = {};
@@ -30,7 +34,7 @@ struct PlacementRequest {
 struct PlacementResult {
   std::vector<NodeId> nodes;          // by task index, neighbours adjacent; empty = unplaced
   bool cross_zone_would_fit = false;  // unplaced; with `cross-ok` it would start now
-  bool cross_zone_busy = false;       // unplaced; its rule allows it but another job crosses
+  bool cross_zone_busy = false;       // unplaced; its rule allows it but others cross
 };
 
 // Chooses from `free`, all of whose nodes must be good for the job.

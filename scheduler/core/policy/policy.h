@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/time.h"
+#include "common/fabric/boundary.h"
 #include "common/spec/job_spec.h"
 
 namespace tide {
@@ -72,6 +73,7 @@ struct Policy {
   Duration witness_timeout = Duration::Seconds(60);
   Duration isolation_margin = Duration::Seconds(30);  // the scheduler waits this much longer
   uint32_t cross_zone_jobs_max = 1;
+  std::vector<Boundary> boundaries = {};  // FabricSpec::boundaries
 
   // Time-sharing inside a class (docs/adr/0013).
   Duration share_half_life = Duration::Minutes(24 * 60);

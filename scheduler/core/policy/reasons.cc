@@ -81,14 +81,14 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
     remedy = "tide ps --all: who runs, and for how long";
   }
   const bool named = IsNamedZone(job.spec.zone);
-  return {"",
-          "needs " + Count(job.spec.nodes, "node") + " free in " +
-              (named           ? "zone " + job.spec.zone
-               : reason.across ? std::string("all zones together")
-                               : std::string("one zone")) +
-              "; most free now: " + std::to_string(reason.count) + ", short " +
-              std::to_string(job.spec.nodes - std::min(job.spec.nodes, reason.count)),
-          remedy};
+  return {
+      "",
+      "needs " + Count(job.spec.nodes, "node") + " free in " +
+          (reason.joined ? "zones that are joined"
+                         : DescribeZones(named || reason.across ? job.spec.zone : kSingleZone)) +
+          "; most free now: " + std::to_string(reason.count) + ", short " +
+          std::to_string(job.spec.nodes - std::min(job.spec.nodes, reason.count)),
+      remedy};
 }
 
 ReasonText FragmentedWords(const Reason& reason) {

@@ -30,8 +30,9 @@ bool WantsLess(const Wish& wish, const Wish& refused) {
     return true;  // something else
   }
   if (!wish.part) {
-    return wish.nodes < refused.nodes || wish.gpus_per_node < refused.gpus_per_node ||
-           wish.named_cpus < refused.named_cpus || wish.named_memory < refused.named_memory;
+    return wish.nodes < refused.nodes || (wish.bounded && wish.nodes != refused.nodes) ||
+           wish.gpus_per_node < refused.gpus_per_node || wish.named_cpus < refused.named_cpus ||
+           wish.named_memory < refused.named_memory;
   }
   return !NamesTheSame(wish, refused) || IsSmaller(*wish.part, *refused.part);
 }

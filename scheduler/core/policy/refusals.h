@@ -35,6 +35,7 @@ struct Wish {
   uint32_t nodes = 0;
   uint32_t gpus_per_node = 0;
   std::optional<Part> part;  // on the largest node of its group; nothing: whole nodes
+  bool bounded = false;  // boundaries limit where it may be cut: fewer nodes may be harder to place
   // CPUs and bytes on each node as the job names them; 0 = of a part a share of the node, less on a
   // smaller one, and of a whole node whatever it has.
   uint32_t named_cpus = 0;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/core/policy/size.h"
+#include "common/spec/zone_rule.h"
 
 namespace tide {
 namespace {
@@ -173,6 +173,18 @@ class Replacer {
   std::vector<uint32_t> used_;  // leaves
 };
 
+// Reports whether its zone rule and the limits of the boundaries allow these nodes, in rank order.
+bool MayLieOn(const Fabric& fabric,
+              const PlacementRequest& request,
+              const std::vector<NodeId>& nodes) {
+  std::set<uint32_t> zones;
+  for (const NodeId node : nodes) {
+    zones.insert(fabric.ZoneIndexOf(node));
+  }
+  return zones.size() <= ZonesMax(request.zone) &&
+         (request.boundaries == nullptr || request.boundaries->Allows(nodes));
+}
+
 }  // namespace
 
 bool KeepsNodes(const Job& job) {
@@ -265,7 +277,7 @@ PlacementResult PlaceAfterFault(const FreeNodes& free, const PlacementRequest& r
   result = Place(free, request);
   if (!result.nodes.empty() && free.fabric().Crosses(result.nodes)) {
     std::vector<NodeId> across = Replacer(sound, request).Run(true);
-    if (!across.empty()) {
+    if (!across.empty() && MayLieOn(free.fabric(), request, across)) {
       result.nodes = std::move(across);
     }
   }

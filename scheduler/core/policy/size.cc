@@ -1,9 +1,17 @@
 #include "scheduler/core/policy/size.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 namespace tide {
 
-bool IsNamedZone(std::string_view rule) {
-  return rule != kSingleZone && rule != kCrossOk;
+uint32_t SumOfLargest(std::vector<uint32_t> counts, uint32_t most) {
+  if (most < counts.size()) {
+    std::ranges::nth_element(counts, counts.begin() + most, std::greater());
+    counts.resize(most);
+  }
+  return std::accumulate(counts.begin(), counts.end(), uint32_t{0});
 }
 
 namespace {

@@ -3,20 +3,20 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "common/spec/zone_rule.h"
 #include "scheduler/core/model/state.h"
 #include "scheduler/core/policy/free_nodes.h"
 
 namespace tide {
 
-inline constexpr std::string_view kSingleZone = "single";
-inline constexpr std::string_view kCrossOk = "cross-ok";
-
-// Reports whether a zone rule names a zone, rather than "single" or "cross-ok".
-[[nodiscard]] bool IsNamedZone(std::string_view rule);
+// Adds up the `most` largest.
+[[nodiscard]] uint32_t SumOfLargest(std::vector<uint32_t> counts, uint32_t most);
 
 // Returns the largest gang when NODES(zone index) nodes count in each zone of a group: those of the
-// zone that the rule names, of the largest zone, or of all for "cross-ok".
+// zone that the rule names, or of as many of the largest zones as the job may lie in.
 //   Cost: one call for each zone.
 template <typename Nodes>
 [[nodiscard]] uint32_t LargestGang(const Fabric& fabric,
@@ -24,16 +24,22 @@ template <typename Nodes>
                                    std::string_view rule,
                                    const Nodes& nodes) {
   const bool named = IsNamedZone(rule);
+  const uint32_t zones_max = ZonesMax(rule);
+  const bool some = zones_max > 1 && zones_max < group.zone_count;
   uint32_t most = 0;
   uint32_t all = 0;
+  std::vector<uint32_t> counts;  // where some of the zones are to be chosen
   for (uint32_t zone = group.first_zone; zone < group.first_zone + group.zone_count; ++zone) {
     if (!named || fabric.zones[zone].name == rule) {
       const uint32_t count = nodes(zone);
-      all += count;
       most = std::max(most, count);
+      all += count;
+      if (some) {
+        counts.push_back(count);
+      }
     }
   }
-  return rule == kCrossOk ? all : most;
+  return zones_max <= 1 ? most : some ? SumOfLargest(std::move(counts), zones_max) : all;
 }
 
 // Says whether a zone of the job's group has as many nodes as it wants, whoever runs there.

@@ -198,4 +198,15 @@ std::string World::CauseOf(JobId job) const {
   return at.attempts.empty() ? "" : std::string(StopCauseName(at.attempts.back().end_cause));
 }
 
+void BoundRandomly(Prng& prng, Policy& policy) {
+  policy.cross_zone_jobs_max = static_cast<uint32_t>(1 + prng.Below(3));
+  for (const auto& [first, second] : {std::pair("A", "B"), {"B", "C"}, {"C", "A"}}) {
+    if (prng.Below(3) > 0) {
+      Boundary boundary{first, second};
+      boundary.jobs_max = static_cast<uint32_t>(1 + prng.Below(2));
+      policy.boundaries.push_back(boundary);
+    }
+  }
+}
+
 }  // namespace tide::testing

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/prng.h"
 #include "scheduler/core/step.h"
 #include "scheduler/core/testing/builders.h"
 #include "scheduler/core/testing/fake_agents.h"
@@ -69,5 +70,8 @@ class World {
  private:
   std::vector<NodeIdentity> identities_;
 };
+
+// Joins some of the zones A, B and C, with limits, and lets some jobs cross.
+void BoundRandomly(Prng& prng, Policy& policy);
 
 }  // namespace tide::testing
