@@ -2,6 +2,8 @@
 // Shared by the files that implement Apply. Each On… handles one event: it checks first and
 // mutates only when nothing can fail any more.
 
+#include <algorithm>
+
 #include "scheduler/core/apply.h"
 #include "scheduler/core/fsm/job_fsm.h"
 #include "scheduler/core/fsm/node_fsm.h"
@@ -56,6 +58,12 @@ void ReleaseClaim(ClusterState& state, JobId job, const Claim& claim);
 Result<JobState> CheckJobEvent(const Job& job, JobEvent event);
 Result<NodeState> CheckNodeEvent(const Node& node, NodeEvent event);
 
+// Reports whether something is true of all tasks. Looks from the last one on: it comes true in
+// about the order of the tasks, and is asked for each of them.
+[[nodiscard]] bool AllTasks(const Attempt& attempt, auto predicate) {
+  return std::all_of(attempt.tasks.rbegin(), attempt.tasks.rend(), predicate);
+}
+
 // --- job transitions (job_transitions.cc); all mark the job as changed ----------------------
 void EnterQueued(ClusterState& state, Job& job, Instant at, Queued queued);
 void EnterFinished(ClusterState& state, Job& job, Instant at, Finished finished);
@@ -63,8 +71,10 @@ void EnterHeld(ClusterState& state, Job& job, Instant at, StartReason next_start
 // From Starting, Running or Saving to Stopping; inside Stopping raises the cause.
 void EnterStopping(
     ClusterState& state, Job& job, Instant at, StopCause cause, const std::string& detail);
-// After a task changed: does the job as a whole run, fail, succeed, or is it gone?
+// Judges the job as a whole after tasks or its cause changed: does it run, succeed, or is it gone?
 void Settle(ClusterState& state, Job& job, Instant at);
+// Judges it after this task changed: did that one fail?
+void SettleTask(ClusterState& state, Job& job, uint32_t task, Instant at);
 
 // Every task of a stopping job is gone: run again, stay held, or end, by its cause.
 void ResolveStopped(ClusterState& state, Job& job, Instant at);

@@ -34,7 +34,7 @@ void LoseMissingTask(ClusterState& state,
     exit.reason = ExitReason::kLost;
     exit.message = event.identity.name + " does not hold its task any more";
     ExitTask(state, job, occupant.task, at, exit);
-    Settle(state, job, at);
+    SettleTask(state, job, occupant.task, at);
   }
 }
 
@@ -279,7 +279,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event) {
     exit.reason = ExitReason::kLost;
     exit.message = node->identity.name + " was lost";
     ExitTask(state, job, occupant.task, at, exit);
-    Settle(state, job, at);
+    SettleTask(state, job, occupant.task, at);
   }
   return Applied::kChanged;
 }

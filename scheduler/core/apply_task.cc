@@ -22,9 +22,8 @@ bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
     task.parked_at = report.parked_at;
     news = true;
   }
-  const bool all_parked = std::all_of(attempt.tasks.begin(),
-                                      attempt.tasks.end(),
-                                      [](const Task& each) { return each.parked_at.is_set(); });
+  const bool all_parked =
+      AllTasks(attempt, [](const Task& each) { return each.parked_at.is_set(); });
   if (all_parked && attempt.notice_at.is_set() && !attempt.parked_at.is_set()) {
     for (const Task& each : attempt.tasks) {
       attempt.parked_at = std::max(attempt.parked_at, each.parked_at);
@@ -164,7 +163,7 @@ ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
     (void)MergeSaving(job, task, event);
     MarkJob(state, job.id);
     GiveUpStuck(state, job, event, at);
-    Settle(state, job, at);
+    SettleTask(state, job, event.task, at);
     return Applied::kChanged;
   }
   const bool forward = ClassifyTaskReport(task.state, event.state) == TaskStep::kForward;
@@ -189,7 +188,7 @@ ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
     } else {
       task.state = event.state;
     }
-    Settle(state, job, at);
+    SettleTask(state, job, event.task, at);
   }
   return Applied::kChanged;
 }

@@ -44,10 +44,6 @@ void Forget(ClusterState& state, const std::vector<JobId>& jobs) {
   }
 }
 
-bool AllTasks(const Attempt& attempt, auto predicate) {
-  return std::all_of(attempt.tasks.begin(), attempt.tasks.end(), predicate);
-}
-
 bool IsFailure(ExitReason reason) {
   switch (reason) {
     case ExitReason::kFailed:
@@ -192,20 +188,21 @@ const Incident* BreakOf(const ClusterState& state, NodeId node) {
   return nullptr;
 }
 
-// Tasks failed while the job was to go on, or to save. In a job that stops already, their own
-// failures say nothing new, but evidence against a node still raises the cause: ranks fail of a
-// peer that is gone, often before the report about that peer arrives.
-void FailFromTasks(ClusterState& state, Job& job, Instant at) {
-  const bool stopping = StateOf(job) == JobState::kStopping;
-  for (const Task& task : job.attempts.back().tasks) {
-    if (IsNodesFault(task.exit.reason)) {
-      EnterStopping(state, job, at, StopCause::kFault, DescribeExit(state, task));
-    } else if (const Incident* fault = BreakOf(state, task.node);
-               fault != nullptr && IsFailure(task.exit.reason)) {
-      EnterStopping(state, job, at, StopCause::kFault, DescribeIncident(*fault));
-    } else if (IsFailure(task.exit.reason) && !stopping) {
-      EnterStopping(state, job, at, StopCause::kFailed, DescribeExit(state, task));
-    }
+// Stops a job one of whose tasks failed while it was to go on, or to save. In one that stops
+// already the failure says nothing new, but evidence against a node still raises the cause: ranks
+// fail of a peer that is gone, often before the report about that peer arrives.
+void FailFromTask(ClusterState& state, Job& job, const Task& task, Instant at) {
+  if (IsNodesFault(task.exit.reason)) {
+    EnterStopping(state, job, at, StopCause::kFault, DescribeExit(state, task));
+    return;
+  }
+  if (!IsFailure(task.exit.reason)) {
+    return;
+  }
+  if (const Incident* fault = BreakOf(state, task.node)) {
+    EnterStopping(state, job, at, StopCause::kFault, DescribeIncident(*fault));
+  } else if (StateOf(job) != JobState::kStopping) {
+    EnterStopping(state, job, at, StopCause::kFailed, DescribeExit(state, task));
   }
 }
 
@@ -251,6 +248,11 @@ void EnterStopping(
   ChangePhase(state, job, at, std::move(next));
 }
 
+void SettleTask(ClusterState& state, Job& job, uint32_t task, Instant at) {
+  FailFromTask(state, job, job.attempts.back().tasks[task], at);
+  Settle(state, job, at);
+}
+
 void Settle(ClusterState& state, Job& job, Instant at) {
   Attempt& attempt = job.attempts.back();
   const bool all_exited =
@@ -258,7 +260,6 @@ void Settle(ClusterState& state, Job& job, Instant at) {
   const bool all_succeeded = AllTasks(
       attempt, [](const Task& task) { return task.exit.reason == ExitReason::kSucceeded; });
 
-  FailFromTasks(state, job, at);
   if (StateOf(job) == JobState::kStarting &&
       AllTasks(attempt, [](const Task& task) { return task.state >= TaskState::kRunning; })) {
     attempt.running_at = at;

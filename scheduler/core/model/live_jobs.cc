@@ -18,16 +18,16 @@ std::optional<Duration> MeasuredSuspension(const Job& job) {
 
 namespace {
 
-// Says whether the job did when it was asked last; else whether it has ever saved: its ranks speak
-// the protocol then. One that was asked before it ran could not.
-bool SavesWhenAsked(const Job& job) {
+// Returns whether the job saved when it was asked to leave last; nothing where it never was. One
+// that was asked before it ran could not.
+std::optional<bool> SavedWhenAsked(const Job& job) {
   for (auto attempt = job.attempts.rbegin(); attempt != job.attempts.rend(); ++attempt) {
     if (attempt->end_cause == StopCause::kPreempted && attempt->running_at.is_set() &&
         attempt->notice_at.is_set()) {
       return attempt->saved_at.is_set();
     }
   }
-  return job.checkpoint.step >= 0;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -36,7 +36,8 @@ Duration LiveJob::UnsavedAt(Instant now) const {
   return saves || !running_at.is_set() ? Duration() : std::max(now - saved_at, Duration());
 }
 
-LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
+LiveJob LineOf(
+    const Job& job, uint32_t owner, uint32_t user, uint32_t group, const LiveJob* before) {
   const Attempt& attempt = job.attempts.back();
   LiveJob line;
   line.id = job.id;
@@ -53,9 +54,19 @@ LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group) {
   line.placed_at = attempt.placed_at;
   line.running_at = attempt.running_at;
   line.run_time = job.run_time;
-  line.suspension_cost = MeasuredSuspension(job);
-  line.slowdown = SlowdownOf(job);
-  line.saves = SavesWhenAsked(job);
+  // Thousands of reports of one attempt change nothing of the ones before.
+  if (before != nullptr && before->placed_at == line.placed_at &&
+      before->running_at == line.running_at) {
+    line.suspension_cost = before->suspension_cost;
+    line.slowdown = before->slowdown;
+    line.saved_when_asked = before->saved_when_asked;
+  } else {
+    line.suspension_cost = MeasuredSuspension(job);
+    line.slowdown = SlowdownOf(job);
+    line.saved_when_asked = SavedWhenAsked(job);
+  }
+  // Who has ever saved speaks the protocol.
+  line.saves = line.saved_when_asked.value_or(job.checkpoint.step >= 0);
   line.saved_at = attempt.running_at;
   if (job.checkpoint.step >= 0 && job.checkpoint.epoch == attempt.epoch) {
     line.saved_at = std::max(line.saved_at, job.checkpoint.at);
@@ -68,7 +79,8 @@ void LiveJobs::Put(const Job& job, uint32_t owner, uint32_t user, uint32_t group
   if (fresh) {
     jobs_.emplace_back();
   }
-  jobs_[it->second] = LineOf(job, owner, user, group);
+  LiveJob& line = jobs_[it->second];
+  line = LineOf(job, owner, user, group, fresh ? nullptr : &line);
 }
 
 void LiveJobs::Remove(JobId job) {

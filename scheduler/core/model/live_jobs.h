@@ -29,6 +29,7 @@ struct LiveJob {
   Duration run_time;                        // of its attempts before
   std::optional<Duration> suspension_cost;  // how long the last one took it from its work
   Slowdown slowdown;
+  std::optional<bool> saved_when_asked;  // when it was asked to leave last, if it ran then
   Instant saved_at;  // end of what a checkpoint holds of this attempt; its start if none does
   // Returns the work that is lost when it leaves now.
   [[nodiscard]] Duration UnsavedAt(Instant now) const;
@@ -55,7 +56,10 @@ class LiveJobs {
 // one.
 [[nodiscard]] std::optional<Duration> MeasuredSuspension(const Job& job);
 
-// What decisions read of a job that holds nodes.
-[[nodiscard]] LiveJob LineOf(const Job& job, uint32_t owner, uint32_t user, uint32_t group);
+// Returns what decisions read of a job that holds nodes.
+//   before: what they read of it until now, or null: of attempts that have ended it stays as it is.
+//   Cost: O(attempts) once for each attempt.
+[[nodiscard]] LiveJob LineOf(
+    const Job& job, uint32_t owner, uint32_t user, uint32_t group, const LiveJob* before = nullptr);
 
 }  // namespace tide
