@@ -17,6 +17,7 @@ struct RunOptions {
   uint32_t nodes = 1;
   uint32_t ranks_per_node = 0;  // 0 = the usual
   uint32_t gpus = 0;
+  std::string gpu_model;
   uint32_t count = 1;
   std::string project;
   std::string group;
@@ -51,6 +52,7 @@ Answer<JobSpec> SpecFrom(const RunOptions& options, const std::vector<std::strin
   }
   spec.nodes = options.nodes;
   spec.gpus_per_node = options.gpus;
+  spec.gpu_model = options.gpu_model;
   spec.count = options.count;
   spec.ranks_per_node =
       options.ranks_per_node > 0 ? options.ranks_per_node : std::max(1U, options.gpus);
@@ -127,6 +129,7 @@ void AddRunVerb(CLI::App& app, Context& context) {
   verb->add_option("-n,--nodes", options->nodes, "Nodes, all of them or none");
   verb->add_option("--ranks-per-node", options->ranks_per_node, "Processes on each node");
   verb->add_option("--gpus", options->gpus, "GPUs on each node");
+  verb->add_option("--gpu-model", options->gpu_model, "Words of the GPU's name, such as A100");
   verb->add_option("--project", options->project, "Project that is charged; yours by default");
   verb->add_option("--group", options->group, "Pool of nodes");
   verb->add_option("--zone",

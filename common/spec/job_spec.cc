@@ -260,6 +260,11 @@ void CheckCommand(const JobSpec& spec, Checker& check) {
   }
 }
 
+// Reports whether there is a letter or digit in it.
+bool IsAnyWord(std::string_view text) {
+  return std::ranges::any_of(text, [](unsigned char c) { return std::isalnum(c) != 0; });
+}
+
 void CheckZone(const std::string& zone, const std::string& site_rule, Checker& check) {
   if (!IsNamedZone(zone)) {
     check.Expect(ZonesMax(zone) > 0,
@@ -318,6 +323,14 @@ std::vector<SpecFinding> CheckJobSpec(const JobSpec& spec) {
       "'/'";
   check.Expect(IsSiteName(spec.group), "/resources/group", "resources.group" + site_rule);
   CheckZone(spec.zone, site_rule, check);
+  check.Expect(spec.gpu_model.size() <= kNameMax && !HasControl(spec.gpu_model) &&
+                   (spec.gpu_model.empty() || IsAnyWord(spec.gpu_model)),
+               "/resources/gpu_model",
+               "resources.gpu_model must be the name of a GPU, or words of it such as A100, of at "
+               "most 63 characters");
+  check.Expect(spec.gpu_model.empty() || spec.gpus_per_node > 0,
+               "/resources/gpu_model",
+               "resources.gpu_model is for jobs with GPUs; say gpus_per_node as well");
   check.Expect(!spec.image.empty() && !HasControl(spec.image) && spec.image.front() != '-' &&
                    spec.image.find(' ') == std::string::npos,
                "/image",

@@ -45,6 +45,8 @@ TEST_CASE("a spec from elsewhere is checked without a text") {
       {"/resources/ranks_per_node", [](JobSpec& s) { s.ranks_per_node = 0; }},
       {"/resources/gpus_per_node", [](JobSpec& s) { s.gpus_per_node = 1025; }},
       {"/placement/zone", [](JobSpec& s) { s.zone = ""; }},
+      {"/resources/gpu_model", [](JobSpec& s) { s.gpus_per_node = 1, s.gpu_model = " - "; }},
+      {"/resources/gpu_model", [](JobSpec& s) { s.gpus_per_node = 0, s.gpu_model = "A100"; }},
       {"/placement/zone", [](JobSpec& s) { s.zone = "cross-ok:1"; }},
       {"/placement/zone", [](JobSpec& s) { s.zone = "A:2"; }},
       {"/priority", [](JobSpec& s) { s.priority = 11; }},

@@ -37,7 +37,8 @@ Json Resources(const JobSpec& spec) {
           {"gpus_per_node", spec.gpus_per_node},
           {"ranks_per_node", spec.ranks_per_node},
           {"cpus_per_node", LimitOrNull(spec.cpus_per_node)},
-          {"memory_gib", Gibibytes(spec.memory_bytes_per_node)}};
+          {"memory_gib", Gibibytes(spec.memory_bytes_per_node)},
+          {"gpu_model", spec.gpu_model.empty() ? Json() : Json(spec.gpu_model)}};
 }
 
 Json Mounts(const std::vector<MountSpec>& mounts) {

@@ -26,6 +26,7 @@ const FieldReader::Elsewhere& Sections() {
                                                    {"ranks_per_node", "resources"},
                                                    {"cpus_per_node", "resources"},
                                                    {"memory_gib", "resources"},
+                                                   {"gpu_model", "resources"},
                                                    {"zone", "placement"},
                                                    {"notice", "suspend"},
                                                    {"signal", "suspend"},
@@ -89,7 +90,8 @@ class SpecReader {
                  {"memory_gib",
                   [this](const Value& value) {
                     reader_.Gibibytes(value, spec_.memory_bytes_per_node);
-                  }}}),
+                  }},
+                 TextField("gpu_model", spec_.gpu_model)}),
         Section("placement", {TextField("zone", spec_.zone)}),
         {"priority", [this](const Value& value) { ReadPriority(value); }},
         Section("suspend",

@@ -25,23 +25,37 @@ std::string Listed(const Parts& parts) {
 }
 
 // Describes what no node of the group, or of the zone that the job names, has enough of for a task
-// of it; "" = some node has it all.
+// of it, or that none has GPUs of its model; "" = some node has it all.
 std::string DescribeShortage(const ClusterState& state, const JobSpec& spec) {
   const bool in_named_zone = IsNamedZone(spec.zone);
+  const std::string where =
+      "no node of " + (in_named_zone ? "zone " + spec.zone + " of " : "") + "group " + spec.group;
   const Part wanted{spec.gpus_per_node, spec.cpus_per_node, spec.memory_bytes_per_node, 0};
   ShortageSearch search;
+  std::set<std::string> models;
   for (const Node& node : state.nodes) {
+    const NodeCapacity& capacity = node.identity.capacity;
     if (node.identity.group != spec.group || node.state == NodeState::kRemoved ||
         (in_named_zone && node.identity.zone != spec.zone)) {
       continue;
     }
-    if (search.Add(CapacityFor(node.identity.capacity, spec), wanted)) {
+    if (!IsModel(capacity.gpu_model, spec.gpu_model)) {
+      models.insert(capacity.gpu_model.empty() ? "GPUs of no known model" : capacity.gpu_model);
+    } else if (search.Add(CapacityFor(capacity, spec), wanted)) {
       return "";
     }
   }
+  if (search.empty() && !models.empty()) {
+    std::string known;
+    for (const std::string& model : models) {
+      known += (known.empty() ? "" : ", ") + model;
+    }
+    return "resources.gpu_model: " + where + " has GPUs of model \"" + spec.gpu_model +
+           "\"; known: " + known;
+  }
   const Shortage shortage = search.First();
-  return "resources." + FieldOf(shortage.lacking) + ": no node of " +
-         (in_named_zone ? "zone " + spec.zone + " of " : "") + "group " + spec.group + " has " +
+  return "resources." + FieldOf(shortage.lacking) + ": " + where +
+         (spec.gpu_model.empty() ? "" : " with " + spec.gpu_model + " GPUs") + " has " +
          AmountText(shortage.lacking, shortage.wanted) + "; the largest has " +
          NumberText(shortage.lacking, shortage.largest);
 }

@@ -195,6 +195,47 @@ TEST_CASE("events about what does not exist are errors that change nothing") {
   }
 }
 
+TEST_CASE("a model is words of a GPU's name, side by side, whatever their case") {
+  CHECK(IsModel("NVIDIA A100-SXM4-80GB", ""));
+  CHECK(IsModel("NVIDIA A100-SXM4-80GB", "A100"));
+  CHECK(IsModel("NVIDIA A100-SXM4-80GB", "a100 sxm4"));
+  CHECK(IsModel("NVIDIA A100-SXM4-80GB", "nvidia-A100"));
+  CHECK_FALSE(IsModel("NVIDIA A100-SXM4-80GB", "A10"));
+  CHECK_FALSE(IsModel("NVIDIA A100-SXM4-80GB", "NVIDIA SXM4"));
+  CHECK_FALSE(IsModel("NVIDIA A100-SXM4-80GB", "80GB HBM"));
+  CHECK_FALSE(IsModel("A1000", "A100"));
+  CHECK_FALSE(IsModel("", "A100"));
+}
+
+TEST_CASE("a job runs on nodes whose GPUs are of its model, whole or in part") {
+  World world(Cluster().Leaf(4));
+  for (uint32_t node = 0; node < 4; ++node) {
+    NodeCapacity capacity = world.state.nodes[node].identity.capacity;
+    capacity.gpu_model = node < 2 ? "NVIDIA A100-PCIe-40GB" : "NVIDIA H100-SXM5-80GB";
+    world.Resize(node, capacity);
+  }
+  const auto refused = [&](const AJob& job) {
+    const JobId id(world.state.next_job_id);
+    return world.Apply(JobSubmitted{id, job.Spec(), "ada", ""}).error().message;
+  };
+  CHECK(refused(AJob().Gpus(8).GpuModel("B200")) ==
+        "resources.gpu_model: no node of group default has GPUs of model \"B200\"; known: NVIDIA "
+        "A100-PCIe-40GB, NVIDIA H100-SXM5-80GB");
+  CHECK(refused(AJob().Nodes(3).Gpus(8).GpuModel("h100")).find("ask for at most 2") !=
+        std::string::npos);
+  CHECK(refused(AJob().Gpus(16).GpuModel("h100")) ==
+        "resources.gpus_per_node: no node of group default with h100 GPUs has 16 GPUs; the largest "
+        "has 8");
+  const JobId part = world.Submit(AJob().Gpus(2).GpuModel("h100"));
+  CHECK(world.NodesOf(part)[0] >= 2);
+  const JobId gang = world.Submit(AJob().Nodes(2).Gpus(8).GpuModel("a100"));
+  CHECK(world.NodesOf(gang) == std::vector<uint32_t>{0, 1});
+  const JobId next = world.Submit(AJob().Nodes(1).Gpus(8).GpuModel("A100"));
+  CHECK(world.Is(next) == JobState::kQueued);  // a node with others is idle
+  const JobId any = world.Submit(AJob().Nodes(1).Gpus(8));
+  CHECK(world.Is(any) == JobState::kRunning);
+}
+
 TEST_CASE("a submission is checked for sense before it gets an id") {
   World world(Cluster().Zone("A").Leaf(3).Zone("B").Leaf(2).Zone("C").Leaf(1));
   const auto submit = [&](uint64_t id, const AJob& job) {

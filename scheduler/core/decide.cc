@@ -363,6 +363,7 @@ class Planner {
 
   [[nodiscard]] Wish WishOf(const Job& job, const std::optional<Part>& part, Standing standing) {
     return {.zone = job.spec.zone,
+            .gpu_model = job.spec.gpu_model,
             .nodes = job.spec.nodes,
             .gpus_per_node = job.spec.gpus_per_node,
             .part = part,

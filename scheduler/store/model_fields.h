@@ -47,6 +47,7 @@ void VisitFields(V& visit, T& record) {
          ranks_per_node,
          cpus_per_node,
          memory_bytes_per_node,
+         gpu_model,
          zone,
          priority,
          suspend_notice,
@@ -76,6 +77,7 @@ void VisitFields(V& visit, T& record) {
   visit("ranks_per_node", ranks_per_node);
   visit("cpus_per_node", cpus_per_node);
   visit("memory_bytes_per_node", memory_bytes_per_node);
+  visit("gpu_model", gpu_model);
   visit("zone", zone);
   visit("priority", priority);
   visit("suspend_notice", suspend_notice);

@@ -16,6 +16,9 @@ void Widen(FabricGroup& group, const NodeCapacity& capacity, bool first) {
   group.smallest.gpus = std::min(group.smallest.gpus, capacity.gpus);
   group.smallest.cpus = std::min(group.smallest.cpus, capacity.cpus);
   group.smallest.memory_bytes = std::min(group.smallest.memory_bytes, capacity.memory_bytes);
+  if (group.smallest.gpu_model != capacity.gpu_model) {
+    group.smallest.gpu_model.clear();
+  }
   group.largest.gpus = std::max(group.largest.gpus, capacity.gpus);
   group.largest.cpus = std::max(group.largest.cpus, capacity.cpus);
   group.largest.memory_bytes = std::max(group.largest.memory_bytes, capacity.memory_bytes);

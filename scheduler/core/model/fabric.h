@@ -38,7 +38,7 @@ struct FabricGroup {
   std::string name;
   uint32_t first_zone = 0;  // its zones are neighbours, ascending by name
   uint32_t zone_count = 0;
-  NodeCapacity smallest;  // what each of its nodes has at least
+  NodeCapacity smallest;  // what each of its nodes has at least; its model if they have the same
   NodeCapacity largest;
   bool operator==(const FabricGroup&) const = default;
 };

@@ -166,6 +166,10 @@ void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim);
 // same.
 [[nodiscard]] bool AllCanHold(const FabricGroup& group, const JobSpec& spec);
 
+// Reports whether a GPU's name has the words of `wanted` side by side, whatever their case: "A100"
+// is a model of "NVIDIA A100-SXM4-80GB" and not of "A1000". Nothing is wanted: any.
+[[nodiscard]] bool IsModel(std::string_view model, std::string_view wanted);
+
 // The part of a node that a job takes, or nothing when it takes whole nodes: jobs of several nodes,
 // and those that name neither GPUs nor CPUs. CPUs and memory that are not named go with the GPUs.
 [[nodiscard]] std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity);

@@ -99,6 +99,10 @@ class AdviceWorld : public World {
     capacity.gpus = kGpus[prng_.Below(4)];
     capacity.cpus = kCpus[prng_.Below(4)];
     capacity.memory_bytes = kMemory[prng_.Below(3)];
+    if (capacity.gpus > 0) {
+      constexpr const char* kModels[] = {"", "A100-PCIe-40GB", "H100-SXM5-80GB"};
+      capacity.gpu_model = kModels[prng_.Below(3)];
+    }
     return capacity;
   }
 
@@ -138,6 +142,9 @@ class AdviceWorld : public World {
     if (prng_.Below(2) == 0) {
       job.Nodes(1).Gpus(static_cast<uint32_t>(prng_.Below(9)));
     }
+    if (job.Spec().gpus_per_node > 0 && prng_.Below(4) == 0) {
+      job.GpuModel(prng_.Below(2) == 0 ? "A100" : "h100");
+    }
     job.Cpus(kCpus[prng_.Below(2) == 0 ? 0 : prng_.Below(5)]);
     job.MemoryGib(kMemory[prng_.Below(2) == 0 ? 0 : prng_.Below(4)]);
     Turn({JobSubmitted{JobId(state.next_job_id), job.Spec(), kUsers[prng_.Below(3)], ""}});
@@ -157,7 +164,9 @@ class AdviceWorld : public World {
     std::map<std::string, uint32_t> zones;
     for (const Node& node : state.nodes) {
       const NodeCapacity& has = node.identity.capacity;
-      const bool fits = has.gpus >= spec.gpus_per_node &&
+      const bool is_model = spec.gpu_model.empty() ||
+                            has.gpu_model.starts_with(spec.gpu_model == "A100" ? "A100" : "H100");
+      const bool fits = has.gpus >= spec.gpus_per_node && is_model &&
                         (has.cpus == 0 || has.cpus >= spec.cpus_per_node) &&
                         (has.memory_bytes == 0 || has.memory_bytes >= spec.memory_bytes_per_node);
       if (node.identity.group == spec.group && fits) {

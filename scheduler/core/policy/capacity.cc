@@ -188,9 +188,10 @@ std::optional<Capacity::PartPlacement> Capacity::FindPart(const Job& job,
           std::ranges::find(avoid, node) != avoid.end()) {
         continue;
       }
-      auto part = PartOf(job.spec, state_.nodes[node.value()].identity.capacity);
+      const NodeCapacity& all = state_.nodes[node.value()].identity.capacity;
+      auto part = PartOf(job.spec, all);
       const Part room = rooms_.at(node).Left();
-      if (part && Covers(room, *part)) {
+      if (part && Covers(room, *part) && IsModel(all.gpu_model, job.spec.gpu_model)) {
         part->devices = ChooseDevices(room.devices, part->gpus);
         found = {node, part};
         preference = own;
@@ -204,9 +205,11 @@ std::optional<Capacity::PartPlacement> Capacity::FindPart(const Job& job,
 }
 
 std::optional<Capacity::PartPlacement> Capacity::OnNode(const Job& job, NodeId node) const {
-  auto part = PartOf(job.spec, state_.nodes[node.value()].identity.capacity);
+  const NodeCapacity& all = state_.nodes[node.value()].identity.capacity;
+  auto part = PartOf(job.spec, all);
   const auto room = Room(node, job.id);
-  if (!room || (part && !Covers(*room, *part)) || (!part && !state_.uses[node.value()].idle())) {
+  if (!room || !IsModel(all.gpu_model, job.spec.gpu_model) || (part && !Covers(*room, *part)) ||
+      (!part && !state_.uses[node.value()].idle())) {
     return std::nullopt;
   }
   if (part) {

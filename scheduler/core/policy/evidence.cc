@@ -97,7 +97,8 @@ uint32_t Evidence::Startable(const Job& job,
                              const Shortage& shortage) const {
   std::set<uint32_t, std::greater<>> amounts;
   for (const Node& node : state_.nodes) {
-    if (TakesWork(node) && capacity_.Suits(request, node.id)) {
+    if (TakesWork(node) && capacity_.Suits(request, node.id) &&
+        IsModel(node.identity.capacity.gpu_model, job.spec.gpu_model)) {
       const uint32_t free =
           AmountIn(capacity_.Room(node.id, job.id).value_or(Part{}), shortage.lacking);
       if (free > 0 && free < shortage.wanted) {
@@ -123,6 +124,7 @@ uint32_t Evidence::LargestEver(const JobSpec& spec, const BoundaryUse* boundarie
   }
   const auto [known, fresh] = across_.try_emplace({spec.group,
                                                    spec.zone,
+                                                   spec.gpu_model,
                                                    spec.nodes,
                                                    spec.gpus_per_node,
                                                    spec.cpus_per_node,

@@ -68,8 +68,10 @@ class Evidence {
   std::optional<HigherClasses> higher_classes_;
   std::map<std::tuple<int32_t, std::string, Standing>, Safest> safest_;  // class, group
   std::optional<std::map<std::string, uint32_t>> out_of_service_;        // nodes by group
-  // LargestGangAcross by group, zone rule, nodes, and GPUs, CPUs and memory of each.
-  std::map<std::tuple<std::string, std::string, uint32_t, uint32_t, uint32_t, uint64_t>, uint32_t>
+  // LargestGangAcross by group, zone rule, model, nodes, and GPUs, CPUs and memory of each.
+  std::map<
+      std::tuple<std::string, std::string, std::string, uint32_t, uint32_t, uint32_t, uint64_t>,
+      uint32_t>
       across_;
 };
 

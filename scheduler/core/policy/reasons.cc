@@ -83,7 +83,9 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
   const bool named = IsNamedZone(job.spec.zone);
   return {
       "",
-      "needs " + Count(job.spec.nodes, "node") + " free in " +
+      "needs " + Count(job.spec.nodes, "node") +
+          (job.spec.gpu_model.empty() ? "" : " with " + job.spec.gpu_model + " GPUs") +
+          " free in " +
           (reason.joined ? "zones that are joined"
                          : DescribeZones(named || reason.across ? job.spec.zone : kSingleZone)) +
           "; most free now: " + std::to_string(reason.count) + ", short " +

@@ -70,6 +70,7 @@ Refusals::Known Refusals::Find(const std::string& group, const Wish& wish, uint3
   for (const Refusal& refusal : it->second) {
     const Wish& refused = refusal.wish;
     if (MayHaveMore(wish, refused) || WantsLess(wish, refused) || wish.zone != refused.zone ||
+        wish.gpu_model != refused.gpu_model ||
         (refusal.told.spares_own && refusal.told.user != user)) {
       continue;
     }

@@ -32,6 +32,7 @@ struct Told {
 // What decides which nodes a waiting job may have, and how many it needs.
 struct Wish {
   std::string zone;
+  std::string gpu_model;
   uint32_t nodes = 0;
   uint32_t gpus_per_node = 0;
   std::optional<Part> part;  // on the largest node of its group; nothing: whole nodes

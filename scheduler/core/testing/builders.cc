@@ -81,6 +81,11 @@ AJob& AJob::Gpus(uint32_t per_node) {
   return *this;
 }
 
+AJob& AJob::GpuModel(const std::string& model) {
+  spec_.gpu_model = model;
+  return *this;
+}
+
 AJob& AJob::Cpus(uint32_t per_node) {
   spec_.cpus_per_node = per_node;
   return *this;
