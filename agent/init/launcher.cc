@@ -21,6 +21,7 @@
 #include "agent/init/messages.h"
 #include "agent/init/pins.h"
 #include "agent/runtime/cgroup.h"
+#include "agent/runtime/mount_targets.h"
 #include "agent/runtime/oci_bundle.h"
 #include "agent/runtime/port_guard.h"
 #include "agent/runtime/task_folder.h"
@@ -144,6 +145,9 @@ Status PrepareContainer(const TaskConfig& config) {
   TIDE_TRY(MoveUnifiedCgroup(kUnified));
   TIDE_ASSIGN(const TaskConfig pinned, PinMounts(config));
   TIDE_ASSIGN(const std::string json, OciConfig(pinned, "root", host_mounts));
+  if (!on_host_root) {
+    TIDE_TRY(CheckMountTargets(kRootfs, MountTargets(json)));
+  }
   std::ofstream(std::string(kBundle) + "/config.json") << json;
   return {};
 }
