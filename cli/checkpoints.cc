@@ -222,6 +222,9 @@ int ShowCheckpoints(Context& context, const CheckpointsOptions& options) {
                            {},
                            false});
   }
+  if (Text(*job, "shown") == "outline") {
+    return context.Report(InsideIsHidden(*job));
+  }
   const std::string id = Text(*job, "id");
   const Recorded recorded = RecordedOf(*job);
   json list = {

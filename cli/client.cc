@@ -189,8 +189,10 @@ Client::Attempt Client::Try(Method method,
   if (result->status >= 200 && result->status < 300) {
     return {std::move(result->body), false, true};
   }
-  const bool again = result->status == 503 || result->status == 429;
-  return {std::unexpected(FailureFromReply(result->status, result->body)), again, true};
+  Failure failure = FailureFromReply(result->status, result->body);
+  // A limit of jobs stays reached, however often it is asked.
+  const bool again = result->status == 503 || (result->status == 429 && failure.retryable);
+  return {std::unexpected(std::move(failure)), again, true};
 }
 
 Answer<std::string> Client::Call(Method method,

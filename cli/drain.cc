@@ -52,11 +52,6 @@ Answer<void> ChangeOne(Context& context,
   if (!before) {
     return std::unexpected(before.error());
   }
-  const std::string job = Printable(Text(*before, "job"));
-  if (verb == "drain" && !job.empty()) {
-    context.Hint(Printable(name) + " runs task " + std::to_string(Number(*before, "task", 0)) +
-                 " of " + job + ", which is asked to save and moves to other nodes.");
-  }
   json body = json::object();
   if (!reason.empty()) {
     body["reason"] = reason;
@@ -66,6 +61,11 @@ Answer<void> ChangeOne(Context& context,
       {body.dump(-1, ' ', false, json::error_handler_t::replace), "application/json", ""});
   if (!after) {
     return std::unexpected(after.error());
+  }
+  const std::string job = Printable(Text(*before, "job"));
+  if (verb == "drain" && !job.empty()) {
+    context.Hint(Printable(name) + " runs task " + std::to_string(Number(*before, "task", 0)) +
+                 " of " + job + ", which is asked to save and moves to other nodes.");
   }
   PrintChange(context, verb, *before, *after);
   return {};

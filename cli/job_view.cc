@@ -100,6 +100,14 @@ Duration WaitTime(const json& job, Instant now) {
   return std::max(EndOf(job, now) - submitted - RunTime(job, now), Duration());
 }
 
+Failure InsideIsHidden(const json& job) {
+  return {kExitNotAllowed,
+          "the inside of " + Printable(Text(job, "id")) + " is for " +
+              Printable(Text(job, "user")) + ", members of a visible project, and operators",
+          {},
+          false};
+}
+
 std::string Progress(const json& job) {
   const int64_t step = Number(job, "step", -1);
   const int64_t total = Number(job, "total_steps", -1);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/failure.h"
 #include "cli/json_view.h"
 #include "cli/table.h"
 
@@ -45,5 +46,8 @@ namespace tide::cli {
 
 // "2026-01-31 12:00:05Z", "" when not set.
 [[nodiscard]] std::string ShortTime(Instant at);
+
+// Returns the refusal of what only those may see who see the inside of the job.
+[[nodiscard]] Failure InsideIsHidden(const json& job);
 
 }  // namespace tide::cli

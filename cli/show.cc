@@ -212,6 +212,9 @@ std::string EndDetails(const json& job, const Style& style) {
 }
 
 int ShowSpec(const Context& context, const json& job) {
+  if (Text(job, "shown") == "outline") {
+    return context.Report(InsideIsHidden(job));
+  }
   const json& spec = Member(job, "spec");
   if (context.format() != Format::kTable) {
     context.PrintJson(spec);

@@ -264,6 +264,41 @@ TEST_CASE("show --spec round-trips through submit") {
   CHECK(RunTide({"show", "--spec", "j-1"}, Using(server)).out == kSpec);
 }
 
+TEST_CASE("of another's job the outline is shown, with its times, and what is inside is refused") {
+  FakeServer server;
+  json job = Job("j-1", "running");
+  job["shown"] = "outline";
+  job["spec"].erase("command");
+  job["run_s"] = 0;
+  job["attempts"] = json::array({{{"epoch", 1},
+                                  {"tasks", json::array()},
+                                  {"running_at", "2026-01-31T14:00:00.000Z"},
+                                  {"released_at", nullptr}}});
+  server.OnGet("/v1/jobs/j-1", job.dump());
+  CHECK(RunTide({"show", "j-1"}, Using(server)).out.find("ran 0s") == std::string::npos);
+  for (const std::vector<std::string>& ask :
+       {std::vector<std::string>{"show", "--spec", "j-1"}, {"checkpoints", "j-1"}}) {
+    const auto run = RunTide(ask, Using(server));
+    CHECK(run.exit_code == 4);
+    CHECK(run.err.find("the inside of j-1 is for ") != std::string::npos);
+  }
+}
+
+TEST_CASE("a limit that is reached is told at once") {
+  FakeServer server;
+  int asked = 0;
+  server.On("POST", "/v1/jobs", [&](const FakeRequest&) {
+    ++asked;
+    return FakeReply{
+        .status = 429,
+        .body = R"({"code": "limit_reached", "retryable": false, "detail": "ada has 50"})"};
+  });
+  const auto run = RunTide({"run", "--", "true"}, Using(server));
+  CHECK(run.exit_code != 0);
+  CHECK(run.err.find("ada has 50") != std::string::npos);
+  CHECK(asked == 1);
+}
+
 TEST_CASE("why names reasons and what to do") {
   FakeServer server;
   const json job = Job("j-2", "queued");

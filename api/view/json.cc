@@ -379,6 +379,15 @@ v1::Job Shown(const v1::Job& job, Detail detail) {
     shown.set_step(-1);
     shown.set_loss(std::nan(""));
     shown.set_run_ms(job.run_ms());
+    if (!job.attempts().empty()) {  // since when it runs belongs to its times
+      const v1::Attempt& last = *job.attempts().rbegin();
+      v1::Attempt& times = *shown.add_attempts();
+      times.set_epoch(last.epoch());
+      times.set_placed_at(last.placed_at());
+      times.set_running_at(last.running_at());
+      times.set_released_at(last.released_at());
+      times.set_stop_step(-1);
+    }
   }
   *shown.mutable_spec() = SizeOf(job.spec());
   return shown;

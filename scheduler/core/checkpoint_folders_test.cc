@@ -49,7 +49,8 @@ TEST_CASE("a job keeps nobody else from a folder before it has run there") {
   world.Release(JobId(1));
   world.Run();
   REQUIRE(world.Is(JobId(1)) == JobState::kRunning);
-  CHECK(Refusal(world, SavingIn("llm", "/data/of-ada")).find("squat of bob") != std::string::npos);
+  CHECK(Refusal(world, SavingIn("llm", "/data/of-ada")) ==
+        "checkpoint.dir: another user's job saves in /data/of-ada; give another folder");
 }
 
 TEST_CASE("a job that runs after another may go on in its folder") {

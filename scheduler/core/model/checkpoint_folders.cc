@@ -84,6 +84,11 @@ Status CheckCheckpointFolder(const ClusterState& state,
     if (!counts || before.contains(id)) {
       continue;
     }
+    if (other.user != user) {  // where others save is theirs to know
+      return Fail(ErrorCode::kConflict,
+                  "checkpoint.dir: another user's job saves in " + spec.checkpoint_dir +
+                      "; give another folder");
+    }
     const std::string name = FormatJobName(id.value());
     return Fail(ErrorCode::kConflict,
                 "checkpoint.dir: " + name + " (" + other.spec.name + " of " + other.user +

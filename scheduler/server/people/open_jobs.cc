@@ -20,7 +20,7 @@ Status CheckRoom(
   if (there + more <= most) {
     return {};
   }
-  return Fail(ErrorCode::kExhausted,
+  return Fail(ErrorCode::kLimitReached,
               who + " has " + std::to_string(there) +
                   " jobs that have not finished, and may have " + std::to_string(most) +
                   ": wait until some have, or cancel some; who runs the "

@@ -27,7 +27,7 @@ class OpenJobs {
   // Jobs that were promised are there now, or were refused after all.
   void EndTurn();
   // Promises room for `count` more, until the end of the turn.
-  //   Errors: kExhausted, saying which limit and who can raise it.
+  //   Errors: kLimitReached, saying which limit and who can raise it.
   [[nodiscard]] Status Promise(const std::string& user, const JobSpec& spec);
 
  private:
