@@ -31,8 +31,8 @@ def libraries(program):
     return {word for word in lines if word.startswith("/")}
 
 
-def make_layout(layout, tag, programs, files):
-    """An image of the node's own programs, with their libraries, and of files (path to text)."""
+def make_layout(layout, tag, programs, files, links=()):
+    """An image of the node's own programs, with their libraries, of files (path to text) and links (path and where to)."""
     root = layout + ".root"
     copies = {path for program in programs for path in ({program} | libraries(program))}
     for path in copies:
@@ -42,6 +42,8 @@ def make_layout(layout, tag, programs, files):
         os.makedirs(root + os.path.dirname(path), exist_ok=True)
         with open(root + path, "w", encoding="utf-8") as file:
             file.write(text)
+    for path, where in links:
+        os.symlink(where, root + path)
     if not os.path.exists(layout):
         umoci("init", "--layout", layout)
     umoci("new", "--image", layout + ":" + tag)

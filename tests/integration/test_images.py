@@ -238,6 +238,16 @@ class Images(unittest.TestCase):
         for node in self.cluster.get("/v1/nodes")["items"]:
             self.assertIn(node["state"], ("ready", "probation"))
 
+    def test_links_that_lead_mounts_to_the_kernel_are_refused(self):
+        for number, (path, where) in enumerate((("/tmp", "/proc/sys"), ("/tmp", "proc"), ("/run", "proc/1"))):
+            with self.subTest(path + " -> " + where):
+                layout = os.path.join(self.cluster.base, "linked-%d" % number)
+                make_layout(layout, "v1", PROGRAMS, {"/hello": "hello\n"}, [(path, where)])
+                line = self.refused("oci:" + layout + ":v1")
+                self.assertIn("is a link that leads to /proc", line)
+        for node in self.cluster.get("/v1/nodes")["items"]:
+            self.assertIn(node["state"], ("ready", "probation"))
+
     def test_a_command_that_the_image_has_not(self):
         job = self.cluster.submit({"version": 1, "name": "none", "image": "oci:" + self.layout + "@" + self.digest,
                                    "command": ["/usr/bin/python3"],
