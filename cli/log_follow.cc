@@ -9,6 +9,7 @@
 #include "cli/follow.h"
 #include "cli/job_view.h"
 #include "cli/log_view.h"
+#include "cli/terminal_filter.h"
 
 namespace tide::cli {
 namespace {
@@ -229,7 +230,7 @@ class LogFollower {
           path,
           [&](std::string_view data) {
             heard = heard || !data.empty();
-            context_.Print(progress->OnData(data));
+            context_.Print(filter_.Clean(progress->OnData(data)));
           },
           [&](const std::string& log_offset) {
             answered_at = MonotonicNanos();
@@ -239,7 +240,7 @@ class LogFollower {
         return std::unexpected(end.error());
       }
       if (*end == Client::StreamEnd::kComplete) {
-        context_.Print(progress->OnEnd());
+        context_.Print(filter_.Clean(progress->OnEnd()));
         return {};
       }
       const int64_t now = MonotonicNanos();
@@ -299,6 +300,7 @@ class LogFollower {
   const std::string id_;
   const LogOptions options_;
   int64_t tail_;
+  TerminalFilter filter_{LookOf(context_, options_, false).fold};
 };
 
 // Everything there is, in one answer.
@@ -316,15 +318,16 @@ Answer<void> CopyOnce(Context& context, const std::string& id, const LogOptions&
                           .AddIf(options.timestamps, "timestamps");
   ByteView bytes(LookOf(context, options, false).fold);
   LineView lines(LookOf(context, options, options.timestamps));
+  TerminalFilter filter(LookOf(context, options, false).fold);
   const bool by_lines = options.by_lines();
   const auto end =
       (*client)->Stream("/v1/jobs/" + id + "/logs" + query.text(), [&](std::string_view data) {
-        context.Print(by_lines ? lines.Show(data) : bytes.Show(data));
+        context.Print(filter.Clean(by_lines ? lines.Show(data) : bytes.Show(data)));
       });
   if (!end) {
     return std::unexpected(end.error());
   }
-  context.Print(lines.End());
+  context.Print(filter.Clean(lines.End()));
   if (*end == Client::StreamEnd::kBroken) {
     return std::unexpected((*client)->Unreachable("the log did not come through to its end"));
   }
