@@ -54,7 +54,8 @@ Result<std::vector<FoundCheckpoint>> FindCheckpoints(const std::string& folder) 
         folder + "/" + static_cast<const char*>(entry->d_name) + "/MANIFEST.json";
     struct stat info{};
     std::optional<CheckpointId> id = ParseCheckpointId(static_cast<const char*>(entry->d_name));
-    if (!id || ::stat(manifest.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    // A link may lead anywhere, and who looks may see more than who made it.
+    if (!id || ::lstat(manifest.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
       continue;
     }
     each.id = std::move(*id);

@@ -172,8 +172,12 @@ void CheckPaths(const JobSpec& spec, Checker& check) {
                  name + std::string(" ") + *path + " would cover " + covered +
                      " in the job's container: use a folder of your own");
   }
+  std::set<std::string> targets;
   for (size_t i = 0; i < spec.mounts.size(); ++i) {
     const std::string pointer = "/mounts/" + std::to_string(i);
+    check.Expect(targets.insert(CleanPath(spec.mounts[i].target)).second,
+                 pointer + "/target",
+                 "another mount of the job is at " + spec.mounts[i].target + " already");
     check.Expect(IsAbsolute(spec.mounts[i].source),
                  pointer + "/source",
                  "a mount's source must be an absolute path without `..`");

@@ -85,6 +85,8 @@ TEST_CASE("a spec from elsewhere is checked without a text") {
        }},
       {"/mounts/0/source", [](JobSpec& s) { s.mounts = {{"data", "/data", false}}; }},
       {"/mounts/0/target", [](JobSpec& s) { s.mounts = {{"/data", "/", false}}; }},
+      {"/mounts/1/target",
+       [](JobSpec& s) { s.mounts = {{"/a", "/data", false}, {"/b", "/data//./", true}}; }},
       {"/secrets/0", [](JobSpec& s) { s.secrets = {"WANDB_API_KEY"}; }},
       {"/secrets/0", [](JobSpec& s) { s.secrets = {"-key"}; }},
       {"/secrets/0", [](JobSpec& s) { s.secrets = {"../key"}; }},

@@ -93,7 +93,8 @@ JobSpec RandomSpec(Prng& prng) {
   for (uint64_t i = prng.Below(4); i > 0; --i) {
     spec.env["K" + std::to_string(i)] = RandomText(prng, false);
     spec.labels["l/" + std::to_string(i)] = RandomText(prng, true);
-    spec.mounts.push_back({RandomPath(prng), RandomPath(prng), prng.Below(2) == 0});
+    spec.mounts.push_back(
+        {RandomPath(prng), RandomPath(prng) + "/" + std::to_string(i), prng.Below(2) == 0});
   }
   for (uint64_t i = prng.Below(4); i > 0; --i) {
     spec.after.push_back(

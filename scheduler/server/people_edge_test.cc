@@ -456,15 +456,15 @@ TEST_CASE("a user has so many jobs that have not finished", "[edge][people]") {
   node.Next();
   REQUIRE(submit("ann", kArrayCountMax).message == "");
   const Error refused = submit("ann", testing::kUserJobs - kArrayCountMax + 1);
-  CHECK(refused.code == ErrorCode::kExhausted);
+  CHECK(refused.code == ErrorCode::kLimitReached);
   CHECK_THAT(refused.message, Catch::Contains("ann has 10000") && Catch::Contains("--user-jobs"));
   CHECK(submit("bob", 1).message == "");
   CHECK(submit("ann", testing::kUserJobs - kArrayCountMax).message == "");
-  CHECK(submit("ann", 1).code == ErrorCode::kExhausted);
+  CHECK(submit("ann", 1).code == ErrorCode::kLimitReached);
   // A job that has ended counts no more: the second waits, as the first has the node.
   REQUIRE(edge.world.Do(CancelRequested{JobId(2), "ann", ""}).status);
   CHECK(submit("ann", 1).message == "");
-  CHECK(submit("ann", 1).code == ErrorCode::kExhausted);
+  CHECK(submit("ann", 1).code == ErrorCode::kLimitReached);
 }
 
 TEST_CASE("the waiting jobs of a user who is removed are held", "[edge][people]") {

@@ -201,7 +201,7 @@ export function JobPanel({ id }: { id: string }) {
               </ol>
             </>
           )}
-          {job.attempts.length > 0 && (
+          {job.attempts.length > 0 && job.shown !== 'outline' && (
             <>
               <h3>Attempts</h3>
               <ol class="attempts">
