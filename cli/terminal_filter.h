@@ -1,5 +1,5 @@
 #pragma once
-// What a job wrote, made harmless for the terminal of whoever looks at it: a log may be somebody
+// Output of jobs made harmless for the terminal of whoever looks at it: a log may be somebody
 // else's. Colours, erasing a line and moving the cursor stay, for progress bars; window titles,
 // clipboards, resets, answers of the terminal and text that runs backwards go. Pure.
 

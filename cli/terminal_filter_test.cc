@@ -5,7 +5,7 @@
 namespace tide::cli {
 namespace {
 
-// The same text in one piece and byte by byte.
+// Cleans a text in one piece and byte by byte, which must agree.
 std::string Clean(const std::string& text) {
   TerminalFilter whole(true);
   TerminalFilter pieces(true);

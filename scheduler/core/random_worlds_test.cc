@@ -208,7 +208,7 @@ class RandomWorld : public World {
     }
   }
 
-  // What crosses keeps the limits of each boundary, and its own of zones.
+  // Checks that jobs that cross keep the limits of each boundary, and their own of zones.
   void CheckBoundaries() {
     for (const JobId id : state.crossing) {
       BoundaryUse others(policy.boundaries, state.fabric);

@@ -65,7 +65,7 @@ LiveJob LineOf(
     line.slowdown = SlowdownOf(job);
     line.saved_when_asked = SavedWhenAsked(job);
   }
-  // Who has ever saved speaks the protocol.
+  // A job that has ever saved speaks the protocol.
   line.saves = line.saved_when_asked.value_or(job.checkpoint.step >= 0);
   line.saved_at = attempt.running_at;
   if (job.checkpoint.step >= 0 && job.checkpoint.epoch == attempt.epoch) {

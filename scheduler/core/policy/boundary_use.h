@@ -1,7 +1,7 @@
 #pragma once
-// What passes the boundaries between zones, and what else may (docs/adr/0014). A gang's pairs of
-// nodes are counted as if its library built its own trees: one that follows the communication plan
-// needs a single one.
+// Counts of what passes the boundaries between zones, and what else may (docs/adr/0014). A gang's
+// pairs of nodes are counted as if its library built its own trees: one that follows the
+// communication plan needs a single one.
 
 #include <algorithm>
 #include <cstdint>

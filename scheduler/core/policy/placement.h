@@ -20,7 +20,7 @@ struct PlacementRequest {
   std::string group;
   std::string zone = "single";  // JobSpec::zone
   bool cross_zone_free = true;  // fewer cross-zone jobs run than the fabric allows
-  // What is left of the boundaries between zones for it. Null = they have no limits.
+  // Limits left at the boundaries between zones for it. Null = they have none.
   std::shared_ptr<const BoundaryUse> boundaries;
   std::vector<NodeId> former;  // nodes of the last attempt by task index: preferred on ties
   // Which nodes have the job's image: preferred where no former node is free. Null = not known.

@@ -16,7 +16,7 @@ struct ChainRequest {
   uint32_t last_zone = 0;
   uint32_t nodes = 0;
   uint32_t zones_max = 0;
-  // What is left of the boundaries; null = any two zones are joined, without a limit.
+  // Limits left at the boundaries; null = any two zones are joined, without a limit.
   const BoundaryUse* boundaries = nullptr;
 };
 
