@@ -350,19 +350,20 @@ Instant Sweep::MayCrossFrom() const {
 }
 
 std::vector<Sweep::Offers::Place> Sweep::FirstPlaces(const Waiter& waiter) {
-  // The largest zones, where it may not lie in all of them.
-  std::vector<uint32_t> order(waiter.zone_count);
-  std::iota(order.begin(), order.end(), waiter.first_zone);
-  if (waiter.zones_max < waiter.zone_count) {
-    std::ranges::stable_sort(
-        order, std::greater(), [&](uint32_t i) { return scene_.zones()[i].in_service; });
-    order.resize(waiter.zones_max);
-  }
   std::vector<Offers::Place> places;
   for (uint32_t i = waiter.first_zone; i < waiter.first_zone + waiter.zone_count; ++i) {
     ZoneState& zone = zones_[i];
-    const bool is_usable = std::ranges::find(order, i) != order.end();
-    places.push_back(is_usable ? Admit(waiter, zone, zone.offers.begin()) : zone.offers.end());
+    places.push_back(Admit(waiter, zone, zone.offers.begin()));
+  }
+  if (waiter.zones_max < waiter.zone_count) {  // the largest ones
+    std::vector<uint32_t> order(waiter.zone_count);
+    std::iota(order.begin(), order.end(), 0U);
+    std::ranges::stable_sort(order, std::greater(), [&](uint32_t i) {
+      return scene_.zones()[waiter.first_zone + i].in_service;
+    });
+    for (uint32_t i = waiter.zones_max; i < waiter.zone_count; ++i) {
+      places[order[i]] = zones_[waiter.first_zone + order[i]].offers.end();
+    }
   }
   return places;
 }
