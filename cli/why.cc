@@ -28,6 +28,9 @@ std::string LabelFor(const std::string& code) {
   if (code.starts_with("order.")) {
     return "AHEAD";
   }
+  if (code.starts_with("turn.")) {
+    return "TURN";
+  }
   return code.starts_with("preempt.") ? "PRE-EMPT" : "BLOCKED";
 }
 

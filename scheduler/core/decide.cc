@@ -267,7 +267,7 @@ class Planner {
     slowdown_ = &line->slowdown;
     footing_.reset();
     refused_ = nullptr;
-    told_ = Told{UserOf(owner), {}, false};
+    told_ = Told{UserOf(owner), {}, {}, false};
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
       decision_.wake_at = std::min(decision_.wake_at, queued.not_before);
@@ -319,6 +319,7 @@ class Planner {
     const Contender contender = ContenderOf(job, standing);
     evidence_.AddGroup(contender, runners(), request.boundaries.get(), refusal.reasons);
     told_.safest_user = evidence_.SafestUser(contender, runners());
+    told_.turn_user = evidence_.TurnUser(contender, runners());
     told_.spares_own = SparesOwn(contender, runners());
     refusal.told = told_;
     ExplainWaiting(job, refusal.reasons);

@@ -25,6 +25,11 @@ Slowdown Slowdown::StartedAt(Instant start) const {
   return started;
 }
 
+std::string FoldText(int64_t slowdown) {
+  const int64_t tenths = (slowdown + 99) / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + "-fold";
+}
+
 Slowdown SlowdownOf(const Job& job) {
   Slowdown slowdown;
   for (const Attempt& attempt : job.attempts) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "scheduler/core/model/account.h"
 #include "scheduler/core/model/job.h"
@@ -33,6 +34,9 @@ struct Slowdown {
   // Returns it for the case that the job, which waits, starts at that moment and runs from then on.
   [[nodiscard]] Slowdown StartedAt(Instant start) const;
 };
+
+// "2.5-fold" for 2,450 thousandths: never less than it is.
+[[nodiscard]] std::string FoldText(int64_t slowdown);
 
 // Returns that of a job. Cost: O(attempts).
 [[nodiscard]] Slowdown SlowdownOf(const Job& job);

@@ -30,6 +30,10 @@ struct EstimateBasis {
   uint32_t elapsed = 0;  // how long they have run so far, and nothing else
   uint32_t turns = 0;    // they give their nodes back before their end: lower classes, used slices
   uint32_t ahead = 0;    // jobs that wait themselves
+  // The last job that gives way because this one was slowed down more, and how far it will have
+  // been by then, in thousandths; 0 = there is none.
+  JobId turn_from = {};
+  int64_t turn_slowdown = 0;
   bool operator==(const EstimateBasis&) const = default;
 };
 

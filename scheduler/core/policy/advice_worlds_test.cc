@@ -12,8 +12,10 @@
 
 #include "common/base/prng.h"
 #include "common/spec/zone_rule.h"
+#include "scheduler/core/model/slowdown.h"
 #include "scheduler/core/policy/job_class.h"
 #include "scheduler/core/policy/reasons.h"
+#include "scheduler/core/policy/runners.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -222,6 +224,23 @@ class AdviceWorld : public World {
     }
   }
 
+  // Whoever waits is told the number of a job that he may not take nodes from yet.
+  void CheckTurn(const Job& job, const Reason& reason) {
+    const Shares shares(state, policy, now);
+    const Quotas quotas(state, state.fabric, policy, now);
+    const Runners runners(state, policy, shares, quotas, now);
+    const Runner* first = runners.Find(reason.other);
+    const uint32_t user = state.owners.users().At(job.user);
+    const Holding holding = HoldingOf(state, job, quotas.ClassOf(job));
+    const int64_t needed =
+        first == nullptr ? 0
+                         : SlowdownForTurn(runners.HoldsOf(holding), first->least, *first->holds);
+    Note("turn comes at",
+         first != nullptr && first->job->user != user && first->safe_until <= now &&
+             needed >= reason.count &&
+             SlowdownOf(job).At(now, policy.minimum_run) < int64_t{reason.count});
+  }
+
   void CheckAdvice() {
     for (const Explanation& explanation : last.explanations) {
       const Job& job = At(explanation.job);
@@ -234,6 +253,8 @@ class AdviceWorld : public World {
           Note("could have at most", reason.count == CountEver(job.spec));
         } else if (reason.code == ReasonCode::kPreemptProtected) {
           Promise(job, reason);
+        } else if (reason.code == ReasonCode::kTurn) {
+          CheckTurn(job, reason);
         }
       }
     }
@@ -371,7 +392,7 @@ TEST_CASE("in random worlds each advice works, each refusal is right and each ti
     CHECK(broken[kind] == 0);
     CHECK(count > seeds / 400);
   }
-  CHECK(followed.size() == 10);
+  CHECK(followed.size() == 11);
   CHECK(refused > seeds);
   CHECK(promises > seeds);
 }

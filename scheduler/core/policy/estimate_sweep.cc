@@ -431,7 +431,7 @@ Sweep::Found Sweep::Find(const Waiter& waiter) {
 
 // --- taking ------------------------------------------------------------------------------------
 
-void Sweep::Count(uint32_t of, Instant at, EstimateBasis& basis) const {
+void Sweep::Count(const Waiter& waiter, uint32_t of, Instant at, EstimateBasis& basis) const {
   if (of == kNobody) {
     return;
   }
@@ -440,6 +440,13 @@ void Sweep::Count(uint32_t of, Instant at, EstimateBasis& basis) const {
     ++basis.ahead;
   } else if (keeper.holder->leaving || at < keeper.ends) {
     ++basis.turns;
+    if (keeper.priority == waiter.priority && RightTo(waiter, keeper, at) == Right::kTurn) {
+      const int64_t slowdown = waiter.slowdown.At(at, scene_.policy().minimum_run);
+      if (slowdown > basis.turn_slowdown) {
+        basis.turn_slowdown = slowdown;
+        basis.turn_from = keeper.holder->job->id;
+      }
+    }
   } else if (keeper.holder->basis == RunTimeBasis::kLimit) {
     ++basis.limits;
   } else if (keeper.holder->basis == RunTimeBasis::kElapsed) {
@@ -470,7 +477,7 @@ void Sweep::TakeOffers(
     }
     Offer taken = zone.offers[place];
     (void)zone.offers.Erase(place);
-    Count(taken.keeper, taken.at, basis);
+    Count(waiter, taken.keeper, taken.at, basis);
     if (taken.nodes > nodes) {
       // Its holder leaves all of them.
       AddOffer(zone, GoneAt(taken.keeper, taken.at), taken.nodes - nodes, kNobody, kNobody);
@@ -504,7 +511,7 @@ void Sweep::TakeGaps(const Waiter& waiter, ZoneState& zone, Instant start, Estim
       continue;
     }
     zone.gaps.Erase(gap);
-    Count(gap.keeper, gap.from, basis);
+    Count(waiter, gap.keeper, gap.from, basis);
     const uint32_t nodes = std::min(gap.nodes, missing);
     missing -= nodes;
     AddGap(zone.gaps, {gap.from, 0, gap.until, gap.nodes - nodes, gap.room, kNobody, gap.keeper});
@@ -524,7 +531,7 @@ void Sweep::TakeRoom(const Waiter& waiter, ZoneState& zone, Instant start, Estim
   }
   const Gap gap = open.front().gap;
   zone.rooms.Erase(gap);
-  Count(gap.keeper, gap.from, basis);
+  Count(waiter, gap.keeper, gap.from, basis);
   const uint32_t keeper = AddKeeper(waiter, start);
   const Instant end = keepers_[keeper].ends;
   if (Parted& node = parted_[gap.parted]; node.open && node.ends < end) {

@@ -156,7 +156,7 @@ class Sweep {
   void TakeGaps(const Waiter& waiter, ZoneState& zone, Instant start, EstimateBasis& basis);
   void TakeRoom(const Waiter& waiter, ZoneState& zone, Instant start, EstimateBasis& basis);
   void Release(const Offer& offer, ZoneState& zone, Instant start);
-  void Count(uint32_t keeper, Instant at, EstimateBasis& basis) const;
+  void Count(const Waiter& waiter, uint32_t keeper, Instant at, EstimateBasis& basis) const;
   [[nodiscard]] Instant UntilOf(const Gap& gap) const;
   [[nodiscard]] Duration RunOf(const Waiter& waiter) const { return waiter.run.spans[outlook_]; }
 

@@ -7,6 +7,7 @@
 
 #include "common/base/prng.h"
 #include "scheduler/core/policy/estimate_sweep.h"
+#include "scheduler/core/policy/estimate_text.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -158,6 +159,23 @@ TEST_CASE("a turn is foreseen: when the slices are over, at the latest") {
   CHECK(world.Is(gang) == JobState::kQueued);
   world.Pass(estimate.latest - world.now);
   CHECK(world.Is(gang) == JobState::kRunning);
+}
+
+TEST_CASE("an estimate names the last job that gives way, and how much waiting that takes") {
+  World world(Cluster().Leaf(1));
+  const JobId runs = world.Submit(AJob().MaxRuntime(kHour * 100), "bob");
+  world.Pass(kHour * 3);
+  const JobId job = world.Submit(AJob(), "eve");
+  const StartEstimate estimate = EstimateOf(world, job);
+  CHECK(estimate.basis.turn_from == runs);
+  CHECK(estimate.basis.turn_slowdown >= 2 * kNotSlowed);
+  CHECK(estimate.basis.turn_slowdown <= 2 * kNotSlowed + 100);
+  const std::string basis = DescribeEstimate(estimate).basis;
+  CHECK(
+      basis.starts_with("from 1 job that gives way; j-1 gives way once waiting has slowed it "
+                        "down 2."));
+  world.Pass(estimate.likely - world.now + Duration::Minutes(2));
+  CHECK(world.Is(job) == JobState::kRunning);
 }
 
 TEST_CASE("who has its nodes kept waits for its victims") {

@@ -2,6 +2,9 @@
 
 #include <vector>
 
+#include "common/spec/job_spec.h"
+#include "scheduler/core/model/slowdown.h"
+
 namespace tide {
 namespace {
 
@@ -43,6 +46,10 @@ std::string DescribeBasis(const EstimateBasis& basis) {
   std::string text = "from ";
   for (size_t i = 0; i < parts.size(); ++i) {
     text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  if (basis.turn_slowdown > 0) {
+    text += "; " + FormatJobName(basis.turn_from.value()) +
+            " gives way once waiting has slowed it down " + FoldText(basis.turn_slowdown);
   }
   return text;
 }

@@ -18,6 +18,9 @@ Instant SafeUntil(const Runner& runner, Standing standing) {
   return standing == Standing::kWithin ? std::min(in_class, runner.reclaimed_until) : in_class;
 }
 
+// Slowdown beyond which no more is told, in thousandths.
+constexpr int64_t kMostShown = 1'000'000'000;
+
 // Amounts that are tried for an advice: nodes may be free of a thousand different ones.
 constexpr int kStartableTries = 8;
 
@@ -145,12 +148,20 @@ void Evidence::AddGroup(const Contender& waiting,
   } else if (const uint32_t most = LargestEver(spec, boundaries); most < spec.nodes) {
     reasons.push_back({.code = ReasonCode::kSizeNever, .count = most});
   }
-  const Safest& safest = SafestFor(waiting, runners);
-  const bool own = safest.of_all != nullptr && safest.of_all->job->user == waiting.user;
-  if (const Runner* safe = own ? safest.of_others : safest.of_all) {
+  const Classmates& classmates = ClassmatesOf(waiting, runners);
+  if (const Runner* safe = classmates.safest.For(waiting.user)) {
     reasons.push_back({.code = ReasonCode::kPreemptProtected,
                        .other = safe->job->id,
                        .until = SafeUntil(*safe, waiting.standing)});
+  }
+  const Runner* first = classmates.turn.For(waiting.user);
+  if (first != nullptr && !IsRetry(*waiting.job)) {
+    const int64_t slowdown = SlowdownForTurn(waiting.footing.holds, first->least, *first->holds);
+    if (slowdown > waiting.footing.slowdown) {
+      reasons.push_back({.code = ReasonCode::kTurn,
+                         .other = first->job->id,
+                         .count = static_cast<uint32_t>(std::min(slowdown, kMostShown))});
+    }
   }
   if (const uint32_t count = OutOfService(spec.group); count > 0) {
     reasons.push_back({.code = ReasonCode::kNodesUnhealthy, .count = count});
@@ -172,38 +183,67 @@ uint32_t Evidence::OutOfService(const std::string& group) {
   return it == out_of_service_->end() ? 0 : it->second;
 }
 
-// From a waiting job of its class, group and standing.
-const Evidence::Safest& Evidence::SafestFor(const Contender& waiting, const Runners& runners) {
+const Evidence::Classmates& Evidence::ClassmatesOf(const Contender& waiting,
+                                                   const Runners& runners) {
   const std::string& name = waiting.job->spec.group;
-  const auto [it, fresh] = safest_.try_emplace({waiting.priority, name, waiting.standing});
-  Safest& safest = it->second;
+  const auto [it, fresh] = classmates_.try_emplace({waiting.priority, name, waiting.standing});
+  Classmates& classmates = it->second;
   if (!fresh) {
-    return safest;
+    return classmates;
   }
   const auto group = state_.groups.Find(name);
+  std::vector<const Runner*> safe;
+  std::vector<const Runner*> shared;
+  for (const Runner& runner : runners.all()) {
+    if (runner.job->leaving || runner.priority != waiting.priority || runner.job->group != group) {
+      continue;
+    }
+    const Instant until = SafeUntil(runner, waiting.standing);
+    if (until > now_ && until != Instant::Never()) {
+      safe.push_back(&runner);
+    }
+    // Guaranteed nodes are not lent out again.
+    const bool guaranteed =
+        waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
+    if (runner.safe_until <= now_ && !guaranteed) {
+      shared.push_back(&runner);
+    }
+  }
+  classmates.safest = ForemostOf(safe, [&](const Runner& a, const Runner& b) {
+    return SafeUntil(a, waiting.standing) > SafeUntil(b, waiting.standing);
+  });
+  classmates.turn =
+      ForemostOf(shared, [](const Runner& a, const Runner& b) { return a.least < b.least; });
+  return classmates;
+}
+
+Evidence::Foremost Evidence::ForemostOf(
+    const std::vector<const Runner*>& runners,
+    const std::function<bool(const Runner&, const Runner&)>& before) {
   const auto find = [&](std::optional<uint32_t> but_of) {
     const Runner* found = nullptr;
-    for (const Runner& runner : runners.all()) {
-      const Instant until = SafeUntil(runner, waiting.standing);
-      if (!runner.job->leaving && runner.priority == waiting.priority &&
-          runner.job->group == group && runner.job->user != but_of && until > now_ &&
-          until != Instant::Never() &&
-          (found == nullptr || until > SafeUntil(*found, waiting.standing))) {
-        found = &runner;
+    for (const Runner* runner : runners) {
+      if (runner->job->user != but_of && (found == nullptr || before(*runner, *found))) {
+        found = runner;
       }
     }
     return found;
   };
-  safest.of_all = find(std::nullopt);
-  if (safest.of_all != nullptr) {
-    safest.of_others = find(safest.of_all->job->user);
+  Foremost foremost{find(std::nullopt), nullptr};
+  if (foremost.of_all != nullptr) {
+    foremost.of_others = find(foremost.of_all->job->user);
   }
-  return safest;
+  return foremost;
 }
 
 std::optional<uint32_t> Evidence::SafestUser(const Contender& waiting, const Runners& runners) {
-  const Runner* safest = SafestFor(waiting, runners).of_all;
+  const Runner* safest = ClassmatesOf(waiting, runners).safest.of_all;
   return safest == nullptr ? std::nullopt : std::optional(safest->job->user);
+}
+
+std::optional<uint32_t> Evidence::TurnUser(const Contender& waiting, const Runners& runners) {
+  const Runner* first = ClassmatesOf(waiting, runners).turn.of_all;
+  return first == nullptr ? std::nullopt : std::optional(first->job->user);
 }
 
 }  // namespace tide

@@ -1,6 +1,7 @@
 #pragma once
 // Why a job that was looked at does not start: what the pass has seen, as reasons.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,6 +44,9 @@ class Evidence {
   // this user is told of another one's than all others are. Cost: as AddGroup.
   [[nodiscard]] std::optional<uint32_t> SafestUser(const Contender& waiting,
                                                    const Runners& runners);
+  // Whose job the others of its class take their turns from first; nothing = nobody's. This user is
+  // told of another one's. Cost: as AddGroup.
+  [[nodiscard]] std::optional<uint32_t> TurnUser(const Contender& waiting, const Runners& runners);
 
  private:
   // Returns the most of it that the job could ask for and would start now; 0 = none was found
@@ -54,20 +58,32 @@ class Evidence {
   // Returns the largest gang that its group and zone rule could ever hold.
   [[nodiscard]] uint32_t LargestEver(const JobSpec& spec, const BoundaryUse* boundaries);
   [[nodiscard]] uint32_t OutOfService(const std::string& group);
-  // Runners that are safe for a known time.
-  struct Safest {
+  // The runner that comes first in some order, and the first one of another user.
+  struct Foremost {
     const Runner* of_all = nullptr;
-    const Runner* of_others = nullptr;  // than the user of that one
+    const Runner* of_others = nullptr;
+    // Returns the one that a user is told of: nobody is told of his own.
+    [[nodiscard]] const Runner* For(uint32_t user) const {
+      return of_all != nullptr && of_all->job->user == user ? of_others : of_all;
+    }
   };
-  [[nodiscard]] const Safest& SafestFor(const Contender& waiting, const Runners& runners);
+  // Of the runners of its class and group that stay, by standing of who waits.
+  struct Classmates {
+    Foremost safest;  // for a known time
+    Foremost turn;    // past their slice: who is asked first
+  };
+  [[nodiscard]] static Foremost ForemostOf(
+      const std::vector<const Runner*>& runners,
+      const std::function<bool(const Runner&, const Runner&)>& before);
+  [[nodiscard]] const Classmates& ClassmatesOf(const Contender& waiting, const Runners& runners);
 
   const ClusterState& state_;
   const Capacity& capacity_;
   const Quotas& quotas_;
   const Instant now_;
   std::optional<HigherClasses> higher_classes_;
-  std::map<std::tuple<int32_t, std::string, Standing>, Safest> safest_;  // class, group
-  std::optional<std::map<std::string, uint32_t>> out_of_service_;        // nodes by group
+  std::map<std::tuple<int32_t, std::string, Standing>, Classmates> classmates_;  // class, group
+  std::optional<std::map<std::string, uint32_t>> out_of_service_;                // nodes by group
   // LargestGangAcross by group, zone rule, model, nodes, and GPUs, CPUs and memory of each.
   std::map<
       std::tuple<std::string, std::string, std::string, uint32_t, uint32_t, uint32_t, uint64_t>,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/spec/dependency_text.h"
+#include "scheduler/core/model/slowdown.h"
 #include "scheduler/core/policy/shortage.h"
 #include "scheduler/core/policy/size.h"
 
@@ -159,6 +160,12 @@ ReasonText Words(const Job& job, const Reason& reason) {
                   FormatRfc3339(reason.until) +
                   " from jobs like this one, unless they waited when it started",
               "a higher priority does not wait for it; tide show " + Name(reason.other)};
+    case ReasonCode::kTurn:
+      return {"",
+              Name(reason.other) +
+                  " of the same class gives it its nodes once waiting has slowed " + "it down " +
+                  FoldText(reason.count),
+              "tide ps --all: who runs; a higher priority does not wait for its turn"};
     case ReasonCode::kNodesUnhealthy:
       return {"",
               Count(reason.count, "node") + " of group " + spec.group + " out of service",
@@ -202,6 +209,8 @@ std::string_view ReasonName(ReasonCode code) {
       return "placement.fragmented";
     case ReasonCode::kPreemptProtected:
       return "preempt.protected";
+    case ReasonCode::kTurn:
+      return "turn.slowdown";
     case ReasonCode::kNodesUnhealthy:
       return "nodes.unhealthy";
     case ReasonCode::kOrderAhead:

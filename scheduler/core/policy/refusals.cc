@@ -48,8 +48,11 @@ bool IsSameSize(const Wish& wish, const Wish& refused) {
 }  // namespace
 
 bool HoldsFor(uint32_t other, const Told& told) {
+  const auto tells_both = [&](const std::optional<uint32_t>& foremost) {
+    return foremost != other && foremost != told.user;
+  };
   return other == told.user ||
-         (!told.spares_own && told.safest_user != other && told.safest_user != told.user);
+         (!told.spares_own && tells_both(told.safest_user) && tells_both(told.turn_user));
 }
 
 bool SparesOwn(const Contender& waiting, const Runners& runners) {

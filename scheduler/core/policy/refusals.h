@@ -17,6 +17,7 @@ namespace tide {
 struct Told {
   uint32_t user = 0;
   std::optional<uint32_t> safest_user;  // Evidence::SafestUser
+  std::optional<uint32_t> turn_user;    // Evidence::TurnUser
   // Others may have nodes of its user's jobs that it may not have: nobody takes from himself.
   bool spares_own = false;
 };

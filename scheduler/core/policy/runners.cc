@@ -55,11 +55,13 @@ int64_t LeastFor(int64_t slowdown, Duration unsaved, const Policy& policy) {
   return policy.turn_ratio * slowdown * (run.millis() + lost) / run.millis();
 }
 
-bool IsItsTurn(const Footing& waiting, int64_t least, int64_t holds) {
+int64_t SlowdownForTurn(int64_t own, int64_t least, int64_t holds) {
   const int64_t held = std::max<int64_t>(1, holds);
-  return waiting.holds < held
-             ? waiting.slowdown >= least
-             : Wide{waiting.slowdown} * held >= Wide{least} * kAmongEquals * waiting.holds;
+  if (own < held) {
+    return least;
+  }
+  const Wide needed = (Wide{least} * kAmongEquals * own + held - 1) / held;
+  return static_cast<int64_t>(std::min(needed, Wide{INT64_MAX}));
 }
 
 Right RightTo(const Contender& waiting, const Runner& runner, const Policy& policy, Instant now) {

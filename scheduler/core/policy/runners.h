@@ -70,10 +70,13 @@ struct Contender {
 //   slowdown: Slowdown::At of the running one.   unsaved: LiveJob::UnsavedAt.
 [[nodiscard]] int64_t LeastFor(int64_t slowdown, Duration unsaved, const Policy& policy);
 
-// Reports whether a job was slowed down so much that it is its turn. The more its owner has
-// already, the more that takes.
-//   least: LeastFor the running job.   holds: what that one's owner holds.
-[[nodiscard]] bool IsItsTurn(const Footing& waiting, int64_t least, int64_t holds);
+// Returns how much waiting must have slowed a job down before it is its turn. The more its owner
+// has already, the more that takes.
+//   own: what its owner holds.   least: LeastFor the running job.   holds: what that one's holds.
+[[nodiscard]] int64_t SlowdownForTurn(int64_t own, int64_t least, int64_t holds);
+[[nodiscard]] inline bool IsItsTurn(const Footing& waiting, int64_t least, int64_t holds) {
+  return waiting.slowdown >= SlowdownForTurn(waiting.holds, least, holds);
+}
 
 // By which rule a waiting job may have the nodes of a running one.
 enum class Right : uint8_t {
