@@ -18,7 +18,7 @@ struct NodeOptions {
   std::string reason;
 };
 
-// "8 x H100, 96 CPUs, 1.0 TiB"
+// "8 x H100, 96 CPUs, 1.0 TiB, 900 GiB of scratch for a user"
 std::string CapacityText(const json& node) {
   const json& has = Member(node, "capacity");
   const int64_t gpus = Number(has, "gpus", 0);
@@ -27,8 +27,10 @@ std::string CapacityText(const json& node) {
   if (gpus > 0) {
     out = std::to_string(gpus) + (model.empty() ? " GPUs" : " x " + model) + ", ";
   }
+  const int64_t disk = Number(has, "disk_bytes", 0);
   return out + std::to_string(Number(has, "cpus", 0)) + " CPUs, " +
-         ShortBytes(Number(has, "memory_bytes", 0));
+         ShortBytes(Number(has, "memory_bytes", 0)) +
+         (disk > 0 ? ", " + ShortBytes(disk) + " of scratch for a user" : "");
 }
 
 std::string AgentText(const json& node) {

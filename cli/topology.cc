@@ -71,7 +71,8 @@ json ToJson(const ClusterSpec& cluster) {
                       {"gpus_per_node", group.gpus_per_node},
                       {"gpu_model", group.gpu_model},
                       {"cpus", group.cpus},
-                      {"memory_bytes", group.memory_bytes}});
+                      {"memory_bytes", group.memory_bytes},
+                      {"disk_bytes", group.disk_bytes}});
   }
   json zones = json::array();
   for (const ZoneSpec& zone : cluster.zones) {

@@ -19,6 +19,12 @@ namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
 
+// Returns how much the scratch folders of one user's tasks may hold.
+uint64_t UserScratchBytes(const AgentConfig& config) {
+  return config.user_scratch_bytes > 0 ? config.user_scratch_bytes
+                                       : SpaceAt(config.state_dir).all / 2;
+}
+
 uint64_t ReadNumber(const AgentConfig& config, const std::string& file) {
   const auto text = ReadFile(config.state_dir + "/" + file, 64);
   return text ? std::strtoull(text->c_str(), nullptr, 10) : 0;
@@ -83,8 +89,7 @@ AgentLoop::AgentLoop(AgentConfig config,
       }),
       images_(std::move(images)),
       scratch_(config_.state_dir + "/scratch",
-               config_.user_scratch_bytes > 0 ? config_.user_scratch_bytes
-                                              : SpaceAt(config_.state_dir).all / 2,
+               UserScratchBytes(config_),
                [this](const OverLimit& over) {
                  Post([this, over] {
                    if (const auto id = ParseTaskKey(over.key)) {
@@ -345,6 +350,7 @@ void AgentLoop::SendHello() {
   node->mutable_capacity()->set_memory_bytes(static_cast<uint64_t>(info.totalram) * info.mem_unit);
   node->mutable_capacity()->set_gpus(config_.gpus);
   node->mutable_capacity()->set_gpu_model(config_.gpu_model);
+  node->mutable_capacity()->set_disk_bytes(UserScratchBytes(config_));
   node->set_endpoint(config_.listen);
   node->set_address(config_.address);
   node->set_boot_id(ReadBootId());

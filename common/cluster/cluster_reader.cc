@@ -118,7 +118,8 @@ class ClusterReader {
           {WholeField("gpus_per_node", kGpus, group.gpus_per_node),
            {"gpu_model", [&](const Value& v) { reader_.Text(v, group.gpu_model); }},
            WholeField("cpus", kCpus, group.cpus),
-           {"memory_gib", [&](const Value& v) { reader_.Gibibytes(v, group.memory_bytes); }}});
+           {"memory_gib", [&](const Value& v) { reader_.Gibibytes(v, group.memory_bytes); }},
+           {"disk_gib", [&](const Value& v) { reader_.Gibibytes(v, group.disk_bytes); }}});
       reader_.Require(entry, {"gpus_per_node"});
       cluster_.groups.push_back(std::move(group));
     });

@@ -19,6 +19,7 @@ struct GroupSpec {
   std::string gpu_model;
   uint32_t cpus = 0;
   uint64_t memory_bytes = 0;
+  uint64_t disk_bytes = 0;
   bool operator==(const GroupSpec&) const = default;
 };
 

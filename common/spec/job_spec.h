@@ -53,9 +53,10 @@ struct JobSpec {
   uint32_t ranks_per_node = 1;  // processes started on each node
   uint32_t cpus_per_node = 0;   // 0 = no limit
   uint64_t memory_bytes_per_node = 0;
-  std::string gpu_model;        // words of its name, such as "A100"; empty = any
-  std::string zone = "single";  // see zone_rule.h
-  int32_t priority = 10;        // one of the nine classes below
+  uint64_t disk_bytes_per_node = 0;  // that a node lets its user's scratch folders hold; 0 = any
+  std::string gpu_model;             // words of its name, such as "A100"; empty = any
+  std::string zone = "single";       // see zone_rule.h
+  int32_t priority = 10;             // one of the nine classes below
   Duration suspend_notice = Duration::Seconds(120);
   int32_t suspend_signal = 15;        // for ranks without the SDK
   bool suspend_exit_ok_done = false;  // exit code 0 after that signal: done; false = left

@@ -73,6 +73,7 @@ JobSpec RandomSpec(Prng& prng) {
   spec.ranks_per_node = static_cast<uint32_t>(1 + prng.Below(10));
   spec.cpus_per_node = static_cast<uint32_t>(prng.Below(3) * 7);
   spec.memory_bytes_per_node = prng.Below(2) == 0 ? prng.Below(8) << 30U : prng.Below(1ULL << 50U);
+  spec.disk_bytes_per_node = prng.Below(2) == 0 ? 0 : prng.Below(1ULL << 50U);
   spec.gpu_model = spec.gpus_per_node > 0 && prng.Below(2) == 0 ? "NVIDIA A100-SXM4 80GB" : "";
   spec.zone = Pick(prng, kZones);
   spec.priority = kPriorityClasses[prng.Below(std::size(kPriorityClasses))].value;
@@ -137,7 +138,7 @@ TEST_CASE("defaults are left out of YAML and present in JSON") {
       R"({"version":1,"name":"a","project":"default","image":"host","workdir":null,)"
       R"("command":["python","train.py","--lr","3e-4"],"resources":{"group":"default",)"
       R"("nodes":1,"gpus_per_node":0,"ranks_per_node":1,"cpus_per_node":null,)"
-      R"("memory_gib":null,"gpu_model":null},"placement":{"zone":"single"},"priority":"normal",)"
+      R"("memory_gib":null,"disk_gib":null,"gpu_model":null},"placement":{"zone":"single"},"priority":"normal",)"
       R"("suspend":{"notice":"2m","signal":"SIGTERM","exit_ok":"left"},"checkpoint":{"dir":null,"every":null},)"
       R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,"start_timeout":null,)"
       R"("env":{},"labels":{},"mounts":[],"after":[],"count":1,"secrets":[]})");

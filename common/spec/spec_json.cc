@@ -38,6 +38,7 @@ Json Resources(const JobSpec& spec) {
           {"ranks_per_node", spec.ranks_per_node},
           {"cpus_per_node", LimitOrNull(spec.cpus_per_node)},
           {"memory_gib", Gibibytes(spec.memory_bytes_per_node)},
+          {"disk_gib", Gibibytes(spec.disk_bytes_per_node)},
           {"gpu_model", spec.gpu_model.empty() ? Json() : Json(spec.gpu_model)}};
 }
 

@@ -145,6 +145,7 @@ void WriteResources(const JobSpec& spec, const JobSpec& usual, Writer& out) {
   out.Key("ranks_per_node", spec.ranks_per_node, std::max(1U, spec.gpus_per_node));
   out.Key("cpus_per_node", spec.cpus_per_node, usual.cpus_per_node);
   out.Key("memory_gib", GibibytesText(spec.memory_bytes_per_node), GibibytesText(0));
+  out.Key("disk_gib", GibibytesText(spec.disk_bytes_per_node), GibibytesText(0));
   out.Key("gpu_model", spec.gpu_model, usual.gpu_model);
   out.Section("placement");
   out.Key("zone", spec.zone, usual.zone);

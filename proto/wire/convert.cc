@@ -37,6 +37,7 @@ tide::v1::JobSpec ToProto(const JobSpec& spec) {
   out.set_ranks_per_node(spec.ranks_per_node);
   out.set_cpus_per_node(spec.cpus_per_node);
   out.set_memory_bytes_per_node(spec.memory_bytes_per_node);
+  out.set_disk_bytes_per_node(spec.disk_bytes_per_node);
   out.set_gpu_model(spec.gpu_model);
   out.set_zone(spec.zone);
   out.set_priority(spec.priority);
@@ -82,6 +83,7 @@ JobSpec FromProto(const tide::v1::JobSpec& message) {
   out.ranks_per_node = message.ranks_per_node();
   out.cpus_per_node = message.cpus_per_node();
   out.memory_bytes_per_node = message.memory_bytes_per_node();
+  out.disk_bytes_per_node = message.disk_bytes_per_node();
   out.gpu_model = message.gpu_model();
   out.zone = message.zone();
   out.priority = message.priority();

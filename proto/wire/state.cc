@@ -152,6 +152,7 @@ tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
   out.mutable_capacity()->set_memory_bytes(identity.capacity.memory_bytes);
   out.mutable_capacity()->set_gpus(identity.capacity.gpus);
   out.mutable_capacity()->set_gpu_model(identity.capacity.gpu_model);
+  out.mutable_capacity()->set_disk_bytes(identity.capacity.disk_bytes);
   out.set_reason(!node.reason.empty() || node.leftovers.empty()
                      ? node.reason
                      : "waits for the end of " + FormatJobName(node.leftovers.front().job.value()) +
@@ -214,7 +215,8 @@ NodeIdentity IdentityFromProto(const tide::v1::Node& message) {
   out.capacity = {message.capacity().cpus(),
                   message.capacity().memory_bytes(),
                   message.capacity().gpus(),
-                  message.capacity().gpu_model()};
+                  message.capacity().gpu_model(),
+                  message.capacity().disk_bytes()};
   out.endpoint = message.endpoint();
   out.address = message.address();
   out.boot_id = message.boot_id();

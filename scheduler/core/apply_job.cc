@@ -25,7 +25,7 @@ std::string Listed(const Parts& parts) {
 }
 
 // Describes what no node of the group, or of the zone that the job names, has enough of for a task
-// of it, or that none has GPUs of its model; "" = some node has it all.
+// of it, or that none has GPUs of its model or a disk as large; "" = some node has it all.
 std::string DescribeShortage(const ClusterState& state, const JobSpec& spec) {
   const bool in_named_zone = IsNamedZone(spec.zone);
   const std::string where =
@@ -33,6 +33,7 @@ std::string DescribeShortage(const ClusterState& state, const JobSpec& spec) {
   const Part wanted{spec.gpus_per_node, spec.cpus_per_node, spec.memory_bytes_per_node, 0};
   ShortageSearch search;
   std::set<std::string> models;
+  uint64_t largest_disk = 0;
   for (const Node& node : state.nodes) {
     const NodeCapacity& capacity = node.identity.capacity;
     if (node.identity.group != spec.group || node.state == NodeState::kRemoved ||
@@ -41,9 +42,17 @@ std::string DescribeShortage(const ClusterState& state, const JobSpec& spec) {
     }
     if (!IsModel(capacity.gpu_model, spec.gpu_model)) {
       models.insert(capacity.gpu_model.empty() ? "GPUs of no known model" : capacity.gpu_model);
+    } else if (!IsOfItsKind(capacity, spec)) {
+      largest_disk = std::max(largest_disk, capacity.disk_bytes);
     } else if (search.Add(CapacityFor(capacity, spec), wanted)) {
       return "";
     }
+  }
+  if (search.empty() && largest_disk > 0) {
+    return "resources.disk_gib: " + where +
+           (spec.gpu_model.empty() ? "" : " with " + spec.gpu_model + " GPUs") +
+           " lets a user's scratch folders hold " + DiskText(spec.disk_bytes_per_node) +
+           "; the largest " + DiskText(largest_disk);
   }
   if (search.empty() && !models.empty()) {
     std::string known;
@@ -54,8 +63,7 @@ std::string DescribeShortage(const ClusterState& state, const JobSpec& spec) {
            "\"; known: " + known;
   }
   const Shortage shortage = search.First();
-  return "resources." + FieldOf(shortage.lacking) + ": " + where +
-         (spec.gpu_model.empty() ? "" : " with " + spec.gpu_model + " GPUs") + " has " +
+  return "resources." + FieldOf(shortage.lacking) + ": " + where + KindText(spec) + " has " +
          AmountText(shortage.lacking, shortage.wanted) + "; the largest has " +
          NumberText(shortage.lacking, shortage.largest);
 }

@@ -236,6 +236,33 @@ TEST_CASE("a job runs on nodes whose GPUs are of its model, whole or in part") {
   CHECK(world.Is(any) == JobState::kRunning);
 }
 
+TEST_CASE("a job runs where its user's scratch folders may hold as much as it wants") {
+  World world(Cluster().Leaf(3));
+  for (uint32_t node = 0; node < 3; ++node) {
+    NodeCapacity capacity = world.state.nodes[node].identity.capacity;
+    capacity.disk_bytes = (uint64_t{node} * 500) << 30U;  // the first does not say
+    world.Resize(node, capacity);
+  }
+  const auto refused = [&](const AJob& job) {
+    const JobId id(world.state.next_job_id);
+    return world.Apply(JobSubmitted{id, job.Spec(), "ada", ""}).error().message;
+  };
+  const JobId part = world.Submit(AJob().Gpus(2).DiskGib(600));
+  CHECK(world.NodesOf(part)[0] != 1);
+  const JobId whole = world.Submit(AJob().DiskGib(600));
+  CHECK(world.NodesOf(whole)[0] != 1);
+  const JobId next = world.Submit(AJob().DiskGib(600));
+  CHECK(world.Is(next) == JobState::kQueued);  // the node that is idle has less
+  CHECK(refused(AJob().Nodes(3).DiskGib(600)).find("ask for at most 2") != std::string::npos);
+  NodeCapacity less = world.state.nodes[1].identity.capacity;
+  World small(Cluster().Leaf(1));
+  small.Resize(0, less);
+  const JobId id(small.state.next_job_id);
+  CHECK(small.Apply(JobSubmitted{id, AJob().DiskGib(501).Spec(), "ada", ""}).error().message ==
+        "resources.disk_gib: no node of group default lets a user's scratch folders hold 501 GiB; "
+        "the largest 500 GiB");
+}
+
 TEST_CASE("a submission is checked for sense before it gets an id") {
   World world(Cluster().Zone("A").Leaf(3).Zone("B").Leaf(2).Zone("C").Leaf(1));
   const auto submit = [&](uint64_t id, const AJob& job) {

@@ -365,6 +365,7 @@ class Planner {
   [[nodiscard]] Wish WishOf(const Job& job, const std::optional<Part>& part, Standing standing) {
     return {.zone = job.spec.zone,
             .gpu_model = job.spec.gpu_model,
+            .disk_bytes = job.spec.disk_bytes_per_node,
             .nodes = job.spec.nodes,
             .gpus_per_node = job.spec.gpus_per_node,
             .part = part,
@@ -469,6 +470,9 @@ class Planner {
 
   // Beside who comes before it.
   void ExplainWaiting(const Job& job, const std::vector<Reason>& reasons) {
+    if (IsRetry(job)) {
+      evidence_.AddRetry(job.spec.group, ClassOf(job));
+    }
     if (!policy_.quotas.empty()) {
       found_ = reasons;
     }

@@ -57,6 +57,9 @@ Result<NodeIdentity> Admission::AdmitListed(NodeIdentity identity,
   if (identity.capacity.gpu_model.empty()) {
     identity.capacity.gpu_model = place.group->gpu_model;
   }
+  if (identity.capacity.disk_bytes == 0) {
+    identity.capacity.disk_bytes = place.group->disk_bytes;
+  }
   return identity;
 }
 

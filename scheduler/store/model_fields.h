@@ -47,6 +47,7 @@ void VisitFields(V& visit, T& record) {
          ranks_per_node,
          cpus_per_node,
          memory_bytes_per_node,
+         disk_bytes_per_node,
          gpu_model,
          zone,
          priority,
@@ -77,6 +78,7 @@ void VisitFields(V& visit, T& record) {
   visit("ranks_per_node", ranks_per_node);
   visit("cpus_per_node", cpus_per_node);
   visit("memory_bytes_per_node", memory_bytes_per_node);
+  visit("disk_bytes_per_node", disk_bytes_per_node);
   visit("gpu_model", gpu_model);
   visit("zone", zone);
   visit("priority", priority);
@@ -285,11 +287,12 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<NodeCapacity> T>
 void VisitFields(V& visit, T& record) {
-  auto& [cpus, memory_bytes, gpus, gpu_model] = record;
+  auto& [cpus, memory_bytes, gpus, gpu_model, disk_bytes] = record;
   visit("cpus", cpus);
   visit("memory_bytes", memory_bytes);
   visit("gpus", gpus);
   visit("gpu_model", gpu_model);
+  visit("disk_bytes", disk_bytes);
 }
 
 template <typename V, MaybeConst<NodeIdentity> T>

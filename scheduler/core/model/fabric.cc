@@ -16,6 +16,7 @@ void Widen(FabricGroup& group, const NodeCapacity& capacity, bool first) {
   group.smallest.gpus = std::min(group.smallest.gpus, capacity.gpus);
   group.smallest.cpus = std::min(group.smallest.cpus, capacity.cpus);
   group.smallest.memory_bytes = std::min(group.smallest.memory_bytes, capacity.memory_bytes);
+  group.smallest.disk_bytes = std::min(group.smallest.disk_bytes, capacity.disk_bytes);
   if (group.smallest.gpu_model != capacity.gpu_model) {
     group.smallest.gpu_model.clear();
   }

@@ -32,6 +32,7 @@ struct NodeCapacity {
   uint64_t memory_bytes = 0;
   uint32_t gpus = 0;
   std::string gpu_model;
+  uint64_t disk_bytes = 0;  // that scratch folders of one user may hold; 0 = it does not say
   bool operator==(const NodeCapacity&) const = default;
 };
 

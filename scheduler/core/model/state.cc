@@ -187,16 +187,22 @@ bool IsModel(std::string_view model, std::string_view wanted) {
   return false;
 }
 
+bool IsOfItsKind(const NodeCapacity& capacity, const JobSpec& spec) {
+  return IsModel(capacity.gpu_model, spec.gpu_model) &&
+         (capacity.disk_bytes == 0 || capacity.disk_bytes >= spec.disk_bytes_per_node);
+}
+
 bool CanHold(const NodeCapacity& capacity, const JobSpec& spec) {
   const Part has = CapacityFor(capacity, spec);
-  return IsModel(capacity.gpu_model, spec.gpu_model) && has.gpus >= spec.gpus_per_node &&
+  return IsOfItsKind(capacity, spec) && has.gpus >= spec.gpus_per_node &&
          has.cpus >= spec.cpus_per_node && has.memory_bytes >= spec.memory_bytes_per_node;
 }
 
 bool AllCanHold(const FabricGroup& group, const JobSpec& spec) {
   return IsModel(group.smallest.gpu_model, spec.gpu_model) &&
          group.smallest.gpus >= spec.gpus_per_node && group.smallest.cpus >= spec.cpus_per_node &&
-         group.smallest.memory_bytes >= spec.memory_bytes_per_node;
+         group.smallest.memory_bytes >= spec.memory_bytes_per_node &&
+         group.smallest.disk_bytes >= spec.disk_bytes_per_node;
 }
 
 std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity) {

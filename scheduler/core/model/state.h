@@ -170,6 +170,10 @@ void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim);
 // is a model of "NVIDIA A100-SXM4-80GB" and not of "A1000". Nothing is wanted: any.
 [[nodiscard]] bool IsModel(std::string_view model, std::string_view wanted);
 
+// Reports whether a node's GPUs are of the model that the job wants, and its disk as large: what
+// jobs do not take from each other.
+[[nodiscard]] bool IsOfItsKind(const NodeCapacity& capacity, const JobSpec& spec);
+
 // The part of a node that a job takes, or nothing when it takes whole nodes: jobs of several nodes,
 // and those that name neither GPUs nor CPUs. CPUs and memory that are not named go with the GPUs.
 [[nodiscard]] std::optional<Part> PartOf(const JobSpec& spec, const NodeCapacity& capacity);

@@ -54,6 +54,7 @@ JobShape ShapeOf(const JobSpec& spec) {
           spec.gpus_per_node,
           spec.cpus_per_node,
           spec.memory_bytes_per_node,
+          spec.disk_bytes_per_node,
           spec.gpu_model,
           spec.priority};
 }

@@ -24,6 +24,7 @@ struct JobShape {
   uint32_t gpus_per_node = 0;
   uint32_t cpus_per_node = 0;
   uint64_t memory_bytes_per_node = 0;
+  uint64_t disk_bytes_per_node = 0;
   std::string gpu_model;
   int32_t priority = 0;
   auto operator<=>(const JobShape&) const = default;

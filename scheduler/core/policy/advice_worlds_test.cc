@@ -58,12 +58,22 @@ class AdviceWorld : public World {
   }
 
   void Act() {
-    switch (prng_.Below(8)) {
+    switch (prng_.Below(9)) {
       case 0: {
         const std::set<JobId> live = state.live;
         for (const JobId id : live) {
           if (prng_.Below(3) == 0 && state.live.contains(id) && Is(id) == JobState::kRunning) {
             Finish(id);
+          }
+        }
+        break;
+      }
+      case 8: {
+        const std::set<JobId> live = state.live;
+        for (const JobId id : live) {
+          if (prng_.Below(3) == 0 && state.live.contains(id) && Is(id) == JobState::kRunning) {
+            Exit(id, 0, ExitReason::kFailed, 1);
+            Pass(Duration::Seconds(static_cast<int64_t>(1 + prng_.Below(20))));
           }
         }
         break;
@@ -101,6 +111,8 @@ class AdviceWorld : public World {
     capacity.gpus = kGpus[prng_.Below(4)];
     capacity.cpus = kCpus[prng_.Below(4)];
     capacity.memory_bytes = kMemory[prng_.Below(3)];
+    constexpr uint64_t kDisk[] = {0, 200 * kGib, 2000 * kGib};
+    capacity.disk_bytes = kDisk[prng_.Below(3)];
     if (capacity.gpus > 0) {
       constexpr const char* kModels[] = {"", "A100-PCIe-40GB", "H100-SXM5-80GB"};
       capacity.gpu_model = kModels[prng_.Below(3)];
@@ -117,6 +129,9 @@ class AdviceWorld : public World {
       row.group = group;
       row.nodes = static_cast<uint32_t>(prng_.Below(4));
       row.limit = row.nodes + static_cast<uint32_t>(prng_.Below(4));
+      if (prng_.Below(3) == 0) {
+        row.until = now + Duration::Minutes(static_cast<int64_t>(10 + prng_.Below(300)));
+      }
       if (prng_.Below(2) == 0) {
         row.priority = prng_.Below(2) == 0 ? 10 : 30;
       }
@@ -137,6 +152,7 @@ class AdviceWorld : public World {
     constexpr uint32_t kCpus[] = {0, 1, 20, 70, 200};
     constexpr uint64_t kMemory[] = {0, 10, 100, 600};
     AJob job;
+    job.RetryFailure(static_cast<uint32_t>(prng_.Below(3)), Duration::Minutes(2));
     job.Nodes(static_cast<uint32_t>(1 + prng_.Below(4))).Priority(kClasses[prng_.Below(5)]);
     job.Project(kProjects[policy.quotas.empty() ? 0 : prng_.Below(3)]);
     constexpr const char* kZones[] = {"cross-ok", "cross-ok:2", "B", "single", "single", "single"};
@@ -146,6 +162,9 @@ class AdviceWorld : public World {
     }
     if (job.Spec().gpus_per_node > 0 && prng_.Below(4) == 0) {
       job.GpuModel(prng_.Below(2) == 0 ? "A100" : "h100");
+    }
+    if (prng_.Below(6) == 0) {
+      job.DiskGib(prng_.Below(2) == 0 ? 100 : 1000);
     }
     job.Cpus(kCpus[prng_.Below(2) == 0 ? 0 : prng_.Below(5)]);
     job.MemoryGib(kMemory[prng_.Below(2) == 0 ? 0 : prng_.Below(4)]);
@@ -168,7 +187,8 @@ class AdviceWorld : public World {
       const NodeCapacity& has = node.identity.capacity;
       const bool is_model = spec.gpu_model.empty() ||
                             has.gpu_model.starts_with(spec.gpu_model == "A100" ? "A100" : "H100");
-      const bool fits = has.gpus >= spec.gpus_per_node && is_model &&
+      const bool has_disk = has.disk_bytes == 0 || has.disk_bytes >= spec.disk_bytes_per_node;
+      const bool fits = has_disk && has.gpus >= spec.gpus_per_node && is_model &&
                         (has.cpus == 0 || has.cpus >= spec.cpus_per_node) &&
                         (has.memory_bytes == 0 || has.memory_bytes >= spec.memory_bytes_per_node);
       if (node.identity.group == spec.group && fits) {
@@ -255,9 +275,38 @@ class AdviceWorld : public World {
           Promise(job, reason);
         } else if (reason.code == ReasonCode::kTurn) {
           CheckTurn(job, reason);
+        } else if (reason.code == ReasonCode::kBackoff) {
+          Note("waits until",
+               IsTold(job.id, reason.until - Duration::Seconds(1), IsBackoff) &&
+                   !IsTold(job.id, reason.until, IsBackoff));
+        } else if (reason.quota && reason.quota->until.is_set()) {
+          CheckEndOfQuota(job.id, reason);
         }
       }
     }
+  }
+
+  static bool IsBackoff(const Reason& reason) { return reason.code == ReasonCode::kBackoff; }
+
+  // Reports whether the job is told such a reason when time alone has passed, on a copy.
+  template <typename Matches>
+  [[nodiscard]] bool IsTold(JobId job, Instant at, const Matches& matches) {
+    copy_ = state;
+    followed_ = Step(copy_, {}, policy, std::max(at, now));
+    const auto explained = std::ranges::find(followed_.explanations, job, &Explanation::job);
+    return explained != followed_.explanations.end() &&
+           std::ranges::any_of(explained->reasons, matches);
+  }
+
+  // A row that ends is in nobody's way from then on.
+  void CheckEndOfQuota(JobId job, const Reason& told) {
+    const auto is_row = [&](const Reason& reason) {
+      return reason.code == told.code && reason.quota->name == told.quota->name &&
+             reason.quota->group == told.quota->group &&
+             reason.quota->priority == told.quota->priority &&
+             reason.quota->until == told.quota->until;
+    };
+    Note("quota ends at", told.quota->until > now && !IsTold(job, told.quota->until, is_row));
   }
 
   void CheckAdvice(const Job& job, const std::string& remedy) {
@@ -392,7 +441,7 @@ TEST_CASE("in random worlds each advice works, each refusal is right and each ti
     CHECK(broken[kind] == 0);
     CHECK(count > seeds / 400);
   }
-  CHECK(followed.size() == 11);
+  CHECK(followed.size() == 13);
   CHECK(refused > seeds);
   CHECK(promises > seeds);
 }

@@ -191,7 +191,7 @@ std::optional<Capacity::PartPlacement> Capacity::FindPart(const Job& job,
       const NodeCapacity& all = state_.nodes[node.value()].identity.capacity;
       auto part = PartOf(job.spec, all);
       const Part room = rooms_.at(node).Left();
-      if (part && Covers(room, *part) && IsModel(all.gpu_model, job.spec.gpu_model)) {
+      if (part && Covers(room, *part) && IsOfItsKind(all, job.spec)) {
         part->devices = ChooseDevices(room.devices, part->gpus);
         found = {node, part};
         preference = own;
@@ -208,7 +208,7 @@ std::optional<Capacity::PartPlacement> Capacity::OnNode(const Job& job, NodeId n
   const NodeCapacity& all = state_.nodes[node.value()].identity.capacity;
   auto part = PartOf(job.spec, all);
   const auto room = Room(node, job.id);
-  if (!room || !IsModel(all.gpu_model, job.spec.gpu_model) || (part && !Covers(*room, *part)) ||
+  if (!room || !IsOfItsKind(all, job.spec) || (part && !Covers(*room, *part)) ||
       (!part && !state_.uses[node.value()].idle())) {
     return std::nullopt;
   }

@@ -50,16 +50,21 @@ void Evidence::AddPlacement(const Contender& waiting,
   if (!higher_classes_) {
     higher_classes_.emplace(state_, runners, quotas_);
   }
+  auto open_priority =
+      higher_classes_->Find(job,
+                            waiting.priority,
+                            capacity_.idle(),
+                            request.cross_zone_free && request.boundaries == nullptr);
+  const auto retry = retries_.find(job.spec.group);
+  if (open_priority && retry != retries_.end()) {
+    open_priority = std::max(*open_priority, retry->second);
+  }
   reasons.push_back({.code = ReasonCode::kZoneCapacity,
                      .count = most,
                      .across = across,
                      .joined = joined,
                      .fits_across = placement.cross_zone_would_fit,
-                     .open_priority = higher_classes_->Find(
-                         *waiting.job,
-                         waiting.priority,
-                         capacity_.idle(),
-                         request.cross_zone_free && request.boundaries == nullptr)});
+                     .open_priority = open_priority});
 }
 
 uint32_t Evidence::MostFree(const JobSpec& spec, std::string_view rule) const {
@@ -101,7 +106,7 @@ uint32_t Evidence::Startable(const Job& job,
   std::set<uint32_t, std::greater<>> amounts;
   for (const Node& node : state_.nodes) {
     if (TakesWork(node) && capacity_.Suits(request, node.id) &&
-        IsModel(node.identity.capacity.gpu_model, job.spec.gpu_model)) {
+        IsOfItsKind(node.identity.capacity, job.spec)) {
       const uint32_t free =
           AmountIn(capacity_.Room(node.id, job.id).value_or(Part{}), shortage.lacking);
       if (free > 0 && free < shortage.wanted) {
@@ -128,6 +133,7 @@ uint32_t Evidence::LargestEver(const JobSpec& spec, const BoundaryUse* boundarie
   const auto [known, fresh] = across_.try_emplace({spec.group,
                                                    spec.zone,
                                                    spec.gpu_model,
+                                                   spec.disk_bytes_per_node,
                                                    spec.nodes,
                                                    spec.gpus_per_node,
                                                    spec.cpus_per_node,

@@ -31,6 +31,12 @@ class Evidence {
                     JobId crossing,
                     const Runners& runners,
                     std::vector<Reason>& reasons);
+  // A job that is tried again waits. It asks nobody to leave, but it takes what leaves for a lower
+  // class: no such class would get nodes of the group from others.
+  //   priority: the class it stands in; classes are told of from the highest down.
+  void AddRetry(const std::string& group, int32_t priority) {
+    retries_.try_emplace(group, priority);
+  }
   // No node has enough of it free. Cost: O(nodes), and of some placements of a part.
   [[nodiscard]] Reason Fragmentation(const Job& job, const PlacementRequest& request) const;
   // What its group lacks, and who of its class is safe from it. Cost: O(1), and once in a pass
@@ -82,12 +88,19 @@ class Evidence {
   const Quotas& quotas_;
   const Instant now_;
   std::optional<HigherClasses> higher_classes_;
+  std::map<std::string, int32_t> retries_;  // by group: the highest class
   std::map<std::tuple<int32_t, std::string, Standing>, Classmates> classmates_;  // class, group
   std::optional<std::map<std::string, uint32_t>> out_of_service_;                // nodes by group
-  // LargestGangAcross by group, zone rule, model, nodes, and GPUs, CPUs and memory of each.
-  std::map<
-      std::tuple<std::string, std::string, std::string, uint32_t, uint32_t, uint32_t, uint64_t>,
-      uint32_t>
+  // LargestGangAcross by group, zone rule, model, disk, nodes, and GPUs, CPUs and memory of each.
+  std::map<std::tuple<std::string,
+                      std::string,
+                      std::string,
+                      uint64_t,
+                      uint32_t,
+                      uint32_t,
+                      uint32_t,
+                      uint64_t>,
+           uint32_t>
       across_;
 };
 

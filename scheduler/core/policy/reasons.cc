@@ -84,9 +84,7 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
   const bool named = IsNamedZone(job.spec.zone);
   return {
       "",
-      "needs " + Count(job.spec.nodes, "node") +
-          (job.spec.gpu_model.empty() ? "" : " with " + job.spec.gpu_model + " GPUs") +
-          " free in " +
+      "needs " + Count(job.spec.nodes, "node") + KindText(job.spec) + " free in " +
           (reason.joined ? "zones that are joined"
                          : DescribeZones(named || reason.across ? job.spec.zone : kSingleZone)) +
           "; most free now: " + std::to_string(reason.count) + ", short " +
@@ -94,13 +92,13 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
       remedy};
 }
 
-ReasonText FragmentedWords(const Reason& reason) {
+ReasonText FragmentedWords(const Job& job, const Reason& reason) {
   const std::string largest = NumberText(reason.lacking, reason.largest);
   const std::string startable = NumberText(reason.lacking, reason.startable);
   return {"",
-          "needs " + AmountText(reason.lacking, reason.wanted) + " on one node; " +
-              AmountText(reason.lacking, reason.count) + " free, at most " + largest +
-              " on one node",
+          "needs " + AmountText(reason.lacking, reason.wanted) + " on one node" +
+              KindText(job.spec) + "; " + AmountText(reason.lacking, reason.count) +
+              " free, at most " + largest + " on one node",
           reason.startable > 0
               ? "resources: {" + FieldOf(reason.lacking) + ": " + startable + "} would start now"
               : "tide ps --all: who runs, and for how long"};
@@ -153,7 +151,7 @@ ReasonText Words(const Job& job, const Reason& reason) {
     case ReasonCode::kZoneCapacity:
       return ZoneCapacityWords(job, reason);
     case ReasonCode::kFragmented:
-      return FragmentedWords(reason);
+      return FragmentedWords(job, reason);
     case ReasonCode::kPreemptProtected:
       return {"",
               Name(reason.other) + " of the same class keeps its nodes until " +

@@ -73,7 +73,7 @@ Refusals::Known Refusals::Find(const std::string& group, const Wish& wish, uint3
   for (const Refusal& refusal : it->second) {
     const Wish& refused = refusal.wish;
     if (MayHaveMore(wish, refused) || WantsLess(wish, refused) || wish.zone != refused.zone ||
-        wish.gpu_model != refused.gpu_model ||
+        wish.gpu_model != refused.gpu_model || wish.disk_bytes != refused.disk_bytes ||
         (refusal.told.spares_own && refusal.told.user != user)) {
       continue;
     }

@@ -34,6 +34,7 @@ struct Told {
 struct Wish {
   std::string zone;
   std::string gpu_model;
+  uint64_t disk_bytes = 0;
   uint32_t nodes = 0;
   uint32_t gpus_per_node = 0;
   std::optional<Part> part;  // on the largest node of its group; nothing: whole nodes

@@ -18,6 +18,11 @@ uint32_t TenthsOfGib(uint64_t bytes, Rounding rounding) {
   return static_cast<uint32_t>(std::min<uint64_t>(tenths, std::numeric_limits<uint32_t>::max()));
 }
 
+// "2.5" for 25.
+std::string TenthsText(uint32_t tenths) {
+  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10));
+}
+
 void Count(Shortage& kind, uint32_t has, uint32_t wanted) {
   kind.wanted = std::max(kind.wanted, wanted);
   kind.all += std::min(has, std::numeric_limits<uint32_t>::max() - kind.all);
@@ -95,11 +100,20 @@ std::string FieldOf(Lacking lacking) {
   return {};
 }
 
-std::string NumberText(Lacking lacking, uint32_t amount) {
-  if (lacking != Lacking::kMemory) {
-    return std::to_string(amount);
+std::string DiskText(uint64_t bytes) {
+  return TenthsText(TenthsOfGib(bytes, Rounding::kUp)) + " GiB";
+}
+
+std::string KindText(const JobSpec& spec) {
+  std::string text = spec.gpu_model.empty() ? "" : " with " + spec.gpu_model + " GPUs";
+  if (spec.disk_bytes_per_node > 0) {
+    text += (text.empty() ? " with " : " and ") + DiskText(spec.disk_bytes_per_node) + " of disk";
   }
-  return std::to_string(amount / 10) + (amount % 10 == 0 ? "" : "." + std::to_string(amount % 10));
+  return text;
+}
+
+std::string NumberText(Lacking lacking, uint32_t amount) {
+  return lacking == Lacking::kMemory ? TenthsText(amount) : std::to_string(amount);
 }
 
 std::string AmountText(Lacking lacking, uint32_t amount) {

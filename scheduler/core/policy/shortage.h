@@ -44,6 +44,11 @@ void SetAmount(JobSpec& spec, Lacking lacking, uint32_t amount);
 [[nodiscard]] std::string FieldOf(Lacking lacking);
 // "1 GPU", "2 CPUs", "2.5 GiB of memory".
 [[nodiscard]] std::string AmountText(Lacking lacking, uint32_t amount);
+// "1.5 GiB": rounded up.
+[[nodiscard]] std::string DiskText(uint64_t bytes);
+// " with A100 GPUs and 100 GiB of disk": what the job wants of its nodes and no other job takes; ""
+// = nothing.
+[[nodiscard]] std::string KindText(const JobSpec& spec);
 // "1", "2", "2.5": a value of that field.
 [[nodiscard]] std::string NumberText(Lacking lacking, uint32_t amount);
 

@@ -86,6 +86,11 @@ AJob& AJob::GpuModel(const std::string& model) {
   return *this;
 }
 
+AJob& AJob::DiskGib(uint64_t per_node) {
+  spec_.disk_bytes_per_node = per_node << 30U;
+  return *this;
+}
+
 AJob& AJob::Cpus(uint32_t per_node) {
   spec_.cpus_per_node = per_node;
   return *this;

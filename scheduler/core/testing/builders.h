@@ -41,6 +41,7 @@ class AJob {
   AJob& Project(const std::string& project);
   AJob& Gpus(uint32_t per_node);
   AJob& GpuModel(const std::string& model);
+  AJob& DiskGib(uint64_t per_node);
   AJob& Cpus(uint32_t per_node);
   AJob& MemoryGib(uint64_t per_node);
   AJob& RetryFailure(uint32_t most, Duration backoff = Duration::Seconds(5));
