@@ -24,6 +24,10 @@ uint32_t PendingOf(const Run& run) {
   return run.quick() ? 60 : kPending;
 }
 
+uint32_t PastOwnersOf(const Run& run) {
+  return run.quick() ? 50 : 100'000;
+}
+
 // Measures decisions that propose at most so much.
 void MeasureDecisions(Run& run, std::string_view what, const World& world, size_t most) {
   const Samples samples = Measure(run.Times(200), [&] {
@@ -51,6 +55,7 @@ void RunDecideFull(Run& run) {
   MeasureCrowd(run, "waits to 10 h", {});
   MeasureCrowd(run, "1,000 users", {.users = 1000});
   MeasureCrowd(run, "5,000 users", {.users = 5000});
+  MeasureCrowd(run, "100,000 past owners", {.users = 1000, .past_owners = PastOwnersOf(run)});
   MeasureCrowd(run, "40 quota rows", {.users = 1000, .quota_rows = 40});
 }
 

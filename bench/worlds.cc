@@ -173,6 +173,15 @@ void World::RunAndEnd(uint32_t count) {
   }
 }
 
+void World::RunLongAgo(uint32_t owners) {
+  const Instant long_ago = now - Duration::Minutes(60 * 24 * 30);
+  for (uint32_t i = 0; i < owners; ++i) {
+    const JobId id = Submit(testing::AJob().Gpus(8).Spec(), "past" + std::to_string(i), long_ago);
+    Place(id, NodesFrom(0, 1), long_ago);
+    Report(id, TaskState::kExited, long_ago + Duration::Minutes(60));
+  }
+}
+
 void World::Drain(NodeId node) {
   Do(DrainRequested{node, "operator", "new fan"}, now);
 }
@@ -290,6 +299,7 @@ World BusyWorld(uint32_t nodes, uint32_t pending) {
 World CrowdedWorld(uint32_t nodes, uint32_t pending, const Crowd& crowd) {
   World world(nodes);
   AddQuotas(nodes, crowd, world.policy);
+  world.RunLongAgo(crowd.past_owners);
   world.WaitInTurns(pending, crowd.users);
   world.FillInTurns(crowd.users);
   world.state.changed = ChangeSet();  // as after a commit

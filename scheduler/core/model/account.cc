@@ -49,7 +49,7 @@ int64_t Decay(Duration elapsed, Duration half_life) {
   return (kTable[index] - between) >> halvings;
 }
 
-int64_t Account::UseAt(Instant now, Duration half_life) const {
+int64_t Account::DecayedAt(Instant now, Duration half_life) const {
   const int64_t decay = Decay(now - as_of, half_life);
   const auto kept = static_cast<int64_t>(static_cast<Wide>(use_ms) * decay / kDecayOne);
   // The integral of rate * 2^(-(now - t) / half_life) from as_of to now.
