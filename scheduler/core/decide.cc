@@ -185,10 +185,15 @@ class Planner {
   // Healthy, not taken in this pass, not claimed by, or kept for, another job of its own or a
   // higher class.
   [[nodiscard]] bool MayUse(const Job& job, NodeId node) const {
-    return TakesWork(state_.nodes[node.value()]) && !capacity_.IsTaken(node) &&
-           !IsKeptFrom(job, node) && std::ranges::none_of(ClaimantsOf(node), [&](JobId claimant) {
-             return claimant != job.id && ClassOf(claimant) >= ClassOf(job);
-           });
+    const bool takes_work = (state_.node_flags[node.value()] & kTakesWork) != 0;
+    if (!takes_work || capacity_.IsTaken(node) || IsKeptFrom(job, node)) {
+      return false;
+    }
+    const bool claimed =
+        !state_.uses[node.value()].claimants.empty() || made_claims_.contains(node);
+    return !claimed || std::ranges::none_of(ClaimantsOf(node), [&](JobId claimant) {
+      return claimant != job.id && ClassOf(claimant) >= ClassOf(job);
+    });
   }
 
   // As this pass leaves them.
@@ -313,7 +318,7 @@ class Planner {
       return true;
     }
     if (part) {
-      refusal.reasons.push_back(evidence_.Fragmentation(job, request));
+      refusal.reasons.push_back(FragmentationFor(job, request, *line));
     }
     refusal.wish = WishOf(job, part, standing);
     const Contender contender = ContenderOf(job, standing);
@@ -328,6 +333,21 @@ class Planner {
       refusals_.Add(job.spec.group, std::move(refusal));
     }
     return false;
+  }
+
+  // The same for all plain jobs of a shape, until something is taken.
+  [[nodiscard]] Reason FragmentationFor(const Job& job,
+                                        const PlacementRequest& request,
+                                        const WaitingJob& line) {
+    if (!line.plain) {
+      return evidence_.Fragmentation(job, request);
+    }
+    auto& [turn, reason] = fragmentation_[line.shape];
+    if (turn != turn_) {
+      turn = turn_;
+      reason = evidence_.Fragmentation(job, request);
+    }
+    return reason;
   }
 
   // It does not stand before others: they could start without it, and it not without its quota.
@@ -359,6 +379,7 @@ class Planner {
       return true;
     }
     decision_.wake_at = std::min(decision_.wake_at, now_ + Duration::Millis(1));
+    decision_.goes_on = true;
     return false;
   }
 
@@ -510,6 +531,9 @@ class Planner {
              const PlacementRequest& request,
              Standing standing) {
     const Contender contender = ContenderOf(job, standing);
+    if (!runners().MayTakeAny(contender)) {
+      return false;
+    }
     // A job that keeps failing does not stop others on each retry.
     const bool may_ask = !IsRetry(job);
     const auto group = state_.groups.Find(job.spec.group);
@@ -723,9 +747,10 @@ class Planner {
   std::vector<std::pair<Holding, int64_t>> given_;  // GPUs, before there are runners
   Evidence evidence_;
   Decision decision_;
-  uint64_t turn_ = 1;     // counts what this pass has done to the answer of a waiting job
-  uint32_t owner_ = 0;    // of the job at hand, the last one
-  uint32_t row_set_ = 0;  // of that owner
+  uint64_t turn_ = 1;  // counts what this pass has done to the answer of a waiting job
+  std::map<uint32_t, std::pair<uint64_t, Reason>> fragmentation_;  // by shape, with the turn
+  uint32_t owner_ = 0;                    // of the job at hand, the last one
+  uint32_t row_set_ = 0;                  // of that owner
   Standing standing_ = Standing::kNoRow;  // of the job at hand
   std::vector<Reason> found_;             // what it was told, before its owner's quotas
   Told told_;                             // for whom that holds

@@ -16,6 +16,7 @@ struct Decision {
   std::vector<EventBody> proposals;
   std::vector<Explanation> explanations;  // one for every waiting job
   Instant wake_at = Instant::Never();     // when time alone would change the decision
+  bool goes_on = false;                   // others may ask for nodes, too, in the next one
 };
 
 // Order: higher class first, then down the tree of projects who used least, then by the user's own

@@ -67,8 +67,8 @@ void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, Step
     }
     result.explanations = std::move(decision.explanations);
     result.wake_at = decision.wake_at;
-    if (!changed) {
-      result.at_rest = round == 0;
+    if (!changed || decision.goes_on) {
+      result.at_rest = !changed && round == 0;
       return;
     }
   }

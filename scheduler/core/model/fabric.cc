@@ -23,6 +23,7 @@ void Widen(FabricGroup& group, const NodeCapacity& capacity, bool first) {
   group.largest.gpus = std::max(group.largest.gpus, capacity.gpus);
   group.largest.cpus = std::max(group.largest.cpus, capacity.cpus);
   group.largest.memory_bytes = std::max(group.largest.memory_bytes, capacity.memory_bytes);
+  group.largest.disk_bytes = std::max(group.largest.disk_bytes, capacity.disk_bytes);
 }
 
 }  // namespace

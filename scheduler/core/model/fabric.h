@@ -43,6 +43,11 @@ struct FabricGroup {
   bool operator==(const FabricGroup&) const = default;
 };
 
+// Reports whether its nodes have the same of everything.
+[[nodiscard]] inline bool AreAlike(const FabricGroup& group) {
+  return group.smallest == group.largest;
+}
+
 struct FabricSlot {
   uint32_t leaf = 0;
   uint32_t slot = 0;

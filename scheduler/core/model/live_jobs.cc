@@ -44,6 +44,7 @@ LiveJob LineOf(
   line.owner = owner;
   line.user = user;
   line.group = group;
+  line.node = AllocationOf(job)->nodes.front();
   line.priority = job.spec.priority;
   line.leaving =
       std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);

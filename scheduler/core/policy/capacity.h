@@ -3,6 +3,7 @@
 // parts. Starts with the state and follows the pass's own proposals, so that they never contradict
 // each other.
 
+#include <bit>
 #include <map>
 #include <optional>
 #include <set>
@@ -59,6 +60,21 @@ class Capacity {
 
   // Room for parts beside tasks, claims of others and what this pass took; nothing = none.
   [[nodiscard]] std::optional<Part> Room(NodeId node, JobId job) const;
+
+  // Calls `visit(node, room)` for each node that has room for parts, idle ones too, claims taken
+  // off.
+  template <typename Visit>
+  void VisitRooms(const Visit& visit) const {
+    for (uint32_t leaf = 0; leaf < fabric_.leaves.size(); ++leaf) {
+      for (uint64_t rest = idle_.InLeaf(leaf); rest != 0; rest &= rest - 1) {
+        const NodeId node = fabric_.leaves[leaf].nodes[static_cast<size_t>(std::countr_zero(rest))];
+        visit(node, FullRoom(node).Left());
+      }
+    }
+    for (const auto& [node, room] : rooms_) {
+      visit(node, room.Left());
+    }
+  }
 
   void TakeWhole(const std::vector<NodeId>& nodes);
   // If they are idle, they are not so for everybody.

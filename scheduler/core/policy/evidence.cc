@@ -80,11 +80,20 @@ uint32_t Evidence::MostFree(const JobSpec& spec, std::string_view rule) const {
 
 Reason Evidence::Fragmentation(const Job& job, const PlacementRequest& request) const {
   ShortageSearch search;
-  for (const Node& node : state_.nodes) {
-    const NodeCapacity& all = node.identity.capacity;
-    if (TakesWork(node) && CanHold(all, job.spec) && capacity_.Suits(request, node.id)) {
-      search.Add(capacity_.Room(node.id, job.id).value_or(Part{}),
+  const auto add = [&](NodeId node, const Part& room) {
+    const NodeCapacity& all = state_.nodes[node.value()].identity.capacity;
+    if (capacity_.Suits(request, node) && CanHold(all, job.spec)) {
+      search.Add(room,
                  PartOf(job.spec, all).value_or(Part{all.gpus, all.cpus, all.memory_bytes, 0}));
+    }
+  };
+  capacity_.VisitRooms(add);
+  // Nodes without room count for what the job wants of them. Where all are alike one says it all.
+  const int index = state_.fabric.FindGroup(job.spec.group);
+  const bool alike = index >= 0 && AreAlike(state_.fabric.groups[static_cast<size_t>(index)]);
+  for (uint32_t i = 0; i < state_.nodes.size() && !(alike && !search.empty()); ++i) {
+    if ((state_.node_flags[i] & kTakesWork) != 0) {
+      add(NodeId(i), Part{});
     }
   }
   if (search.empty()) {  // none that could hold it takes work
@@ -104,16 +113,13 @@ uint32_t Evidence::Startable(const Job& job,
                              const PlacementRequest& request,
                              const Shortage& shortage) const {
   std::set<uint32_t, std::greater<>> amounts;
-  for (const Node& node : state_.nodes) {
-    if (TakesWork(node) && capacity_.Suits(request, node.id) &&
-        IsOfItsKind(node.identity.capacity, job.spec)) {
-      const uint32_t free =
-          AmountIn(capacity_.Room(node.id, job.id).value_or(Part{}), shortage.lacking);
-      if (free > 0 && free < shortage.wanted) {
-        amounts.insert(free);
-      }
+  capacity_.VisitRooms([&](NodeId node, const Part& room) {
+    const uint32_t free = AmountIn(room, shortage.lacking);
+    if (free > 0 && free < shortage.wanted && capacity_.Suits(request, node) &&
+        IsOfItsKind(state_.nodes[node.value()].identity.capacity, job.spec)) {
+      amounts.insert(free);
     }
-  }
+  });
   Job smaller = job;
   int tries = kStartableTries;
   for (auto amount = amounts.begin(); amount != amounts.end() && tries > 0; ++amount, --tries) {

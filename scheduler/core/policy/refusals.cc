@@ -57,8 +57,9 @@ bool HoldsFor(uint32_t other, const Told& told) {
 
 bool SparesOwn(const Contender& waiting, const Runners& runners) {
   const bool after_fault = GoesOnAfterFault(*waiting.job);
-  return std::ranges::any_of(runners.all(), [&](const Runner& runner) {
-    return runner.priority == waiting.priority && runner.job->user == waiting.user &&
+  return std::ranges::any_of(runners.OfUser(waiting.user), [&](const Runner* each) {
+    const Runner& runner = *each;
+    return runner.priority == waiting.priority &&
            (runner.standing <= Standing::kBorrows || waiting.footing.slowdown >= runner.least ||
             (after_fault && runner.job->opportunistic));
   });

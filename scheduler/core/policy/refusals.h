@@ -27,7 +27,7 @@ struct Told {
 
 // Reports whether something of its user's runs that others of its class may have who were slowed
 // down as much.
-//   Cost: O(live).
+//   Cost: O(its user's), and that of Runners::OfUser.
 [[nodiscard]] bool SparesOwn(const Contender& waiting, const Runners& runners);
 
 // What decides which nodes a waiting job may have, and how many it needs.

@@ -110,7 +110,7 @@ Runners::Runners(const ClusterState& state,
                  const Shares& shares,
                  const Quotas& quotas,
                  Instant now)
-    : policy_(policy), shares_(shares), now_(now) {
+    : policy_(policy), shares_(shares), groups_(state.groups), now_(now) {
   runners_.reserve(state.runners.all().size());
   for (const LiveJob& job : state.runners.all()) {
     Runner& runner = runners_.emplace_back();
@@ -137,6 +137,7 @@ Runners::Runners(const ClusterState& state,
     }
     runner.demoted_at = tide::NextDemotion(runner.priority, job, policy, now);
     next_demotion_ = std::min(next_demotion_, runner.demoted_at);
+    AddToCrowd(runner);
   }
   for (const JobId id : state.claiming) {
     const Job& job = state.jobs.at(id);
@@ -158,6 +159,55 @@ Runners::Runners(const ClusterState& state,
     by_job_.emplace_back(runners_[i].job->id, i);
   }
   std::sort(by_job_.begin(), by_job_.end());
+}
+
+void Runners::AddToCrowd(const Runner& runner) {
+  const LiveJob& job = *runner.job;
+  auto crowd = std::ranges::find_if(crowds_, [&](const Crowd& each) {
+    return each.group == job.group && each.priority == runner.priority;
+  });
+  if (crowd == crowds_.end()) {
+    crowd = crowds_.insert(crowd, {.group = job.group, .priority = runner.priority});
+  }
+  if (job.leaving) {
+    crowd->leaves = true;
+    return;
+  }
+  crowd->stays = true;
+  crowd->least = std::min(crowd->least, runner.least);
+  if (runner.safe_until <= now_) {
+    crowd->least_shared = std::min(crowd->least_shared, runner.least);
+  }
+  crowd->gpus = std::min(crowd->gpus, job.gpus);
+  crowd->reclaimed = std::min(crowd->reclaimed, runner.reclaimed_until);
+}
+
+bool Runners::MayTakeAny(const Contender& waiting) const {
+  const auto group = groups_.Find(waiting.job->spec.group);
+  const int64_t slowdown = waiting.footing.slowdown;
+  return std::ranges::any_of(crowds_, [&](const Crowd& crowd) {
+    if (crowd.group != group || crowd.leaves || !crowd.stays) {
+      return crowd.group == group && crowd.leaves;
+    }
+    if (crowd.priority != waiting.priority) {
+      return crowd.priority < waiting.priority;
+    }
+    const bool may_be_lent = crowd.gpus < ChargedGpus(waiting.job->spec);
+    return GoesOnAfterFault(*waiting.job) ||
+           (waiting.standing == Standing::kWithin && crowd.reclaimed <= now_) ||
+           slowdown >= crowd.least_shared || (may_be_lent && slowdown >= crowd.least);
+  });
+}
+
+std::span<const Runner* const> Runners::OfUser(uint32_t user) const {
+  const auto user_of = [](const Runner* runner) { return runner->job->user; };
+  if (by_user_.size() != runners_.size()) {
+    for (const Runner& runner : runners_) {
+      by_user_.push_back(&runner);
+    }
+    std::ranges::sort(by_user_, {}, user_of);
+  }
+  return std::ranges::equal_range(by_user_, user, {}, user_of);
 }
 
 const Runner* Runners::Find(JobId job) const {

@@ -2,6 +2,7 @@
 // The running jobs as seen by those that wait: which may be asked to leave, and in which order.
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,11 @@ class Runners {
   [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const {
     return RightTo(waiting, runner) != Right::kNone;
   }
+  // Reports whether nodes of any may come to it: of what leaves, or by a right. False positives are
+  // few, false negatives none. Cost: O(classes × groups).
+  [[nodiscard]] bool MayTakeAny(const Contender& waiting) const;
+  // Returns those of a user, in no particular order. Cost: O(live log live) once, then O(log live).
+  [[nodiscard]] std::span<const Runner* const> OfUser(uint32_t user) const;
   // Returns what such jobs of the owner have that are not leaving, and claim, with what was given
   // to them since. GPU-billionths, over the weights of its project and of all above it.
   [[nodiscard]] int64_t HoldsOf(const Holding& holding) const;
@@ -129,13 +135,29 @@ class Runners {
   [[nodiscard]] Instant NextDemotion() const { return next_demotion_; }
 
  private:
+  // Runners of a class in a group, as far as it takes to see that a job may have none of them.
+  struct Crowd {
+    uint32_t group = 0;
+    int32_t priority = 0;
+    bool leaves = false;                   // some do
+    bool stays = false;                    // some do; of those:
+    int64_t least = INT64_MAX;             // lowest Runner::least
+    int64_t least_shared = INT64_MAX;      // the same, of those past their slice
+    int64_t gpus = INT64_MAX;              // fewest
+    Instant reclaimed = Instant::Never();  // first Runner::reclaimed_until
+  };
+  void AddToCrowd(const Runner& runner);
+
   const Policy& policy_;
   const Shares& shares_;
+  const Names& groups_;
   Instant now_;
+  std::vector<Crowd> crowds_;
   Instant next_demotion_ = Instant::Never();
   std::vector<Runner> runners_;
   std::map<Holding, int64_t> holds_;              // places in it stay
   std::vector<std::pair<JobId, size_t>> by_job_;  // ascending
+  mutable std::vector<const Runner*> by_user_;    // ascending by user; empty = not sorted yet
 };
 
 }  // namespace tide

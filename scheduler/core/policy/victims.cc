@@ -54,15 +54,15 @@ class GangPlanner {
         capacity_(capacity),
         job_(asker.job),
         request_(asker.request),
+        group_(pool.fabric().FindGroup(request_.group)),
+        all_large_enough_(group_ >= 0 &&
+                          AllCanHold(pool.fabric().groups[static_cast<size_t>(group_)], job_.spec)),
         free_(pool),
-        pool_(pool),
         runners_(runners),
         rules_(rules) {
-    const Fabric& fabric = pool.fabric();
-    const int group = fabric.FindGroup(request_.group);
-    if (group < 0 || !AllCanHold(fabric.groups[static_cast<size_t>(group)], job_.spec)) {
+    if (!all_large_enough_) {
       for (const Node& node : state.nodes) {
-        if (!IsLargeEnough(node)) {
+        if (!CanHold(node.identity.capacity, job_.spec)) {
           free_.Remove(node.id);
         }
       }
@@ -72,18 +72,18 @@ class GangPlanner {
   // Two ways to choose: what is cheapest for a GPU, which suits large gangs, and what is cheapest
   // at all, so that no gang leaves for a job of one node. The cheaper of the two.
   VictimPlan Run() {
-    CollectUnits();
-    if (!Choose()) {
+    CollectCandidates();
+    const FreeNodes pool = free_;  // with what is left anyway
+    if (!ChooseInOrder()) {
       return {};
     }
     Choice first{std::move(free_), std::move(units_)};
     if (first.units.empty()) {
       return PlanOf(first);
     }
-    free_ = pool_;
-    units_ = std::move(asked_);
-    std::ranges::stable_sort(units_, {}, [](const Unit& unit) { return PriceOfUnit(unit); });
-    (void)Choose();  // the same units suffice
+    free_ = pool;
+    units_.clear();
+    ChooseCheapest();
     const Choice second{std::move(free_), std::move(units_)};
     return PlanOf(PriceOf(second.units) < PriceOf(first.units) ? second : first);
   }
@@ -105,18 +105,86 @@ class GangPlanner {
     return price;
   }
 
-  // Takes units in their order until the gang fits, and spares those that turn out superfluous.
-  bool Choose() {
-    size_t taken = 0;
-    while (!CanPlace()) {
-      if (taken == units_.size()) {
+  // What leaves anyway costs nothing and comes first. Of the others only the runner is kept: there
+  // may be thousands, and few are needed.
+  void CollectCandidates() {
+    std::vector<bool> seen(state_.nodes.size());  // nodes with parts: one unit for all of them
+    for (const Runner& runner : runners_.all()) {
+      const bool leaves = rules_.leaves(runner);
+      if (!leaves && (runner.job->leaving || !rules_.takeable(runner))) {
+        continue;
+      }
+      if (runner.job->on_part) {
+        if (seen[runner.job->node.value()]) {
+          continue;
+        }
+        seen[runner.job->node.value()] = true;
+      }
+      if (leaves) {
+        const Unit unit = UnitOf(runner);
+        if (unit.victims.empty()) {
+          AddNodes(unit);
+          continue;
+        }
+      }
+      candidates_.push_back(&runner);
+    }
+  }
+
+  // Takes units in the order of their runners until the gang fits.
+  bool ChooseInOrder() {
+    for (size_t next = 0; !CanPlace(); ++next) {
+      if (next == candidates_.size()) {
         return false;
       }
-      AddNodes(units_[taken++]);
+      Take(UnitOf(*candidates_[next]));
     }
-    units_.resize(taken);
     Spare();
     return true;
+  }
+
+  // The same, by what units cost. What parts of a node cost together is worked out where their
+  // first runner alone would be cheap enough.
+  void ChooseCheapest() {
+    struct Entry {
+      Price price;
+      size_t index = 0;  // ties: as runners are ordered
+      bool exact = false;
+    };
+    const auto dearer = [](const Entry& a, const Entry& b) {
+      return std::tie(a.price, a.index) > std::tie(b.price, b.index);
+    };
+    std::vector<Entry> heap;
+    heap.reserve(candidates_.size());
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      const Runner& runner = *candidates_[i];
+      const bool asked = !rules_.leaves(runner);
+      const Price least = asked ? Price{RankOf(runner), LossOf(runner), 1}
+                                : Price{{INT32_MIN, Standing::kOverLimit}, 0, 0};
+      heap.push_back({least, i, !runner.job->on_part});
+    }
+    std::ranges::make_heap(heap, dearer);
+    while (!CanPlace() && !heap.empty()) {  // the same units suffice
+      std::ranges::pop_heap(heap, dearer);
+      Entry& entry = heap.back();
+      Unit unit = UnitOf(*candidates_[entry.index]);
+      if (!entry.exact) {
+        entry.price = PriceOfUnit(unit);
+        entry.exact = true;
+        std::ranges::push_heap(heap, dearer);
+        continue;
+      }
+      heap.pop_back();
+      Take(std::move(unit));
+    }
+    Spare();
+  }
+
+  void Take(Unit unit) {
+    if (!unit.nodes.empty()) {
+      AddNodes(unit);
+      units_.push_back(std::move(unit));
+    }
   }
 
   [[nodiscard]] VictimPlan PlanOf(const Choice& choice) const {
@@ -137,56 +205,27 @@ class GangPlanner {
     return plan;
   }
 
-  // What leaves anyway costs nothing and comes first.
-  void CollectUnits() {
-    std::vector<Unit> asked;
-    std::set<NodeId> seen;  // nodes with parts: one unit for all of them
-    for (const Runner& runner : runners_.all()) {
-      const bool leaves = rules_.leaves(runner);
-      if (!leaves && (runner.job->leaving || !rules_.takeable(runner))) {
-        continue;
-      }
-      Unit unit;
-      if (runner.job->on_part) {
-        const NodeId node = NodesOf(state_, runner).front();
-        if (!seen.insert(node).second || !AllParts(node, unit)) {
-          continue;
-        }
-      } else {
-        unit = WholeUnit(runner, leaves);
-      }
-      if (unit.nodes.empty()) {
-        continue;
-      }
-      if (unit.victims.empty()) {
-        AddNodes(unit);
-      } else {
-        asked.push_back(std::move(unit));
-      }
-    }
-    units_ = asked;
-    asked_ = std::move(asked);
-    pool_ = free_;
-  }
-
-  [[nodiscard]] bool IsLargeEnough(const Node& node) const {
-    return CanHold(node.identity.capacity, job_.spec);
-  }
-
   [[nodiscard]] bool Suits(NodeId id) const {
-    const Node& node = state_.nodes[id.value()];
-    return node.identity.group == request_.group && IsLargeEnough(node) && rules_.node(id);
+    const FabricSlot slot = pool_fabric().slots[id.value()];
+    return slot.leaf != kNoLeaf && static_cast<int>(pool_fabric().ZoneOf(id).group) == group_ &&
+           (all_large_enough_ || CanHold(state_.nodes[id.value()].identity.capacity, job_.spec)) &&
+           rules_.node(id);
   }
+  [[nodiscard]] const Fabric& pool_fabric() const { return free_.fabric(); }
 
-  // Only nodes that its tasks still hold: a task that has exited has left its node already.
-  [[nodiscard]] Unit WholeUnit(const Runner& runner, bool leaves) const {
+  // What the runner frees, with the parts beside it. No nodes: it frees none that the job may have.
+  [[nodiscard]] Unit UnitOf(const Runner& runner) const {
     Unit unit;
+    if (runner.job->on_part) {
+      return AllParts(runner.job->node, unit) ? unit : Unit();
+    }
+    // Only nodes that its tasks still hold: a task that has exited has left its node already.
     for (const NodeId node : NodesOf(state_, runner)) {
       if (state_.uses[node.value()].first().job == runner.job->id && Suits(node)) {
         unit.nodes.push_back(node);
       }
     }
-    if (!leaves) {
+    if (!rules_.leaves(runner)) {
       unit.victims.push_back(&runner);
     }
     return unit;
@@ -223,6 +262,7 @@ class GangPlanner {
   // All of them are large enough: what fits can be placed.
   [[nodiscard]] bool CanPlace() const { return Fits(free_, request_); }
 
+  // Lets those of them go on that turn out superfluous, the last first.
   void Spare() {
     for (size_t i = units_.size(); i-- > 0;) {
       for (const NodeId node : units_[i].nodes) {
@@ -240,12 +280,13 @@ class GangPlanner {
   const Capacity& capacity_;
   const Job& job_;
   const PlacementRequest& request_;
-  FreeNodes free_;  // with what the units at hand free
-  FreeNodes pool_;  // with what is left anyway
+  const int group_;              // of the fabric; negative = it has no nodes
+  const bool all_large_enough_;  // its nodes
+  FreeNodes free_;               // with what the units at hand free
   const Runners& runners_;
   const TakeRules& rules_;
-  std::vector<Unit> units_;  // at hand
-  std::vector<Unit> asked_;  // all that may be asked
+  std::vector<const Runner*> candidates_;  // that may be asked, one for each unit
+  std::vector<Unit> units_;                // at hand
 };
 
 void Give(Part& room, const Part& part) {
@@ -255,12 +296,9 @@ void Give(Part& room, const Part& part) {
   room.devices |= part.devices;
 }
 
-// Lower is better: the dearest victim, GPU-time lost, number of victims, node.
-using PartPrice = std::tuple<Rank, int64_t, size_t, NodeId>;
-
 struct PartOffer {
   VictimPlan plan;  // no nodes: this node cannot be had
-  PartPrice price;
+  Price price;
 };
 
 PartOffer OfferOf(const ClusterState& state,
@@ -281,7 +319,7 @@ PartOffer OfferOf(const ClusterState& state,
   std::sort(order.begin(), order.end());
   Part room = capacity.Room(node, job.id).value_or(Part{});
   size_t left = state.uses[node.value()].tasks.size();
-  PartOffer offer{{}, {{INT32_MIN, Standing::kOverLimit}, 0, 0, node}};
+  PartOffer offer{{}, {{INT32_MIN, Standing::kOverLimit}, 0, 0}};
   const auto suffices = [&] { return wanted ? Covers(room, *wanted) : left == 0; };
   for (const auto& [asked, runner] : order) {
     if (suffices()) {
@@ -293,7 +331,7 @@ PartOffer OfferOf(const ClusterState& state,
     --left;
     Give(room, AllocationOf(state.jobs.at(runner->job->id))->part.value_or(FullPart(has)));
     if (asked) {
-      auto& [dearest, loss, count, where] = offer.price;
+      auto& [dearest, loss, count] = offer.price;
       dearest = std::max(dearest, RankOf(*runner));
       loss += LossOf(*runner);
       ++count;
@@ -327,10 +365,7 @@ VictimPlan ChoosePartVictims(const ClusterState& state,
   const auto& [job, request] = asker;
   PartOffer best;
   std::vector<bool> seen(state.nodes.size());
-  for (const Runner& candidate : runners.all()) {
-    if (!rules.leaves(candidate) && (candidate.job->leaving || !rules.takeable(candidate))) {
-      continue;
-    }
+  const auto look_at = [&](const Runner& candidate) {
     for (const NodeId node : NodesOf(state, candidate)) {
       if (seen[node.value()] || state.uses[node.value()].idle() ||
           state.nodes[node.value()].identity.group != request.group || !rules.node(node)) {
@@ -341,6 +376,19 @@ VictimPlan ChoosePartVictims(const ClusterState& state,
       if (!offer.plan.nodes.empty() && (best.plan.nodes.empty() || offer.price < best.price)) {
         best = std::move(offer);
       }
+    }
+  };
+  for (const Runner& candidate : runners.all()) {
+    if (rules.leaves(candidate)) {
+      look_at(candidate);
+    }
+  }
+  for (const Runner& candidate : runners.all()) {
+    // It is the first victim of a node that was not seen yet: that costs no less than itself.
+    const bool may_be_cheaper =
+        best.plan.nodes.empty() || Price{RankOf(candidate), LossOf(candidate), 1} < best.price;
+    if (may_be_cheaper && !candidate.job->leaving && rules.takeable(candidate)) {
+      look_at(candidate);
     }
   }
   return best.plan;
