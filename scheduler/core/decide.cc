@@ -17,6 +17,7 @@
 #include "scheduler/core/policy/leaving.h"
 #include "scheduler/core/policy/master_ports.h"
 #include "scheduler/core/policy/order.h"
+#include "scheduler/core/policy/pass_claims.h"
 #include "scheduler/core/policy/quota.h"
 #include "scheduler/core/policy/refusals.h"
 #include "scheduler/core/policy/replacement.h"
@@ -47,12 +48,10 @@ class Planner {
         capacity_(state, state.fabric),
         kept_(state),
         evidence_(state, capacity_, quotas_, now),
-        crossing_(state, policy, quotas_, claims_) {}
+        claims_(state, quotas_),
+        crossing_(state, policy, quotas_, claims_.all()) {}
 
   Decision Run() {
-    for (const JobId id : state_.claiming) {
-      claims_[id] = ClaimOf(state_, id);
-    }
     for (const auto& [keeper, nodes] : kept_.all()) {
       capacity_.Withhold(nodes);
     }
@@ -189,21 +188,7 @@ class Planner {
     if (!takes_work || capacity_.IsTaken(node) || IsKeptFrom(job, node)) {
       return false;
     }
-    const bool claimed =
-        !state_.uses[node.value()].claimants.empty() || made_claims_.contains(node);
-    return !claimed || std::ranges::none_of(ClaimantsOf(node), [&](JobId claimant) {
-      return claimant != job.id && ClassOf(claimant) >= ClassOf(job);
-    });
-  }
-
-  // As this pass leaves them.
-  [[nodiscard]] std::vector<JobId> ClaimantsOf(NodeId node) const {
-    std::vector<JobId> claimants = state_.uses[node.value()].claimants;
-    if (const auto made = made_claims_.find(node); made != made_claims_.end()) {
-      claimants.push_back(made->second);
-    }
-    std::erase_if(claimants, [&](JobId claimant) { return !claims_.contains(claimant); });
-    return claimants;
+    return !claims_.IsKeptFrom(job.id, ClassOf(job), node);
   }
 
   [[nodiscard]] bool IsIdleFor(const Job& job, NodeId node) const {
@@ -220,7 +205,7 @@ class Planner {
         }
       }
     };
-    for (const auto& [claimant, claim] : claims_) {
+    for (const auto& [claimant, claim] : claims_.all()) {
       add(claim.nodes);
     }
     for (const auto& [keeper, nodes] : kept_.all()) {
@@ -280,11 +265,11 @@ class Planner {
       return false;
     }
     // A transaction that was given up frees its victims: they do not wait for what cannot start.
-    if (claims_.contains(queued.after_beneficiary)) {
+    if (claims_.Has(queued.after_beneficiary)) {
       Explain(job, {{.code = ReasonCode::kPreemptYielded, .other = queued.after_beneficiary}});
       return false;
     }
-    if (claims_.contains(job.id) && !ClaimHolds(job)) {
+    if (claims_.Has(job.id) && !ClaimHolds(job)) {
       DropClaim(job.id);
     }
     const std::optional<Part> part = WantedPart(job);
@@ -293,7 +278,7 @@ class Planner {
       RefuseOverQuota(job, part);
       return false;
     }
-    if (claims_.contains(job.id) && StartOnClaim(job)) {
+    if (claims_.Has(job.id) && StartOnClaim(job)) {
       return true;
     }
     WakeForRights(job.state_since);
@@ -310,8 +295,8 @@ class Planner {
     if (part ? StartPart(job, request) : StartWhole(job, request, standing, refusal.reasons)) {
       return true;
     }
-    if (const auto own = claims_.find(job.id); own != claims_.end()) {
-      Explain(job, {WaitsFor(own->second)});
+    if (claims_.Has(job.id)) {
+      Explain(job, {WaitsFor(claims_.At(job.id))});
       return true;
     }
     if (!in_vain && MayClaim() && Claim(job, part, request, standing)) {
@@ -352,7 +337,7 @@ class Planner {
 
   // It does not stand before others: they could start without it, and it not without its quota.
   void RefuseOverQuota(const Job& job, const std::optional<Part>& part) {
-    if (claims_.contains(job.id)) {
+    if (claims_.Has(job.id)) {
       DropClaim(job.id);  // its quota ended while its victims left
     }
     std::vector<Reason> reasons = quotas_.ReasonsFor(job);
@@ -402,7 +387,7 @@ class Planner {
   [[nodiscard]] Refusals::Known FindRefusal(const Job& job,
                                             const std::optional<Part>& part,
                                             Standing standing) {
-    return claims_.contains(job.id) || refusals_.empty()
+    return claims_.Has(job.id) || refusals_.empty()
                ? Refusals::Known()
                : refusals_.Find(job.spec.group, WishOf(job, part, standing), UserOf(owner_));
   }
@@ -446,7 +431,7 @@ class Planner {
     PlacementResult placement = request.after_fault
                                     ? capacity_.PlaceWhole(job, request, UnclaimedFor(job, request))
                                     : capacity_.PlaceWhole(job, request, capacity_.idle());
-    if (placement.nodes.empty() && !(claims_.empty() && kept_.all().empty())) {
+    if (placement.nodes.empty() && !(claims_.all().empty() && kept_.all().empty())) {
       const FreeNodes idle = IdleFor(job);
       if (Fits(idle, request)) {
         placement = capacity_.PlaceWhole(job, request, idle);
@@ -506,7 +491,7 @@ class Planner {
       BreakClaims(job, nodes);
     }
     ++turn_;
-    if (claims_.erase(job.id) == 0) {  // starting ends it
+    if (!claims_.Erase(job.id)) {  // starting ends it
       Give(HoldingOf(job), ChargedGpus(job.spec));
     }
     quotas_.Add(job);
@@ -540,7 +525,8 @@ class Planner {
     const TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
         [&](const Runner& runner) {
-          return runner.job->leaving && LeavesFor(job, state_.jobs.at(runner.job->id));
+          return runner.job->leaving && (runner.priority < contender.priority ||
+                                         LeavesFor(job, state_.jobs.at(runner.job->id)));
         },
         [&](const Runner& runner) {
           return may_ask && runner.job->group == group && runners_->MayTake(contender, runner) &&
@@ -554,7 +540,7 @@ class Planner {
     }
     const tide::Claim claim{plan.nodes, plan.victims, plan.part};
     BreakClaims(job, claim.nodes);
-    claims_[job.id] = claim;
+    claims_.Make(job, claim);
     crossing_.ClaimsChanged();
     ++claims_made_;
     ++turn_;
@@ -575,7 +561,7 @@ class Planner {
       Give({leaver.job->owner, leaver.job->group, leaver.priority}, -leaver.job->gpus);
     }
     Give(HoldingOf(job), ChargedGpus(job.spec));
-    KeepForClaim(job.id, claim);
+    KeepForClaim(claim);
     Explain(job, {WaitsFor(claim)});
     return true;
   }
@@ -618,10 +604,7 @@ class Planner {
   }
 
   // From now on nobody else of this pass takes it.
-  void KeepForClaim(JobId job, const tide::Claim& claim) {
-    for (const NodeId node : claim.nodes) {
-      made_claims_[node] = job;
-    }
+  void KeepForClaim(const tide::Claim& claim) {
     if (claim.part) {
       capacity_.TakePart(claim.nodes.front(), *claim.part);
     } else {
@@ -642,7 +625,7 @@ class Planner {
 
   // A claim is worth keeping while each of its nodes is idle or about to be.
   [[nodiscard]] bool ClaimHolds(const Job& job) {
-    const tide::Claim& claim = claims_.at(job.id);
+    const tide::Claim& claim = claims_.At(job.id);
     for (const NodeId node : claim.nodes) {
       if (!MayUse(job, node)) {
         return false;
@@ -668,7 +651,7 @@ class Planner {
   }
 
   bool StartOnClaim(const Job& job) {
-    const tide::Claim claim = claims_.at(job.id);
+    const tide::Claim claim = claims_.At(job.id);
     if (!claim.part) {
       const bool idle = std::ranges::all_of(
           claim.nodes, [&](NodeId node) { return state_.uses[node.value()].idle(); });
@@ -689,7 +672,7 @@ class Planner {
   // Takes nodes out of the claims of lower classes; MayUse has seen that there are no others.
   void BreakClaims(const Job& job, const std::vector<NodeId>& nodes) {
     for (const NodeId node : nodes) {
-      for (const JobId claimant : ClaimantsOf(node)) {
+      for (const JobId claimant : claims_.ClaimantsOf(node)) {
         if (ClassOf(claimant) < ClassOf(job)) {
           DropClaim(claimant);
         }
@@ -699,8 +682,8 @@ class Planner {
 
   void DropClaim(JobId claimant) {
     decision_.proposals.emplace_back(ClaimDropped{claimant});
-    const tide::Claim claim = claims_.at(claimant);
-    claims_.erase(claimant);
+    const tide::Claim claim = claims_.At(claimant);
+    claims_.Erase(claimant);
     crossing_.ClaimsChanged();
     ++turn_;
     const Job& job = state_.jobs.at(claimant);
@@ -722,7 +705,7 @@ class Planner {
 
   [[nodiscard]] bool IsWanted(const Job& victim) const {
     const std::vector<NodeId>& nodes = AllocationOf(victim)->nodes;
-    return std::ranges::any_of(claims_, [&](const auto& entry) {
+    return std::ranges::any_of(claims_.all(), [&](const auto& entry) {
       const auto& [claimant, claim] = entry;
       if (claimant != BeneficiaryOf(victim) && ClassOf(claimant) <= ClassOf(victim)) {
         return false;
@@ -756,15 +739,14 @@ class Planner {
   Told told_;                             // for whom that holds
   const Wish* refused_ =
       nullptr;  // the earlier refusal that it was told; until the next one is added
-  const Slowdown* slowdown_ = nullptr;   // of it
-  WaitingReasons waits_;                 // of it
-  std::optional<Footing> footing_;       // of it
-  std::map<JobId, tide::Claim> claims_;  // as this pass leaves them
-  std::map<NodeId, JobId> made_claims_;  // by this pass
-  uint32_t claims_made_ = 0;             // by this pass
-  std::set<JobId> asked_;                // to leave, by this pass
-  Refusals refusals_;                    // of the class at hand
-  Ahead ahead_;                          // of the class at hand
+  const Slowdown* slowdown_ = nullptr;  // of it
+  WaitingReasons waits_;                // of it
+  std::optional<Footing> footing_;      // of it
+  PassClaims claims_;
+  uint32_t claims_made_ = 0;  // by this pass
+  std::set<JobId> asked_;     // to leave, by this pass
+  Refusals refusals_;         // of the class at hand
+  Ahead ahead_;               // of the class at hand
   MasterPorts ports_;
   Crossing crossing_;
 };

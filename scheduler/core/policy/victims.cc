@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <tuple>
 
 namespace tide {
 namespace {
 
-const std::vector<NodeId>& NodesOf(const ClusterState& state, const Runner& runner) {
-  return AllocationOf(state.jobs.at(runner.job->id))->nodes;
+std::span<const NodeId> NodesOf(const ClusterState& state, const Runner& runner) {
+  return runner.job->nodes == 1 ? std::span(&runner.job->node, 1)
+                                : AllocationOf(state.jobs.at(runner.job->id))->nodes;
 }
 
 // The dearest victim: its class, and how it stands to its quota in it.
@@ -119,6 +121,9 @@ class GangPlanner {
           continue;
         }
         seen[runner.job->node.value()] = true;
+      }
+      if (leaves && runner.job->nodes == 1 && !rules_.node(runner.job->node)) {
+        continue;
       }
       if (leaves) {
         const Unit unit = UnitOf(runner);
