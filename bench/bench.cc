@@ -7,6 +7,7 @@ namespace {
 
 constexpr Bench kBenches[] = {
     {"decide-full", "one decision: nothing free, every waiting gang considered", RunDecideFull},
+    {"decide-replay", "steps while bursts of jobs meet 10,000 nodes", RunDecideReplay},
     {.name = "decide-scale",
      .what = "the same where 1,000,000 jobs wait for 100,000 nodes (minutes; only by name)",
      .run = RunDecideScale,

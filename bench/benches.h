@@ -6,6 +6,7 @@
 namespace tide::bench {
 
 void RunDecideFull(Run& run);
+void RunDecideReplay(Run& run);
 void RunDecideScale(Run& run);
 void RunDecideFill(Run& run);
 void RunPlaceOne(Run& run);

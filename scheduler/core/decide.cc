@@ -363,7 +363,6 @@ class Planner {
     if (claims_made_ < kClaimsMax) {
       return true;
     }
-    decision_.wake_at = std::min(decision_.wake_at, now_ + Duration::Millis(1));
     decision_.goes_on = true;
     return false;
   }

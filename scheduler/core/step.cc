@@ -52,6 +52,10 @@ void ApplyInputs(ClusterState& state,
   }
 }
 
+// With more jobs waiting than this a look at the state that a decision has made is a step of its
+// own: what was decided is committed and sent meanwhile.
+constexpr size_t kManyWaiting = 1000;
+
 void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, StepResult& result) {
   for (int round = 0; round < kRoundsMax; ++round) {
     Decision decision = Decide(state, policy, now);
@@ -67,8 +71,12 @@ void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, Step
     }
     result.explanations = std::move(decision.explanations);
     result.wake_at = decision.wake_at;
-    if (!changed || decision.goes_on) {
-      result.at_rest = !changed && round == 0;
+    if (!changed) {
+      result.at_rest = round == 0;
+      return;
+    }
+    if (decision.goes_on || state.waiting.size() > kManyWaiting) {
+      result.wake_at = now;
       return;
     }
   }

@@ -16,8 +16,8 @@ struct StepResult {
   ChangeSet changed;                     // rows to write
   std::vector<Command> commands;         // to send after the commit
   std::vector<Explanation> explanations;
-  Instant wake_at = Instant::Never();
-  bool at_rest = false;  // it decided, and the decision changed nothing
+  Instant wake_at = Instant::Never();  // `now`: at once, it has not come to rest
+  bool at_rest = false;                // it decided, and the decision changed nothing
 };
 
 // Whether a step decides, or leaves that to one that follows soon: only applying what has come is

@@ -90,7 +90,7 @@ LAYERS = (
     ("agent/main.cc", ("common/", "agent/")),
     ("agent/", ("common/", "agent/")),
     ("bench/", ("common/", "scheduler/core/", "scheduler/store/", "agent/logs/",
-                "agent/runtime/", "bench/", "proto/wire/", "tide/v1/")),
+                "agent/runtime/", "bench/", "proto/wire/", "sim/", "tide/v1/")),
     ("cli/", ("common/", "cli/", "scheduler/core/model/", "sim/")),
     ("api/", ("common/", "api/", "proto/wire/", "tide/v1/", "scheduler/core/model/")),
     ("sdk/", ("common/", "sdk/", "tide/")),
