@@ -88,8 +88,9 @@ AgentLoop::AgentLoop(AgentConfig config,
         return ReadCgroupUse(TaskCgroup(key, config_.state_dir + "/tasks/" + key));
       }),
       images_(std::move(images)),
+      user_scratch_bytes_(UserScratchBytes(config_)),
       scratch_(config_.state_dir + "/scratch",
-               UserScratchBytes(config_),
+               user_scratch_bytes_,
                [this](const OverLimit& over) {
                  Post([this, over] {
                    if (const auto id = ParseTaskKey(over.key)) {
@@ -350,7 +351,7 @@ void AgentLoop::SendHello() {
   node->mutable_capacity()->set_memory_bytes(static_cast<uint64_t>(info.totalram) * info.mem_unit);
   node->mutable_capacity()->set_gpus(config_.gpus);
   node->mutable_capacity()->set_gpu_model(config_.gpu_model);
-  node->mutable_capacity()->set_disk_bytes(UserScratchBytes(config_));
+  node->mutable_capacity()->set_disk_bytes(user_scratch_bytes_);
   node->set_endpoint(config_.listen);
   node->set_address(config_.address);
   node->set_boot_id(ReadBootId());

@@ -208,6 +208,7 @@ class AgentLoop {
   std::set<std::string> early_;           // images being fetched for jobs to come
   std::unique_ptr<ImageFetcher> images_;  // null = no images
   uint64_t images_said_ = 0;              // version of the names that the scheduler has
+  const uint64_t user_scratch_bytes_;
   ScratchWatch scratch_;
   LogRetention log_retention_;
 };

@@ -53,7 +53,7 @@ struct JobSpec {
   uint32_t ranks_per_node = 1;  // processes started on each node
   uint32_t cpus_per_node = 0;   // 0 = no limit
   uint64_t memory_bytes_per_node = 0;
-  uint64_t disk_bytes_per_node = 0;  // that a node lets its user's scratch folders hold; 0 = any
+  uint64_t disk_bytes_per_node = 0;  // least room for its user's scratch folders; 0 = any
   std::string gpu_model;             // words of its name, such as "A100"; empty = any
   std::string zone = "single";       // see zone_rule.h
   int32_t priority = 10;             // one of the nine classes below

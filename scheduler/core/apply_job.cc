@@ -49,10 +49,10 @@ std::string DescribeShortage(const ClusterState& state, const JobSpec& spec) {
     }
   }
   if (search.empty() && largest_disk > 0) {
-    return "resources.disk_gib: " + where +
-           (spec.gpu_model.empty() ? "" : " with " + spec.gpu_model + " GPUs") +
-           " lets a user's scratch folders hold " + DiskText(spec.disk_bytes_per_node) +
-           "; the largest " + DiskText(largest_disk);
+    return "resources.disk_gib: " + where + ModelText(spec) +
+           " lets a user's scratch folders hold " +
+           DiskText(spec.disk_bytes_per_node, Rounding::kUp) + "; the largest " +
+           DiskText(largest_disk, Rounding::kDown);
   }
   if (search.empty() && !models.empty()) {
     std::string known;

@@ -67,6 +67,7 @@ class Planner {
       // Else nobody waits for what runs, and in which class that stands makes no difference.
       decision_.wake_at = std::min(decision_.wake_at, runners_->NextDemotion());
     }
+    decision_.looked = true;
     return std::move(decision_);
   }
 
@@ -299,7 +300,8 @@ class Planner {
       Explain(job, {WaitsFor(claims_.At(job.id))});
       return true;
     }
-    if (!in_vain && MayClaim() && Claim(job, part, request, standing)) {
+    if (!in_vain && runners().MayTakeAny(ContenderOf(job, standing)) && MayClaim() &&
+        Claim(job, part, request, standing)) {
       return true;
     }
     if (part) {
@@ -320,7 +322,8 @@ class Planner {
     return false;
   }
 
-  // The same for all plain jobs of a shape, until something is taken.
+  // Returns what no node has enough of: for all plain jobs of a shape the same, until something is
+  // taken.
   [[nodiscard]] Reason FragmentationFor(const Job& job,
                                         const PlacementRequest& request,
                                         const WaitingJob& line) {
@@ -475,13 +478,16 @@ class Planner {
 
   // Beside who comes before it.
   void ExplainWaiting(const Job& job, const std::vector<Reason>& reasons) {
+    std::vector<Reason> told = reasons;
     if (IsRetry(job)) {
       evidence_.AddRetry(job.spec.group, ClassOf(job));
+      std::erase_if(told, [](const Reason& each) { return each.code == ReasonCode::kTurn; });
     }
     if (!policy_.quotas.empty()) {
-      found_ = reasons;
+      found_ = told;
     }
-    waits_ = ReasonsBeside({state_, policy_, quotas_, ahead_, now_}, job, row_set_, reasons);
+    waits_ =
+        ReasonsBeside({state_, policy_, quotas_, ahead_, now_}, job, row_set_, std::move(told));
     decision_.explanations.push_back({job.id, waits_.List()});
   }
 
@@ -515,15 +521,13 @@ class Planner {
              const PlacementRequest& request,
              Standing standing) {
     const Contender contender = ContenderOf(job, standing);
-    if (!runners().MayTakeAny(contender)) {
-      return false;
-    }
     // A job that keeps failing does not stop others on each retry.
     const bool may_ask = !IsRetry(job);
     const auto group = state_.groups.Find(job.spec.group);
     const TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
         [&](const Runner& runner) {
+          // LeavesFor, without opening most of them.
           return runner.job->leaving && (runner.priority < contender.priority ||
                                          LeavesFor(job, state_.jobs.at(runner.job->id)));
         },

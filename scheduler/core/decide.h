@@ -14,9 +14,10 @@ namespace tide {
 
 struct Decision {
   std::vector<EventBody> proposals;
-  std::vector<Explanation> explanations;  // one for every waiting job
+  std::vector<Explanation> explanations;  // one for every waiting job, if it looked at them
   Instant wake_at = Instant::Never();     // when time alone would change the decision
-  bool goes_on = false;                   // others may ask for nodes, too, in the next one
+  bool looked = false;   // at the waiting jobs; else it proposes what is due, and is asked again
+  bool goes_on = false;  // more jobs may ask for nodes in the next one
 };
 
 // Order: higher class first, then down the tree of projects who used least, then by the user's own

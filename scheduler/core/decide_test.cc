@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "scheduler/core/testing/compare.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -197,6 +198,25 @@ TEST_CASE("the notice is the job's own, up to the policy's limit") {
   REQUIRE(world.Is(low) == JobState::kSaving);
   CHECK(std::get<Saving>(world.At(low).phase).deadline ==
         world.now + world.policy.suspend_notice_max);
+}
+
+TEST_CASE("with a long queue each look at it is a step, and none is lost") {
+  World world(Cluster().Leaf(1));
+  for (int i = 0; i < 1010; ++i) {
+    const JobId id(world.state.next_job_id);
+    REQUIRE(tide::Apply(world.state, {world.now, JobSubmitted{id, AJob().Spec(), "ada", ""}}));
+  }
+  ClusterState settled = world.state;
+  const StepResult all = Step(settled, {}, world.policy, world.now);
+  const StepResult first = Step(world.state, {}, world.policy, world.now, Deciding::kOneLook);
+  CHECK(first.log.size() == 1);
+  CHECK_FALSE(first.at_rest);
+  CHECK(first.wake_at == world.now);
+  const StepResult second = Step(world.state, {}, world.policy, world.now, Deciding::kOneLook);
+  CHECK(second.at_rest);
+  CHECK(second.wake_at == all.wake_at);
+  CHECK(second.explanations == all.explanations);
+  CHECK(Difference(settled, world.state).empty());
 }
 
 }  // namespace tide::testing

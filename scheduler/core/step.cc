@@ -52,11 +52,18 @@ void ApplyInputs(ClusterState& state,
   }
 }
 
-// With more jobs waiting than this a look at the state that a decision has made is a step of its
-// own: what was decided is committed and sent meanwhile.
+// With more jobs waiting than this what one look at them has decided is committed and sent before
+// the next.
 constexpr size_t kManyWaiting = 1000;
 
-void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, StepResult& result) {
+// Reports whether the next look at the queue is for the next step.
+bool IsEnough(const ClusterState& state, const Decision& decision, Deciding deciding) {
+  return deciding == Deciding::kOneLook && decision.looked &&
+         (decision.goes_on || state.waiting.size() > kManyWaiting);
+}
+
+void DecideAndApply(
+    ClusterState& state, const Policy& policy, Instant now, Deciding deciding, StepResult& result) {
   for (int round = 0; round < kRoundsMax; ++round) {
     Decision decision = Decide(state, policy, now);
     bool changed = false;
@@ -75,7 +82,7 @@ void DecideAndApply(ClusterState& state, const Policy& policy, Instant now, Step
       result.at_rest = round == 0;
       return;
     }
-    if (decision.goes_on || state.waiting.size() > kManyWaiting) {
+    if (IsEnough(state, decision, deciding)) {
       result.wake_at = now;
       return;
     }
@@ -105,8 +112,8 @@ StepResult Step(ClusterState& state,
   state.share_half_life = policy.share_half_life;
   ApplyInputs(state, events, policy, now, result);
   RefreshFabric(state);  // whoever reads the state between decisions counts on it, too
-  if (deciding == Deciding::kNow) {
-    DecideAndApply(state, policy, now, result);
+  if (deciding != Deciding::kLater) {
+    DecideAndApply(state, policy, now, deciding, result);
     ArchiveAndApply(state, policy, now, result);
   } else {
     result.wake_at = now;

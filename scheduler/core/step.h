@@ -16,14 +16,15 @@ struct StepResult {
   ChangeSet changed;                     // rows to write
   std::vector<Command> commands;         // to send after the commit
   std::vector<Explanation> explanations;
-  Instant wake_at = Instant::Never();  // `now`: at once, it has not come to rest
+  Instant wake_at = Instant::Never();  // `now`: at once, since it has not come to rest
   bool at_rest = false;                // it decided, and the decision changed nothing
 };
 
 // Whether a step decides, or leaves that to one that follows soon: only applying what has come is
-// far cheaper where many jobs wait. Nothing that a decision would say is in the result then.
+// far cheaper where many jobs wait. Nothing that a decision would tell is in the result then.
 enum class Deciding {
-  kNow,
+  kNow,      // until a decision changes nothing
+  kOneLook,  // the same, but a look at a long queue that changed something ends the step
   kLater,
 };
 

@@ -186,7 +186,7 @@ void Loop::Turn(const std::deque<Request>& batch) {
     deciding_ = Deciding::kLater;
     done = Commit(state_, {}, now);  // for the lease
   } else {
-    deciding_ = decision_pace_.IsDue(began) ? Deciding::kNow : Deciding::kLater;
+    deciding_ = decision_pace_.IsDue(began) ? Deciding::kOneLook : Deciding::kLater;
     const Result<Instant> wake_at = RunTurn(state_, policy_, now, batch, *this, deciding_);
     if (wake_at) {
       const Duration pause = Duration::Nanos(decision_pace_.UntilDueNs(MonotonicNanos()));

@@ -239,7 +239,7 @@ void SimScheduler::FinishTurn(Instant now, const std::deque<Request>& batch) {
                     : -1;
   turning_ = true;
   const Deciding deciding =
-      context_.Strikes(faults.decision_later) ? Deciding::kLater : Deciding::kNow;
+      context_.Strikes(faults.decision_later) ? Deciding::kLater : Deciding::kOneLook;
   const Result<Instant> wake_at = RunTurn(state_, policy_, now, batch, *this, deciding);
   turning_ = false;
   if (!wake_at) {

@@ -189,7 +189,7 @@ class Replay {
     }
     batch_.clear();
     const int64_t began = MonotonicNanos();
-    const StepResult result = Step(state_, events, policy_, At(now_ms_));
+    const StepResult result = Step(state_, events, policy_, At(now_ms_), Deciding::kOneLook);
     run_.decide_ns.push_back(MonotonicNanos() - began);
     ++run_.events;
     TIDE_TRY(CheckReplies(events, result));

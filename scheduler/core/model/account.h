@@ -30,7 +30,7 @@ struct Account {
   // From `now` on `gpus` more (or fewer) are in use.
   void Change(int64_t gpus, Instant now, Duration half_life);
   // What another account has counted is counted here too: decay is linear, so that the sum is as
-  // if one account had seen both. As of the later of the two.
+  // if one account had seen both, but for what is forgotten. As of the later of the two.
   void Add(const Account& other, Duration half_life);
 
  private:

@@ -35,8 +35,9 @@ enum class ReasonCode : uint8_t {
   // other: the job that is safe longest from those like this one that did not wait yet when it
   // started; until: when it is not any more
   kPreemptProtected,
-  // other: the job of its class that has run its slice and needs the least; count: the times, in
-  // thousandths, that waiting must have slowed this one down before it has those nodes
+  // other: of the jobs of its class that have run their slice the one that the least is needed for;
+  // count: how much waiting must have slowed a job down for that, in thousandths, whose owner holds
+  // less than the other's
   kTurn,
   kNodesUnhealthy,  // count: nodes out of service
   kOrderAhead,      // other: the first; count: how many

@@ -13,6 +13,7 @@ void Widen(FabricGroup& group, const NodeCapacity& capacity, bool first) {
     group.largest = capacity;
     return;
   }
+  group.alike = group.alike && capacity == group.smallest;
   group.smallest.gpus = std::min(group.smallest.gpus, capacity.gpus);
   group.smallest.cpus = std::min(group.smallest.cpus, capacity.cpus);
   group.smallest.memory_bytes = std::min(group.smallest.memory_bytes, capacity.memory_bytes);

@@ -40,13 +40,9 @@ struct FabricGroup {
   uint32_t zone_count = 0;
   NodeCapacity smallest;  // what each of its nodes has at least; its model if they have the same
   NodeCapacity largest;
+  bool alike = true;  // its nodes have the same of everything
   bool operator==(const FabricGroup&) const = default;
 };
-
-// Reports whether its nodes have the same of everything.
-[[nodiscard]] inline bool AreAlike(const FabricGroup& group) {
-  return group.smallest == group.largest;
-}
 
 struct FabricSlot {
   uint32_t leaf = 0;

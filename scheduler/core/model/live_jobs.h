@@ -14,11 +14,11 @@ namespace tide {
 
 struct LiveJob {
   JobId id;
-  uint32_t owner = 0;  // of ClusterState::owners
-  uint32_t user = 0;   // of the owner
-  uint32_t group = 0;  // of ClusterState::groups
-  NodeId node;         // its first one
-  uint32_t nodes = 0;
+  uint32_t owner = 0;    // of ClusterState::owners
+  uint32_t user = 0;     // of the owner
+  uint32_t group = 0;    // of ClusterState::groups
+  NodeId node;           // its first one
+  uint32_t nodes = 0;    // how many it holds
   int32_t priority = 0;  // the class it asked for
   bool leaving = false;  // saves or stops
   bool opportunistic = false;

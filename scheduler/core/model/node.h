@@ -32,7 +32,7 @@ struct NodeCapacity {
   uint64_t memory_bytes = 0;
   uint32_t gpus = 0;
   std::string gpu_model;
-  uint64_t disk_bytes = 0;  // that scratch folders of one user may hold; 0 = it does not say
+  uint64_t disk_bytes = 0;  // room for the scratch folders of one user; 0 = not known
   bool operator==(const NodeCapacity&) const = default;
 };
 

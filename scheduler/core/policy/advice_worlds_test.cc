@@ -12,7 +12,6 @@
 
 #include "common/base/prng.h"
 #include "common/spec/zone_rule.h"
-#include "scheduler/core/model/slowdown.h"
 #include "scheduler/core/policy/job_class.h"
 #include "scheduler/core/policy/reasons.h"
 #include "scheduler/core/policy/runners.h"
@@ -244,21 +243,25 @@ class AdviceWorld : public World {
     }
   }
 
-  // Whoever waits is told the number of a job that he may not take nodes from yet.
+  // Nobody of its class gives it nodes before, and the one that was named may then.
   void CheckTurn(const Job& job, const Reason& reason) {
     const Shares shares(state, policy, now);
     const Quotas quotas(state, state.fabric, policy, now);
     const Runners runners(state, policy, shares, quotas, now);
-    const Runner* first = runners.Find(reason.other);
-    const uint32_t user = state.owners.users().At(job.user);
     const Holding holding = HoldingOf(state, job, quotas.ClassOf(job));
-    const int64_t needed =
-        first == nullptr ? 0
-                         : SlowdownForTurn(runners.HoldsOf(holding), first->least, *first->holds);
-    Note("turn comes at",
-         first != nullptr && first->job->user != user && first->safe_until <= now &&
-             needed >= reason.count &&
-             SlowdownOf(job).At(now, policy.minimum_run) < int64_t{reason.count});
+    const int64_t holds = runners.HoldsOf(holding);
+    bool named = false;
+    bool none_before = true;
+    for (const Runner& runner : runners.all()) {
+      if (runner.priority == holding.priority && runner.job->group == holding.group &&
+          runner.safe_until <= now && !runner.job->leaving &&
+          runner.job->user != state.owners.users().At(job.user)) {
+        named = named || (runner.job->id == reason.other && runner.least == reason.count);
+        none_before =
+            none_before && SlowdownForTurn(holds, runner.least, *runner.holds) >= reason.count;
+      }
+    }
+    Note("no turn before", named && none_before);
   }
 
   void CheckAdvice() {

@@ -88,9 +88,9 @@ Reason Evidence::Fragmentation(const Job& job, const PlacementRequest& request) 
     }
   };
   capacity_.VisitRooms(add);
-  // Nodes without room count for what the job wants of them. Where all are alike one says it all.
+  // Nodes without room count for what the job wants of them. Where all are alike one will do.
   const int index = state_.fabric.FindGroup(job.spec.group);
-  const bool alike = index >= 0 && AreAlike(state_.fabric.groups[static_cast<size_t>(index)]);
+  const bool alike = index >= 0 && state_.fabric.groups[static_cast<size_t>(index)].alike;
   for (uint32_t i = 0; i < state_.nodes.size() && !(alike && !search.empty()); ++i) {
     if ((state_.node_flags[i] & kTakesWork) != 0) {
       add(NodeId(i), Part{});
@@ -166,14 +166,10 @@ void Evidence::AddGroup(const Contender& waiting,
                        .other = safe->job->id,
                        .until = SafeUntil(*safe, waiting.standing)});
   }
-  const Runner* first = classmates.turn.For(waiting.user);
-  if (first != nullptr && !IsRetry(*waiting.job)) {
-    const int64_t slowdown = SlowdownForTurn(waiting.footing.holds, first->least, *first->holds);
-    if (slowdown > waiting.footing.slowdown) {
-      reasons.push_back({.code = ReasonCode::kTurn,
-                         .other = first->job->id,
-                         .count = static_cast<uint32_t>(std::min(slowdown, kMostShown))});
-    }
+  if (const Runner* first = classmates.turn.For(waiting.user)) {
+    reasons.push_back({.code = ReasonCode::kTurn,
+                       .other = first->job->id,
+                       .count = static_cast<uint32_t>(std::min(first->least, kMostShown))});
   }
   if (const uint32_t count = OutOfService(spec.group); count > 0) {
     reasons.push_back({.code = ReasonCode::kNodesUnhealthy, .count = count});
@@ -214,10 +210,7 @@ const Evidence::Classmates& Evidence::ClassmatesOf(const Contender& waiting,
     if (until > now_ && until != Instant::Never()) {
       safe.push_back(&runner);
     }
-    // Guaranteed nodes are not lent out again.
-    const bool guaranteed =
-        waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
-    if (runner.safe_until <= now_ && !guaranteed) {
+    if (runner.safe_until <= now_ && !IsGuaranteed(runner, waiting.standing)) {
       shared.push_back(&runner);
     }
   }

@@ -31,8 +31,8 @@ class Evidence {
                     JobId crossing,
                     const Runners& runners,
                     std::vector<Reason>& reasons);
-  // A job that is tried again waits. It asks nobody to leave, but it takes what leaves for a lower
-  // class: no such class would get nodes of the group from others.
+  // Notes that a job which is tried again waits. It asks nobody to leave, but it takes what leaves
+  // for a lower class: no such class would get nodes of the group from others.
   //   priority: the class it stands in; classes are told of from the highest down.
   void AddRetry(const std::string& group, int32_t priority) {
     retries_.try_emplace(group, priority);
@@ -50,8 +50,8 @@ class Evidence {
   // this user is told of another one's than all others are. Cost: as AddGroup.
   [[nodiscard]] std::optional<uint32_t> SafestUser(const Contender& waiting,
                                                    const Runners& runners);
-  // Whose job the others of its class take their turns from first; nothing = nobody's. This user is
-  // told of another one's. Cost: as AddGroup.
+  // Returns whose job gives way first to others of its class; nothing = nobody's. This user is told
+  // of another one's. Cost: as AddGroup.
   [[nodiscard]] std::optional<uint32_t> TurnUser(const Contender& waiting, const Runners& runners);
 
  private:
@@ -73,10 +73,10 @@ class Evidence {
       return of_all != nullptr && of_all->job->user == user ? of_others : of_all;
     }
   };
-  // Of the runners of its class and group that stay, by standing of who waits.
+  // Runners of its class and group that stay and matter most, by standing of who waits.
   struct Classmates {
     Foremost safest;  // for a known time
-    Foremost turn;    // past their slice: who is asked first
+    Foremost turn;    // the least is needed for, of those past their slice
   };
   [[nodiscard]] static Foremost ForemostOf(
       const std::vector<const Runner*>& runners,

@@ -26,9 +26,16 @@ void PassClaims::Raise(JobId claimant, NodeId node) {
 std::vector<JobId> PassClaims::ClaimantsOf(NodeId node) const {
   std::vector<JobId> claimants = state_.uses[node.value()].claimants;
   if (const auto made = made_.find(node); made != made_.end()) {
-    claimants.push_back(made->second);
+    if (std::ranges::find(claimants, made->second) == claimants.end()) {
+      claimants.push_back(made->second);
+    }
   }
-  std::erase_if(claimants, [&](JobId claimant) { return !claims_.contains(claimant); });
+  // A job may have dropped its claim of the state, and claim other nodes now.
+  std::erase_if(claimants, [&](JobId claimant) {
+    const auto claim = claims_.find(claimant);
+    return claim == claims_.end() ||
+           std::ranges::find(claim->second.nodes, node) == claim->second.nodes.end();
+  });
   return claimants;
 }
 

@@ -12,13 +12,13 @@ namespace tide {
 
 class PassClaims {
  public:
-  // Both must outlive it, `state` unchanged. Cost: O(claimed nodes).
+  // Reads the claims of `state`, which must outlive it unchanged. Cost: O(claimed nodes).
   PassClaims(const ClusterState& state, const Quotas& quotas);
 
   [[nodiscard]] const std::map<JobId, Claim>& all() const { return claims_; }
   [[nodiscard]] bool Has(JobId job) const { return claims_.contains(job); }
   [[nodiscard]] const Claim& At(JobId job) const { return claims_.at(job); }
-  // Jobs that claim the node, in no particular order.
+  // Returns the jobs that claim the node, in no particular order.
   [[nodiscard]] std::vector<JobId> ClaimantsOf(NodeId node) const;
   // Reports whether others of that class or a higher one claim the node. Cost: O(1) where none
   // does.
@@ -45,8 +45,8 @@ class PassClaims {
   const ClusterState& state_;
   const Quotas& quotas_;
   std::map<JobId, Claim> claims_;
-  std::map<NodeId, JobId> made_;  // by the pass
-  std::vector<Highest> highest_;  // of the claimants; by node
+  std::map<NodeId, JobId> made_;  // claimants that the pass has added
+  std::vector<Highest> highest_;  // claimant of the highest class; by node
 };
 
 }  // namespace tide

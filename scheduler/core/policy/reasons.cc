@@ -160,10 +160,10 @@ ReasonText Words(const Job& job, const Reason& reason) {
               "a higher priority does not wait for it; tide show " + Name(reason.other)};
     case ReasonCode::kTurn:
       return {"",
-              Name(reason.other) +
-                  " of the same class gives it its nodes once waiting has slowed " + "it down " +
-                  FoldText(reason.count),
-              "tide ps --all: who runs; a higher priority does not wait for its turn"};
+              "no job of its class gives way before waiting has slowed this one down " +
+                  FoldText(reason.count) + ", then " + Name(reason.other) +
+                  " does; four times that and more where its owner holds as much",
+              "the estimate: about when; a higher priority does not wait for its turn"};
     case ReasonCode::kNodesUnhealthy:
       return {"",
               Count(reason.count, "node") + " of group " + spec.group + " out of service",

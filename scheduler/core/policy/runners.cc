@@ -73,9 +73,7 @@ Right RightTo(const Contender& waiting, const Runner& runner, const Policy& poli
   const bool earlier =
       since < running.placed_at || (since == running.placed_at && running.opportunistic);
   const bool own = running.user == waiting.user;
-  // Guaranteed nodes are not lent out again.
-  const bool guaranteed =
-      waiting.standing == Standing::kBorrows && runner.standing == Standing::kWithin;
+  const bool guaranteed = IsGuaranteed(runner, waiting.standing);
   if (earlier && !guaranteed && HasItsPlaceBack(waiting, running)) {
     return Right::kBefore;
   }

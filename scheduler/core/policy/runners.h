@@ -79,6 +79,12 @@ struct Contender {
   return waiting.slowdown >= SlowdownForTurn(waiting.holds, least, holds);
 }
 
+// Reports whether a runner's nodes are guaranteed to it, which are not lent out again.
+//   standing: of a job that waits for them.
+[[nodiscard]] inline bool IsGuaranteed(const Runner& runner, Standing standing) {
+  return standing == Standing::kBorrows && runner.standing == Standing::kWithin;
+}
+
 // By which rule a waiting job may have the nodes of a running one.
 enum class Right : uint8_t {
   kNone,
@@ -119,6 +125,9 @@ class Runners {
   [[nodiscard]] bool MayTake(const Contender& waiting, const Runner& runner) const {
     return RightTo(waiting, runner) != Right::kNone;
   }
+  Runners(const Runners&) = delete;  // it points into itself
+  Runners& operator=(const Runners&) = delete;
+
   // Reports whether nodes of any may come to it: of what leaves, or by a right. False positives are
   // few, false negatives none. Cost: O(classes × groups).
   [[nodiscard]] bool MayTakeAny(const Contender& waiting) const;
@@ -139,10 +148,10 @@ class Runners {
   struct Crowd {
     uint32_t group = 0;
     int32_t priority = 0;
-    bool leaves = false;                   // some do
-    bool stays = false;                    // some do; of those:
+    bool leaves = false;                   // one of them does; what follows is of the others
+    bool stays = false;                    // there are others
     int64_t least = INT64_MAX;             // lowest Runner::least
-    int64_t least_shared = INT64_MAX;      // the same, of those past their slice
+    int64_t least_shared = INT64_MAX;      // lowest past its slice
     int64_t gpus = INT64_MAX;              // fewest
     Instant reclaimed = Instant::Never();  // first Runner::reclaimed_until
   };

@@ -6,11 +6,6 @@
 namespace tide {
 namespace {
 
-enum class Rounding {
-  kDown,
-  kUp
-};
-
 uint32_t TenthsOfGib(uint64_t bytes, Rounding rounding) {
   constexpr uint64_t kGib = 1ULL << 30U;
   const uint64_t extra = rounding == Rounding::kUp ? kGib - 1 : 0;
@@ -100,14 +95,19 @@ std::string FieldOf(Lacking lacking) {
   return {};
 }
 
-std::string DiskText(uint64_t bytes) {
-  return TenthsText(TenthsOfGib(bytes, Rounding::kUp)) + " GiB";
+std::string DiskText(uint64_t bytes, Rounding rounding) {
+  return TenthsText(TenthsOfGib(bytes, rounding)) + " GiB";
+}
+
+std::string ModelText(const JobSpec& spec) {
+  return spec.gpu_model.empty() ? "" : " with " + spec.gpu_model + " GPUs";
 }
 
 std::string KindText(const JobSpec& spec) {
-  std::string text = spec.gpu_model.empty() ? "" : " with " + spec.gpu_model + " GPUs";
+  std::string text = ModelText(spec);
   if (spec.disk_bytes_per_node > 0) {
-    text += (text.empty() ? " with " : " and ") + DiskText(spec.disk_bytes_per_node) + " of disk";
+    text += (text.empty() ? " with " : " and ") +
+            DiskText(spec.disk_bytes_per_node, Rounding::kUp) + " of disk";
   }
   return text;
 }

@@ -11,6 +11,13 @@
 
 namespace tide {
 
+// What there is is told rounded down, what is wanted rounded up: they never look alike where one is
+// less.
+enum class Rounding {
+  kDown,
+  kUp,
+};
+
 // Amounts are numbers of GPUs or CPUs; of memory tenths of a GiB.
 struct Shortage {
   Lacking lacking = Lacking::kGpus;
@@ -44,8 +51,10 @@ void SetAmount(JobSpec& spec, Lacking lacking, uint32_t amount);
 [[nodiscard]] std::string FieldOf(Lacking lacking);
 // "1 GPU", "2 CPUs", "2.5 GiB of memory".
 [[nodiscard]] std::string AmountText(Lacking lacking, uint32_t amount);
-// "1.5 GiB": rounded up.
-[[nodiscard]] std::string DiskText(uint64_t bytes);
+// "1.5 GiB".
+[[nodiscard]] std::string DiskText(uint64_t bytes, Rounding rounding);
+// " with A100 GPUs", or "" where any will do.
+[[nodiscard]] std::string ModelText(const JobSpec& spec);
 // " with A100 GPUs and 100 GiB of disk": what the job wants of its nodes and no other job takes; ""
 // = nothing.
 [[nodiscard]] std::string KindText(const JobSpec& spec);

@@ -28,6 +28,7 @@ int64_t LossOf(const Runner& runner) {
 
 // Lower is better: the dearest victim, GPU-time lost, number of victims.
 using Price = std::tuple<Rank, int64_t, size_t>;
+constexpr Price kFree{{INT32_MIN, Standing::kOverLimit}, 0, 0};
 
 // Runners that free nodes only together: one gang, or all parts on one node.
 struct Unit {
@@ -97,7 +98,7 @@ class GangPlanner {
   };
 
   [[nodiscard]] static Price PriceOf(const std::vector<Unit>& units) {
-    Price price{{INT32_MIN, Standing::kOverLimit}, 0, 0};
+    Price price = kFree;
     for (const Unit& unit : units) {
       const auto& [rank, loss, victims] = PriceOfUnit(unit);
       std::get<Rank>(price) = std::max(std::get<Rank>(price), rank);
@@ -107,7 +108,7 @@ class GangPlanner {
     return price;
   }
 
-  // What leaves anyway costs nothing and comes first. Of the others only the runner is kept: there
+  // Frees what leaves anyway: it costs nothing. Of the others only the runner is kept: there
   // may be thousands, and few are needed.
   void CollectCandidates() {
     std::vector<bool> seen(state_.nodes.size());  // nodes with parts: one unit for all of them
@@ -148,8 +149,8 @@ class GangPlanner {
     return true;
   }
 
-  // The same, by what units cost. What parts of a node cost together is worked out where their
-  // first runner alone would be cheap enough.
+  // Takes units by what they cost until the gang fits. What parts of a node cost together is worked
+  // out where their first runner alone would be cheap enough.
   void ChooseCheapest() {
     struct Entry {
       Price price;
@@ -164,8 +165,7 @@ class GangPlanner {
     for (size_t i = 0; i < candidates_.size(); ++i) {
       const Runner& runner = *candidates_[i];
       const bool asked = !rules_.leaves(runner);
-      const Price least = asked ? Price{RankOf(runner), LossOf(runner), 1}
-                                : Price{{INT32_MIN, Standing::kOverLimit}, 0, 0};
+      const Price least = asked ? Price{RankOf(runner), LossOf(runner), 1} : kFree;
       heap.push_back({least, i, !runner.job->on_part});
     }
     std::ranges::make_heap(heap, dearer);
@@ -218,7 +218,8 @@ class GangPlanner {
   }
   [[nodiscard]] const Fabric& pool_fabric() const { return free_.fabric(); }
 
-  // What the runner frees, with the parts beside it. No nodes: it frees none that the job may have.
+  // Returns what the runner frees, with the parts beside it. No nodes: it frees none that the job
+  // may have.
   [[nodiscard]] Unit UnitOf(const Runner& runner) const {
     Unit unit;
     if (runner.job->on_part) {
@@ -285,12 +286,12 @@ class GangPlanner {
   const Capacity& capacity_;
   const Job& job_;
   const PlacementRequest& request_;
-  const int group_;              // of the fabric; negative = it has no nodes
-  const bool all_large_enough_;  // its nodes
+  const int group_;              // number of its group in the fabric; negative = it has no nodes
+  const bool all_large_enough_;  // each node of the group is
   FreeNodes free_;               // with what the units at hand free
   const Runners& runners_;
   const TakeRules& rules_;
-  std::vector<const Runner*> candidates_;  // that may be asked, one for each unit
+  std::vector<const Runner*> candidates_;  // one for each unit that may be asked
   std::vector<Unit> units_;                // at hand
 };
 
@@ -324,7 +325,7 @@ PartOffer OfferOf(const ClusterState& state,
   std::sort(order.begin(), order.end());
   Part room = capacity.Room(node, job.id).value_or(Part{});
   size_t left = state.uses[node.value()].tasks.size();
-  PartOffer offer{{}, {{INT32_MIN, Standing::kOverLimit}, 0, 0}};
+  PartOffer offer{{}, kFree};
   const auto suffices = [&] { return wanted ? Covers(room, *wanted) : left == 0; };
   for (const auto& [asked, runner] : order) {
     if (suffices()) {
@@ -389,7 +390,7 @@ VictimPlan ChoosePartVictims(const ClusterState& state,
     }
   }
   for (const Runner& candidate : runners.all()) {
-    // It is the first victim of a node that was not seen yet: that costs no less than itself.
+    // It is one of the victims of a node that was not seen yet, which costs no less than itself.
     const bool may_be_cheaper =
         best.plan.nodes.empty() || Price{RankOf(candidate), LossOf(candidate), 1} < best.price;
     if (may_be_cheaper && !candidate.job->leaving && rules.takeable(candidate)) {
