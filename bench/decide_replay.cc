@@ -15,7 +15,7 @@ void MeasureReplay(Run& run, std::string_view what, double mix_days, const TimeT
     return;
   }
   sim::SimOptions options;
-  options.mix_days = run.quick() ? mix_days * 64 / kNodes : mix_days;
+  options.mix_days = mix_days;
   options.nodes = run.quick() ? 64 : kNodes;
   options.users = {.kind = sim::UserRule::Kind::kCount, .count = 1000};
   options.compress = 100;

@@ -123,6 +123,11 @@ std::vector<std::string> PolicyNames() {
 Result<Simulation> Simulate(const SimOptions& options) {
   TIDE_ASSIGN(const ClusterShape shape, ShapeOfCluster(options));
   TIDE_ASSIGN(Trace trace, LoadOf(options, shape));
+  if (trace.jobs.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "a mix of so few days on so few nodes has no job; more of either: --mix-days, "
+                "--nodes");
+  }
   Compress(trace, options.compress);
   AssignUsers(trace, options.users, options.seed);
   AssignProjects(trace, options.projects);

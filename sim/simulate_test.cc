@@ -34,6 +34,13 @@ struct Fixture {
 
 }  // namespace
 
+TEST_CASE_METHOD(Fixture, "simulate: a mix without a job is refused") {
+  options.trace.clear();
+  options.mix_days = 0.0001;
+  options.nodes = 1;
+  CHECK(Refusal().starts_with("a mix of so few days on so few nodes has no job"));
+}
+
 TEST_CASE_METHOD(Fixture, "simulate: every policy runs a job that fits alone") {
   for (const std::string& policy : PolicyNames()) {
     options.policy = policy;
