@@ -104,6 +104,14 @@ ReasonText FragmentedWords(const Job& job, const Reason& reason) {
               : "tide ps --all: who runs, and for how long"};
 }
 
+ReasonText TurnWords(const Reason& reason) {
+  return {"",
+          "no job of its class gives way before waiting has slowed this one down " +
+              FoldText(reason.count) + ", then " + Name(reason.other) +
+              " does; four times that and more where its owner holds as much",
+          "the estimate: about when; a higher priority does not wait for its turn"};
+}
+
 ReasonText Words(const Job& job, const Reason& reason) {
   const JobSpec& spec = job.spec;
   switch (reason.code) {
@@ -159,11 +167,7 @@ ReasonText Words(const Job& job, const Reason& reason) {
                   " from jobs like this one, unless they waited when it started",
               "a higher priority does not wait for it; tide show " + Name(reason.other)};
     case ReasonCode::kTurn:
-      return {"",
-              "no job of its class gives way before waiting has slowed this one down " +
-                  FoldText(reason.count) + ", then " + Name(reason.other) +
-                  " does; four times that and more where its owner holds as much",
-              "the estimate: about when; a higher priority does not wait for its turn"};
+      return TurnWords(reason);
     case ReasonCode::kNodesUnhealthy:
       return {"",
               Count(reason.count, "node") + " of group " + spec.group + " out of service",
