@@ -32,7 +32,7 @@ struct Running {
 struct Crowd {
   uint32_t users = 200;
   uint32_t quota_rows = 0;   // half of them for projects, half for users
-  uint32_t past_owners = 0;  // whose jobs ended a month ago
+  uint32_t past_owners = 0;  // owners with a job that ended a month ago
 };
 
 class World {
@@ -52,7 +52,7 @@ class World {
   JobId RunOn(const std::vector<NodeId>& nodes, JobSpec spec, Instant started);
   // `count` jobs of mixed sizes and users that ran for up to ten hours and have ended.
   void RunAndEnd(uint32_t count);
-  // As many owners as that had a job each, which ended a month ago.
+  // Runs a job of each of so many owners, which ended a month ago.
   void RunLongAgo(uint32_t owners);
   // An operator takes an idle node out of service.
   void Drain(NodeId node);

@@ -52,8 +52,8 @@ void ApplyInputs(ClusterState& state,
   }
 }
 
-// With more jobs waiting than this what one look at them has decided is committed and sent before
-// the next.
+// Length of a queue beyond which the decisions of one look at it are committed and sent before the
+// next look.
 constexpr size_t kManyWaiting = 1000;
 
 // Reports whether the next look at the queue is for the next step.

@@ -243,7 +243,7 @@ class AdviceWorld : public World {
     }
   }
 
-  // Nobody of its class gives it nodes before, and the one that was named may then.
+  // Checks that no runner of its class gives it nodes before, and that the one named may then.
   void CheckTurn(const Job& job, const Reason& reason) {
     const Shares shares(state, policy, now);
     const Quotas quotas(state, state.fabric, policy, now);

@@ -1,5 +1,5 @@
 #pragma once
-// Who claims which nodes while one pass decides: claims of the state, without those that the pass
+// Nodes that jobs claim while one pass decides: claims of the state, without those that the pass
 // drops, and with those that it makes.
 
 #include <map>

@@ -11,8 +11,8 @@
 
 namespace tide {
 
-// What there is is told rounded down, what is wanted rounded up: they never look alike where one is
-// less.
+// Direction of rounding: free amounts go down and wanted ones up, so that they never look alike
+// where there is less.
 enum class Rounding {
   kDown,
   kUp,
