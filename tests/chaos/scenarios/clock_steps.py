@@ -73,7 +73,8 @@ def kill_after_steps(site, steps, rng):
 
 def step_beside_a_silent_agent(site, load, steps):
     """Once its node is lost, an hour passes by the clock: the job must still wait for the end of its ranks."""
-    job = load.submit("silent", 10_000, 1, ("cancelled",), gpus=4)
+    # The load's urgent jobs ask others to leave, this one never.
+    job = load.submit("silent", 10_000, 1, ("cancelled",), gpus=4, priority="extreme-high")
     site.await_state(job, "running")
     node = site.job(job)["attempts"][0]["tasks"][0]["node"]
     rank = site.ranks(job)[0]
