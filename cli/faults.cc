@@ -1,13 +1,19 @@
-// tide faults: what broke, one line per root cause.
+// tide faults: what broke, one line per root cause; a person's word that it is gone; what a line of
+// the kernel log means.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
 
 #include "cli/context.h"
 #include "cli/job_view.h"
 #include "cli/verbs.h"
+#include "common/base/file.h"
+#include "common/health/fault_rules.h"
+#include "common/health/kernel_log.h"
 
 namespace tide::cli {
 namespace {
@@ -104,15 +110,143 @@ int Faults(Context& context, const FaultsOptions& options) {
   return kExitOk;
 }
 
+// --- a person's word ---------------------------------------------------------------------------
+
+struct AckOptions {
+  std::vector<uint64_t> ids;
+  std::string reason;
+};
+
+int Acknowledge(Context& context, const AckOptions& options) {
+  if (options.reason.find_first_not_of(" \t") == std::string::npos) {
+    return context.Report(
+        {kExitUsage, "--reason: say what was done and how it is known that it is gone", {}, false});
+  }
+  const json body = {{"reason", options.reason}};
+  for (const uint64_t id : options.ids) {
+    const auto after = context.Post(
+        "/v1/faults/" + std::to_string(id) + "/ack",
+        {body.dump(-1, ' ', false, json::error_handler_t::replace), "application/json", ""});
+    if (!after) {
+      return context.Report(after.error());
+    }
+    context.Print("fault " + std::to_string(id) + " of " + Printable(Text(*after, "node")) +
+                  " is vouched for\n");
+  }
+  context.Hint("Its node is validated in a minute; follow it with: tide nodes");
+  return kExitOk;
+}
+
+// --- what a line of the kernel log means -------------------------------------------------------
+
+struct ExplainOptions {
+  std::vector<std::string> lines;  // or files
+  std::string policy;
+};
+
+json Explained(const health::KernelFault& fault, const health::FaultRules& rules) {
+  const health::Judgement judgement = rules.Judge({fault.kind, fault.code, fault.detail, ""});
+  return {{"kind", health::FaultKindName(fault.kind)},
+          {"code", fault.code == 0 ? json() : json(fault.code)},
+          {"device", fault.interface.empty() ? fault.device : fault.interface},
+          {"action", health::FaultActionName(judgement.action)},
+          {"meaning", judgement.meaning},
+          {"covers", judgement.covers},
+          {"repair", judgement.repair.empty() ? json() : json(judgement.repair)},
+          {"shadow", judgement.shadow},
+          {"text", fault.text}};
+}
+
+// Appends what the lines of `text` say.
+void ExplainText(std::string_view text, const health::FaultRules& rules, json& items) {
+  health::KernelLogParser parser;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (const auto fault = parser.Feed(text.substr(0, end))) {
+      items.push_back(Explained(*fault, rules));
+    }
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+}
+
+Table ExplainTable(const json& list) {
+  Table table({{.title = "FAULT"},
+               {.title = "DEVICE"},
+               {.title = "ACTION"},
+               {.title = "PROVEN GONE BY", .hide_empty = true},
+               {.title = "REPAIR", .drop_rank = 1, .hide_empty = true},
+               {.title = "MEANING", .min_width = 10}});
+  for (const json& each : Items(list, "items")) {
+    std::string covers;
+    for (const json& validator : Items(each, "covers")) {
+      covers += (covers.empty() ? "" : ", ") + validator.get<std::string>();
+    }
+    table.Add({{What(each)},
+               {Text(each, "device")},
+               {Text(each, "action")},
+               {covers},
+               {Text(each, "repair")},
+               {Text(each, "meaning")}});
+  }
+  return table;
+}
+
+int Explain(Context& context, const ExplainOptions& options) {
+  constexpr size_t kMostBytes = size_t{64} << 20U;
+  std::shared_ptr<const health::FaultRules> rules = health::BuiltInFaultRules();
+  if (!options.policy.empty()) {
+    const auto text = ReadFile(options.policy, kMostBytes);
+    auto site =
+        text ? health::FaultRulesFromText(*text, options.policy)
+             : Result<std::shared_ptr<const health::FaultRules>>(std::unexpected(text.error()));
+    if (!site) {
+      return context.Report({kExitUsage, site.error().message, {}, false});
+    }
+    rules = *site;
+  }
+  json items = json::array();
+  for (const std::string& line : options.lines) {
+    const auto file = line == "-" ? ReadFile("/dev/stdin", kMostBytes) : ReadFile(line, kMostBytes);
+    ExplainText(file ? *file : line, *rules, items);
+  }
+  const bool none = items.empty();
+  const json list = {{"items", std::move(items)}};
+  context.PrintList(list, "kind", [&] { return ExplainTable(list); });
+  if (none && context.format() == Format::kTable) {
+    context.Hint("No fault is seen in this.");
+  }
+  return kExitOk;
+}
+
 }  // namespace
 
 void AddFaultsVerb(CLI::App& app, Context& context) {
   const auto options = std::make_shared<FaultsOptions>();
   CLI::App* verb = app.add_subcommand("faults", "List faults of nodes, newest first");
+  verb->require_subcommand(0, 1);
   verb->add_flag("--open", options->open, "Only those that are not cleared");
   verb->add_option("--node", options->node, "Only those of this node");
   verb->add_option("--limit", options->limit, "Look at this many")->check(CLI::Range(1, 1'000'000));
-  verb->callback([options, &context] { context.exit_code = Faults(context, *options); });
+  verb->callback([options, verb, &context] {
+    if (verb->get_subcommands().empty()) {
+      context.exit_code = Faults(context, *options);
+    }
+  });
+
+  const auto ack = std::make_shared<AckOptions>();
+  CLI::App* ack_verb =
+      verb->add_subcommand("ack", "Vouch that a fault is gone, where no validator proves it");
+  ack_verb->add_option("ID", ack->ids, "As `tide faults` shows it")->required();
+  ack_verb->add_option("--reason", ack->reason, "What was done")->required();
+  ack_verb->callback([ack, &context] { context.exit_code = Acknowledge(context, *ack); });
+
+  const auto explain = std::make_shared<ExplainOptions>();
+  CLI::App* explain_verb = verb->add_subcommand(
+      "explain", "Say what lines of a kernel log mean and what is done; asks no server");
+  explain_verb->add_option("LINE", explain->lines, "A line, a file, or - for standard input")
+      ->required();
+  explain_verb->add_option("--fault-policy", explain->policy, "Rules of the site");
+  explain_verb->callback([explain, &context] { context.exit_code = Explain(context, *explain); });
 }
 
 }  // namespace tide::cli

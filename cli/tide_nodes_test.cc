@@ -180,6 +180,28 @@ TEST_CASE("validate gives up in time") {
   CHECK(RunTide({"validate", "n1", "--timeout", "1ms"}, Using(server)).exit_code == 8);
 }
 
+TEST_CASE("a person vouches for a fault, with a reason") {
+  FakeServer server;
+  server.On("POST", "/v1/faults/17/ack", [](const FakeRequest&) {
+    return FakeReply{.body = R"({"id":17,"node":"n1"})"};
+  });
+  const auto done = RunTide({"faults", "ack", "17", "--reason", "GPU replaced"}, Using(server));
+  CHECK(done.exit_code == 0);
+  CHECK(done.out == "fault 17 of n1 is vouched for\n");
+  CHECK(RunTide({"faults", "ack", "17"}, Using(server)).exit_code == 2);
+  CHECK(RunTide({"faults", "ack", "17", "--reason", " "}, Using(server)).exit_code == 2);
+}
+
+TEST_CASE("a line of a kernel log is explained without a server") {
+  const std::string fallen = "NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus";
+  const auto done = RunTide({"faults", "explain", fallen, "-o", "json"}, {});
+  CHECK(done.exit_code == 0);
+  const json item = json::parse(done.out)["items"][0];
+  CHECK(item["action"] == "drain_now");
+  CHECK(item["covers"] == json({"gpu-gemm", "gpu-memory", "links"}));
+  CHECK(RunTide({"faults", "explain", "nothing"}, {}).err == "No fault is seen in this.\n");
+}
+
 TEST_CASE("faults are listed with what they mean") {
   FakeServer server;
   const json xid = {{"id", 7},

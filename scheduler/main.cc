@@ -47,6 +47,7 @@ struct Options {
   int64_t heartbeat_ms = 1000;
   std::string cluster;           // file; "" = none
   std::string policy;            // file; "" = none
+  std::string fault_policy;      // file; "" = the built-in rules alone
   std::string admit;             // "" = listed with a cluster file, any without
   std::string admin = "admin";   // the first user
   std::string admin_token_file;  // "" = no user is made
@@ -127,6 +128,19 @@ Status ReadPolicy(const std::string& path, Policy& policy) {
              {"Projects", policy.projects.size()},
              {"Quotas", policy.quotas.size()},
              {"Demotions", policy.demotions.size()}});
+  return {};
+}
+
+// Puts the rules of the file before the built-in ones.
+// Errors: those of reading; kInvalidArgument with a line for each mistake of the file.
+Status ReadFaultPolicy(const std::string& path, FaultPolicy& faults) {
+  if (path.empty()) {
+    return {};
+  }
+  constexpr size_t kMostBytes = size_t{1} << 20U;
+  TIDE_ASSIGN(const std::string text, ReadFile(path, kMostBytes + 1));
+  TIDE_ASSIGN(faults.rules, health::FaultRulesFromText(text, path));
+  log::Info("Fault policy", {{"File", path}, {"Rules", faults.rules->rules().size()}});
   return {};
 }
 
@@ -228,6 +242,7 @@ Result<Settings> ReadSettings(const Options& options) {
   settings.policy.isolation_timeout = Duration::Millis(options.isolation_timeout_ms);
   settings.policy.witness_timeout = WitnessTimeout(options);
   TIDE_TRY(ReadPolicy(options.policy, settings.policy));
+  TIDE_TRY(ReadFaultPolicy(options.fault_policy, settings.policy.faults));
   TIDE_ASSIGN(settings.admission, ReadCluster(options, settings.policy));
   return settings;
 }
@@ -441,6 +456,9 @@ int main(int argc, char** argv) {
   app.add_option("--cluster", options.cluster, "cluster file: groups, zones, leaves, nodes");
   app.add_option(
       "--policy", options.policy, "policy file: projects, quotas, demotions, retention, sharing");
+  app.add_option("--fault-policy",
+                 options.fault_policy,
+                 "rules about faults that come before the built-in ones");
   app.add_option("--admit", options.admit, "who may join: listed (in the cluster file) or any")
       ->check(CLI::IsMember({"listed", "any"}));
   auto* standby = app.add_flag(

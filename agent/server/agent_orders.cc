@@ -167,10 +167,12 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
   validator_ = std::thread([this, order] {
     tide::v1::ValidationReport report;
     report.set_request_id(order.request_id());
-    const auto suite =
-        validators::SuiteFor(order.suite(), config_.validator_dir, config_.state_dir);
+    auto suite = validators::SuiteFor(order.suite(), config_.validator_dir, config_.state_dir);
     if (!suite) {
       log::Failure("No such suite", {{"Error", suite.error().message}});
+    } else {
+      validators::AddValidators(
+          {order.validators().begin(), order.validators().end()}, config_.validator_dir, *suite);
     }
     for (const validators::Verdict& verdict :
          suite ? validators::RunSuite(*suite) : std::vector<validators::Verdict>()) {

@@ -20,8 +20,7 @@ bool SameIncident(const tide::v1::Fault& a, const tide::v1::Fault& b) {
 
 tide::v1::Fault ToProto(const health::KernelFault& fault, Instant seen_at) {
   tide::v1::Fault out;
-  out.set_kind(fault.kind == health::FaultKind::kXid ? tide::v1::FAULT_KIND_XID
-                                                     : tide::v1::FAULT_KIND_LINK_DOWN);
+  out.set_kind(static_cast<tide::v1::FaultKind>(fault.kind));
   out.set_code(fault.code);
   out.set_device(fault.interface.empty() ? fault.device : fault.interface);
   out.set_text(fault.text);

@@ -18,6 +18,10 @@ extern char** environ;
 namespace tide::validators {
 namespace {
 
+constexpr size_t kNameMax = 40;
+// Of a validator that no suite names: it may take as long as after a repair.
+constexpr Duration kTimeLimit = Duration::Minutes(8);
+
 // posix_spawn's two objects, released on every path.
 class SpawnPlan {
  public:
@@ -154,6 +158,21 @@ Result<std::vector<SuiteEntry>> SuiteFor(std::string_view name,
                      Duration::Seconds(full ? 190 : 25)});
   }
   return suite;
+}
+
+void AddValidators(const std::vector<std::string>& names,
+                   const std::string& bin_dir,
+                   std::vector<SuiteEntry>& suite) {
+  const auto is_name = [](const std::string& name) {
+    return !name.empty() && name.size() <= kNameMax && std::ranges::all_of(name, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    });
+  };
+  for (const std::string& name : names) {
+    if (is_name(name) && std::ranges::find(suite, name, &SuiteEntry::validator) == suite.end()) {
+      suite.push_back({name, bin_dir + "/tide-validator-" + name, {}, kTimeLimit});
+    }
+  }
 }
 
 std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite) {

@@ -36,6 +36,12 @@ struct SuiteEntry {
                                                        const std::string& bin_dir,
                                                        const std::string& storage_dir);
 
+// Appends those of `names` that the suite lacks. `bin_dir`/tide-validator-NAME is a validator,
+// whoever put it there; one that is not there is skipped when the suite runs.
+void AddValidators(const std::vector<std::string>& names,
+                   const std::string& bin_dir,
+                   std::vector<SuiteEntry>& suite);
+
 // Runs all, one after the other. One that cannot be run counts as skipped, with the error as
 // evidence: a broken installation is no broken hardware.
 [[nodiscard]] std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite);

@@ -1,5 +1,7 @@
 // Nodes and faults.
 
+#include <charconv>
+
 #include "api/http/routes.h"
 
 namespace tide::api {
@@ -96,6 +98,46 @@ Outcome ListFaults(const App& app, const Call& call) {
   return list.Finish(app, **view, call);
 }
 
+std::optional<uint64_t> IncidentOf(const Call& call) {
+  const std::string text = call.Path("id");
+  uint64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(id)
+                                                                  : std::nullopt;
+}
+
+Outcome VouchFault(App& app, const Call& call) {
+  const auto view = NeedView(app);
+  const auto reason = BodyText(call, "reason");
+  if (!view || !reason) {
+    return std::unexpected(!view ? view.error() : reason.error());
+  }
+  const auto id = IncidentOf(call);
+  const auto& incidents = (*view)->incidents;
+  if (!id || !incidents.contains(*id)) {
+    return Refuse(ErrorCode::kNotFound,
+                  "there is no fault " + call.Path("id") + "; `tide faults` lists what there is");
+  }
+  v1::ControlNodeRequest request;
+  request.set_node(incidents.at(*id)->message.node());
+  request.set_verb(v1::NODE_VERB_VOUCH);
+  request.set_incident(*id);
+  *request.mutable_caller() = call.Caller();
+  request.set_reason(*reason);
+  const auto rev = app.scheduler.Control(request);
+  if (!rev) {
+    return std::unexpected(ToProblem(rev.error()));
+  }
+  AwaitRev(app, *rev);
+  const auto now = NeedView(app);
+  if (!now || !(*now)->incidents.contains(*id)) {
+    return Refuse(ErrorCode::kNotFound, "fault " + call.Path("id") + " is not kept any more");
+  }
+  Reply reply;
+  reply.body = (*now)->incidents.at(*id)->json();
+  return reply;
+}
+
 }  // namespace
 
 Routes NodeRoutes(App& app) {
@@ -125,6 +167,10 @@ Routes NodeRoutes(App& app) {
        "/v1/faults",
        Operation::kSeeFaults,
        [&app](const Call& c) { return ListFaults(app, c); }},
+      {"POST",
+       "/v1/faults/{id}/ack",
+       Operation::kControlNode,
+       [&app](const Call& c) { return VouchFault(app, c); }},
   };
 }
 

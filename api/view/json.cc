@@ -451,7 +451,7 @@ std::string IncidentJson(const v1::Incident& incident) {
   return Dump({{"id", incident.id()},
                {"node", incident.node()},
                {"kind", TextOrNull(Word(v1::FaultKind_Name(incident.kind()), "FAULT_KIND_"))},
-               {"code", incident.kind() == v1::FAULT_KIND_XID ? json(incident.code()) : json()},
+               {"code", incident.code() != 0 ? json(incident.code()) : json()},
                {"device", TextOrNull(incident.device())},
                {"text", TextOrNull(incident.text())},
                {"action", TextOrNull(incident.action())},
@@ -465,7 +465,12 @@ std::string IncidentJson(const v1::Incident& incident) {
                {"hold", TextOrNull(incident.hold())},
                {"part_of", incident.part_of() == 0 ? json() : json(incident.part_of())},
                {"withdrawn_at", TimeOrNull(incident.withdrawn_at())},
-               {"page", incident.page()}});
+               {"page", incident.page()},
+               {"covers", incident.covers()},
+               {"repair", TextOrNull(incident.repair())},
+               {"shadow", TextOrNull(incident.shadow())},
+               {"vouched_by", TextOrNull(incident.vouched_by())},
+               {"vouched_why", TextOrNull(incident.vouched_why())}});
 }
 
 std::string WhyJson(const v1::Job& job, uint64_t rev) {

@@ -324,10 +324,6 @@ std::string PrintableUtf8(std::string_view text, size_t max_bytes) {
   return clean;
 }
 
-std::string_view FaultKindName(FaultKind kind) {
-  return kind == FaultKind::kXid ? "xid" : "link";
-}
-
 std::optional<KernelFault> ParseKernelLine(std::string_view line) {
   const std::string_view message = StripEnvelope(line);
   if (!message.starts_with("NVRM:") && !message.starts_with("mlx5_core")) {

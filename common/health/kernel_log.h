@@ -18,22 +18,16 @@
 #include <string>
 #include <string_view>
 
+#include "common/health/fault_kind.h"
+
 namespace tide::health {
-
-enum class FaultKind : uint8_t {
-  kXid = 1,       // the NVIDIA driver's report about a GPU
-  kLinkDown = 2,  // a network port lost its link
-};
-
-// "xid", "link": as the API and `tide faults` spell it.
-[[nodiscard]] std::string_view FaultKindName(FaultKind kind);
 
 constexpr size_t kMaxFaultText = 512;
 constexpr size_t kMaxFaultName = 64;
 
 struct KernelFault {
   FaultKind kind = FaultKind::kXid;
-  int32_t code = 0;    // Xid number; 0 for a link
+  int32_t code = 0;    // number of an Xid or SXid; else 0
   std::string device;  // PCI address, see K4; a MIG fault names its parent GPU
   std::string text;    // the message without its envelope, at most kMaxFaultText bytes
   std::string detail;  // what the driver says after code, pid and name; part of text

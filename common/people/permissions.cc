@@ -20,7 +20,7 @@ constexpr std::array kTable = {
     Permission{Operation::kRunCommand,      "jobs.exec",       "run commands in tasks",            Scope::kJobs,  kUser,     kUser,     kOperator, true},
     Permission{Operation::kUseSecrets,      "secrets",         "list, set or remove secrets",      Scope::kJobs,  kUser,     kNobody,   kNobody},
     Permission{Operation::kSeeNodes,        "nodes.see",       "see nodes",                        Scope::kRead,  kViewer,   kViewer,   kViewer},
-    Permission{Operation::kControlNode,     "nodes.control",   "drain, undrain, validate or remove nodes", Scope::kNodes, kOperator, kOperator, kOperator},
+    Permission{Operation::kControlNode,     "nodes.control",   "drain, undrain, validate or remove nodes, vouch for them", Scope::kNodes, kOperator, kOperator, kOperator},
     Permission{Operation::kSeeImages,       "images.see",      "see images",                       Scope::kRead,  kViewer,   kViewer,   kViewer},
     Permission{Operation::kPullImage,       "images.pull",     "pull images to nodes",             Scope::kNodes, kOperator, kOperator, kOperator},
     Permission{Operation::kSeeFaults,       "faults.see",      "see faults",                       Scope::kRead,  kViewer,   kViewer,   kViewer},

@@ -92,6 +92,9 @@ tide::v1::Command ToProto(const ClusterState& state,
     case CommandKind::kValidate:
       out.mutable_validate()->set_request_id(command.request_id);
       out.mutable_validate()->set_suite("quick");
+      for (const std::string& validator : command.validators) {
+        out.mutable_validate()->add_validators(validator);
+      }
       break;
     case CommandKind::kFetchImage:
       out.mutable_fetch_image()->set_job_id(command.job.value());

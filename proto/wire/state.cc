@@ -30,7 +30,7 @@ static_assert(static_cast<int>(ExitReason::kCutOff) == tide::v1::EXIT_REASON_CUT
 static_assert(static_cast<int>(ExitReason::kNodeFault) == tide::v1::EXIT_REASON_NODE_FAULT);
 static_assert(static_cast<int>(ExitReason::kNoAccount) == tide::v1::EXIT_REASON_NO_ACCOUNT);
 static_assert(static_cast<int>(Outcome::kCancelled) == tide::v1::OUTCOME_CANCELLED);
-static_assert(static_cast<int>(FaultKind::kLinkDown) == tide::v1::FAULT_KIND_LINK_DOWN);
+static_assert(static_cast<int>(FaultKind::kLinkNoisy) == tide::v1::FAULT_KIND_LINK_NOISY);
 
 const char* StartReasonName(StartReason reason) {
   switch (reason) {
@@ -203,6 +203,15 @@ tide::v1::Incident ToProto(const ClusterState& state, const Incident& incident) 
   out.set_part_of(incident.part_of.value());
   out.set_withdrawn_at(Nanos(incident.withdrawn_at));
   out.set_page(Pages(incident));
+  for (const std::string& validator : incident.covers) {
+    out.add_covers(validator);
+  }
+  out.set_repair(incident.repair);
+  if (incident.shadow != FaultAction::kCount) {
+    out.set_shadow(std::string(FaultActionName(incident.shadow)));
+  }
+  out.set_vouched_by(incident.vouched_by);
+  out.set_vouched_why(incident.vouched_why);
   return out;
 }
 
@@ -255,14 +264,14 @@ Result<TaskReported> FromProto(const tide::v1::TaskReport& message, NodeId node)
 }
 
 Result<FaultObserved> FromProto(const tide::v1::Fault& message, NodeId node) {
-  if (message.kind() != tide::v1::FAULT_KIND_XID &&
-      message.kind() != tide::v1::FAULT_KIND_LINK_DOWN) {
+  const auto kind = static_cast<FaultKind>(message.kind());
+  if (message.kind() > UINT8_MAX || !health::IsObserved(kind)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "an agent reports a fault this version does not know; upgrade the scheduler");
   }
   FaultObserved out;
   out.node = node;
-  out.kind = static_cast<FaultKind>(message.kind());
+  out.kind = kind;
   out.code = message.code();
   out.device = message.device();
   out.text = message.text().substr(0, 512);

@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/model/open_incidents.h"
-#include "scheduler/core/policy/fault_policy.h"
+#include "scheduler/core/proof.h"
 
 namespace tide::apply {
 namespace {
@@ -54,6 +54,13 @@ bool Withdraw(ClusterState& state, Node& node, const Incident& incident, Instant
   // An operator's hold outlives the fault: a validation will not end it.
   const bool held = !node.actor.empty() && node.actor != kTideActor;
   node.reason = held ? node.reason + "; " + reason : reason;
+  if (NeedsRepair(node, incident, at)) {
+    node.validation_tries = kValidationTriesMax;
+    node.reason += "; it came back from this " + std::to_string(kReturnsMax) +
+                   " times within 30 days: repair it" +
+                   (incident.repair.empty() ? "" : " (" + incident.repair + ")") +
+                   ", then tide validate " + node.identity.name;
+  }
   node.actor = held ? node.actor : kTideActor;
   SetNodeState(state, node, *next, at);
   return served;
@@ -98,9 +105,6 @@ void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault) {
   incident.last_seen_at = fault.seen_at;
   incident.recorded_at = at;
   incident.stage = IncidentStage::kSeen;
-  const FaultJudgement judgement = JudgeFault(fault.kind, fault.code, fault.text);
-  incident.action = judgement.action;  // what it means stands; whether it is done is decided later
-  incident.meaning = judgement.meaning;
   ++node.faults;
   MarkNode(state, node.id);
   MarkIncident(state, incident);
@@ -137,10 +141,32 @@ ApplyResult On(ClusterState& state, Instant at, const FaultJudged& event) {
   incident->stage = stage;
   incident->hold = event.hold;
   incident->part_of = event.part_of;
+  incident->covers = event.covers;
+  incident->repair = event.repair;
+  incident->shadow = event.shadow;
   if (event.action != FaultAction::kCount) {
     ActOn(state, *incident, at);
   }
   MarkIncident(state, *incident);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant /*at*/, const IncidentVouched& event) {
+  TIDE_ASSIGN(Incident * incident, FindIncident(state, event.incident));
+  const std::string name = "fault " + std::to_string(event.incident.value());
+  if (incident->cleared_at.is_set()) {
+    return Fail(ErrorCode::kConflict, name + " is over already");
+  }
+  if (Pages(*incident)) {
+    return Fail(ErrorCode::kConflict,
+                name + " is not of one node: it is over when nothing is held because of it");
+  }
+  incident->vouched_by = event.actor;
+  incident->vouched_why = event.reason;
+  MarkIncident(state, *incident);
+  Node& node = state.nodes[incident->node.value()];
+  node.validation_tries = 0;
+  MarkNode(state, node.id);
   return Applied::kChanged;
 }
 

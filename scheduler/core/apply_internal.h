@@ -20,6 +20,7 @@ ApplyResult On(ClusterState& state, Instant at, const DrainRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const RemoveRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event);
+ApplyResult On(ClusterState& state, Instant at, const IncidentVouched& event);
 ApplyResult On(ClusterState& state, Instant at, const JobMoved& event);
 ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event);
 ApplyResult On(ClusterState& state, Instant at, const ClaimMade& event);
@@ -78,9 +79,6 @@ void SettleTask(ClusterState& state, Job& job, uint32_t task, Instant at);
 
 // Every task of a stopping job is gone: run again, stay held, or end, by its cause.
 void ResolveStopped(ClusterState& state, Job& job, Instant at);
-
-// Node::actor where no person took it out of service.
-inline constexpr const char* kTideActor = "tide";
 
 // --- tasks and nodes -----------------------------------------------------------------------
 // The node could not start the job: placement prefers all others for it.

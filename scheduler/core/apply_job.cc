@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "common/spec/gpu_model.h"
 #include "common/spec/span_text.h"
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/policy/shortage.h"

@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 
+#include "common/spec/gpu_model.h"
 #include "scheduler/core/apply.h"
 #include "scheduler/core/testing/compare.h"
 #include "scheduler/core/testing/world.h"

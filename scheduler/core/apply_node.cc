@@ -8,6 +8,7 @@
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/commands.h"
 #include "scheduler/core/isolation.h"
+#include "scheduler/core/proof.h"
 
 namespace tide::apply {
 namespace {
@@ -49,6 +50,12 @@ void BlameValidation(Node& node, std::string reason) {
   if (node.after_validation != NodeState::kDrained) {
     node.actor = kTideActor;
   }
+}
+
+// What did not pass as it is will not pass by being tried again: people have to do something.
+void LeaveToPeople(Node& node, std::string reason) {
+  BlameValidation(node, std::move(reason));
+  node.validation_tries = kValidationTriesMax;
 }
 
 // A validation never runs beside a job.
@@ -96,6 +103,9 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
     } else if (next != NodeState::kProbation && next != NodeState::kSuspect &&
                next != NodeState::kLost) {
       node.probation_since = Instant();
+    }
+    if (next == NodeState::kReady || next == NodeState::kProbation) {
+      node.validation_tries = 0;
     }
   }
   MarkNode(state, node.id);
@@ -181,6 +191,10 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
     state.node_by_name[event.identity.name] = event.node;
   }
   Node& node = state.nodes[event.node.value()];
+  if (node.identity.boot_id != event.identity.boot_id ||
+      node.identity.agent_version != event.identity.agent_version) {
+    node.validation_tries = 0;  // somebody may have repaired it, or installed what was missing
+  }
   state.fabric_stale = state.fabric_stale || node.identity != event.identity;
   state.fabric_stale = state.fabric_stale || node.state == NodeState::kRemoved;
   node.identity = event.identity;
@@ -387,6 +401,11 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
   }
   node->validation_id = event.request_id;
   node->verdicts.clear();
+  if (event.actor == kTideActor) {
+    ++node->validation_tries;
+  } else {
+    node->returns.clear();  // a person has looked at it
+  }
   SetNodeState(state, *node, next, at);
   return Applied::kChanged;
 }
@@ -410,6 +429,15 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
                     failed != event.verdicts.end()
                         ? "validator " + failed->validator + " failed: " + failed->evidence
                         : "no validator could run");
+    if (node->validation_tries >= kValidationTriesMax) {
+      node->reason += "; " + std::to_string(node->validation_tries) + " validations: repair it";
+    }
+    MoveNode(state, *node, NodeEvent::kValidationFailed, at);
+    return Applied::kChanged;
+  }
+  if (std::string missing = MissingProof(state, *node, event.verdicts);
+      !missing.empty() && node->after_validation != NodeState::kDrained) {
+    LeaveToPeople(*node, std::move(missing));
     MoveNode(state, *node, NodeEvent::kValidationFailed, at);
     return Applied::kChanged;
   }
@@ -422,6 +450,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
   }
   MoveNode(state, *node, passed, at);
   if (TakesWork(*node)) {
+    NoteReturns(state, *node, at);
     node->reason.clear();
     node->actor.clear();
     ClearIncidents(state, node->id, at);

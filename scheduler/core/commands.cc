@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/core/proof.h"
+
 namespace tide {
 namespace {
 
@@ -100,6 +102,7 @@ void AppendForNode(const ClusterState& state,
     command.node = node.id;
     command.kind = CommandKind::kValidate;
     command.request_id = node.validation_id;
+    command.validators = ProofWanted(state, node.id);
     out.push_back(command);
   }
   for (const Leftover& leftover : node.leftovers) {

@@ -38,6 +38,11 @@ class Judge {
   }
 
  private:
+  FaultJudgement Judged(const Incident& incident) const {
+    const NodeIdentity& identity = state_.nodes[incident.node.value()].identity;
+    return JudgeFault(*policy_.rules, incident, identity.capacity.gpu_model);
+  }
+
   // How many more nodes may be taken out of service now.
   uint32_t Budget() const {
     const auto share =
@@ -50,7 +55,7 @@ class Judge {
   }
 
   void One(const Incident& incident) {
-    const FaultJudgement judgement = JudgeFault(incident.kind, incident.code, incident.text);
+    const FaultJudgement judgement = Judged(incident);
     if (judgement.action != FaultAction::kCount && IsLink(incident) && !IsOfNode(incident)) {
       return;
     }
@@ -79,7 +84,7 @@ class Judge {
   bool IsOfNode(const Incident& incident) {
     const std::string leaf = LeafKey(state_.nodes[incident.node.value()].identity);
     if (NodesWithLostLinks(incident, leaf) >= policy_.leaf_nodes) {
-      const FaultJudgement judgement = JudgeFault(incident.kind, incident.code, incident.text);
+      const FaultJudgement judgement = Judged(incident);
       Hold(incident, judgement, HoldReason::kLeaf, leaf);
       return false;
     }
@@ -153,8 +158,14 @@ class Judge {
     const bool said = incident.stage == IncidentStage::kHeld && incident.hold == hold &&
                       incident.part_of == part_of && hold != HoldReason::kNone;
     if (!said) {
-      decision_.proposals.emplace_back(
-          FaultJudged{incident.id, judgement.action, judgement.meaning, hold, part_of});
+      decision_.proposals.emplace_back(FaultJudged{incident.id,
+                                                   judgement.action,
+                                                   judgement.meaning,
+                                                   hold,
+                                                   part_of,
+                                                   judgement.covers,
+                                                   judgement.repair,
+                                                   judgement.shadow});
     }
   }
 

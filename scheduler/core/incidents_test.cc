@@ -69,6 +69,7 @@ TEST_CASE("a thousand nodes that break at once: two in a hundred leave, one page
 
 TEST_CASE("what the breaker held goes on when its window has passed, and the page is over") {
   World world(FullLeaves(1, 6));
+  world.policy.faults.return_after = Duration();
   Break(world, 0, 5);
   CHECK(CountNodes(world, NodeState::kQuarantined) == 3);  // 2 % would be none
   world.Pass(Duration::Minutes(9));

@@ -177,11 +177,12 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
   }
 }
 
-// The open fault that breaks the task's node, decided on yet or not, or held back.
+// Returns the open fault that breaks the task's node but is held back. One that nobody has judged
+// yet says nothing: if it explains the failure, its judgement will (ExplainFailures).
 const Incident* BreakOf(const ClusterState& state, NodeId node) {
   for (const IncidentId id : state.open_incidents.On(node)) {
     const Incident& incident = state.incidents.at(id);
-    if (incident.stage != IncidentStage::kDecided && incident.action == FaultAction::kDrainNow) {
+    if (incident.stage == IncidentStage::kHeld && incident.action == FaultAction::kDrainNow) {
       return &incident;
     }
   }

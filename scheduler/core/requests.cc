@@ -122,6 +122,26 @@ Result<std::vector<EventBody>> MakeJobOrder(const BatchContext& context,
   return events;
 }
 
+namespace {
+
+Result<std::vector<EventBody>> MakeVouch(const BatchContext& context,
+                                         const Node& node,
+                                         const NodeOrder& order) {
+  const auto incident = context.state().incidents.find(order.incident);
+  if (incident == context.state().incidents.end() || incident->second.node != node.id) {
+    return Fail(ErrorCode::kNotFound,
+                "node " + order.node + " has no fault " + std::to_string(order.incident.value()) +
+                    "; see `tide faults`");
+  }
+  if (order.reason.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "a reason is needed: what was done, and how it is known that the fault is gone");
+  }
+  return std::vector<EventBody>{IncidentVouched{order.incident, order.actor, order.reason}};
+}
+
+}  // namespace
+
 Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const NodeOrder& order) {
   const Node* node = context.state().FindNode(order.node);
   if (node == nullptr || node->state == NodeState::kRemoved) {
@@ -137,6 +157,8 @@ Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const 
       return std::vector<EventBody>{UndrainRequested{node->id, order.actor}};
     case NodeVerb::kRemove:
       return std::vector<EventBody>{RemoveRequested{node->id, order.actor, order.reason}};
+    case NodeVerb::kVouch:
+      return MakeVouch(context, *node, order);
     case NodeVerb::kValidate:
       return std::vector<EventBody>{ValidationRequested{node->id, order.request_id, order.actor}};
   }

@@ -43,14 +43,16 @@ enum class NodeVerb {
   kDrain,
   kUndrain,
   kValidate,
-  kRemove
+  kRemove,
+  kVouch
 };
 struct NodeOrder {
   std::string node;
   NodeVerb verb = NodeVerb::kDrain;
   std::string actor;
   std::string reason;
-  std::string request_id;  // of a validation
+  std::string request_id;    // of a validation
+  IncidentId incident = {};  // vouch: of this node
 };
 [[nodiscard]] Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context,
                                                            const NodeOrder& order);

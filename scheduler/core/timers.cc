@@ -4,6 +4,7 @@
 
 #include "scheduler/core/isolation.h"
 #include "scheduler/core/model/index.h"
+#include "scheduler/core/proof.h"
 
 namespace tide {
 namespace {
@@ -59,6 +60,13 @@ class Timers {
   void Node(const tide::Node& node, bool occupied) {
     if (node.lost_at.is_set() && occupied) {
       Due(IsolatedAt(state_, node, policy_), NodeIsolated{node.id});
+    }
+    if (policy_.faults.return_after.nanos() > 0 && ReturnsByItself(node) &&
+        IsFreeForValidation(state_, node)) {
+      const std::string id =
+          "tide-" + std::to_string(node.id.value()) + "-" + std::to_string(now_.unix_nanos());
+      Due(Awaited(node.state_since) + WaitForTry(node, policy_.faults.return_after),
+          ValidationRequested{node.id, id, std::string(kTideActor)});
     }
     if (node.state == NodeState::kProbation) {
       Due(node.probation_since + policy_.probation, ProbationOver{node.id});

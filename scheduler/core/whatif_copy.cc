@@ -206,7 +206,9 @@ Node CopyNode(const Node& node) {
                                 lost_at,
                                 probation_since,
                                 failed_starts,
-                                leftovers] = node;
+                                leftovers,
+                                validation_tries,
+                                returns] = node;
   return {id,
           CopyIdentity(identity),
           state,
@@ -220,7 +222,9 @@ Node CopyNode(const Node& node) {
           lost_at,
           probation_since,
           failed_starts,
-          leftovers};
+          leftovers,
+          validation_tries,
+          {}};
 }
 
 // What the job in question waits for. All that is asked of it is how it ended, if it has: what is

@@ -146,6 +146,7 @@ std::string_view NodeVerbWord(tide::v1::NodeVerb verb) {
   return verb == tide::v1::NODE_VERB_DRAIN     ? "drain"
          : verb == tide::v1::NODE_VERB_UNDRAIN ? "undrain"
          : verb == tide::v1::NODE_VERB_REMOVE  ? "remove"
+         : verb == tide::v1::NODE_VERB_VOUCH   ? "vouch"
                                                : "validate";
 }
 std::string Described(std::string_view verb, const std::string& reason) {
@@ -278,6 +279,9 @@ class SchedulerService final : public Service {
       order.verb = NodeVerb::kValidate;
     } else if (request->verb() == tide::v1::NODE_VERB_REMOVE) {
       order.verb = NodeVerb::kRemove;
+    } else if (request->verb() == tide::v1::NODE_VERB_VOUCH) {
+      order.verb = NodeVerb::kVouch;
+      order.incident = IncidentId(request->incident());
     } else if (request->verb() != tide::v1::NODE_VERB_DRAIN) {
       return Refuse(context, {ErrorCode::kInvalidArgument, "unknown verb for a node"});
     }

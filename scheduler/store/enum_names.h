@@ -41,13 +41,7 @@ inline constexpr auto kEnumNames<ExitReason> = std::to_array<EnumName<ExitReason
 });
 
 template <>
-inline constexpr auto kEnumNames<FaultKind> = std::to_array<EnumName<FaultKind>>({
-    {FaultKind::kXid, "xid"},
-    {FaultKind::kLinkDown, "link_down"},
-    {FaultKind::kFailedStarts, "failed_starts"},
-    {FaultKind::kLeafLinks, "leaf_links"},
-    {FaultKind::kBreaker, "breaker"},
-});
+inline constexpr auto kEnumNames<FaultKind> = health::kFaultKindNames;
 
 template <>
 inline constexpr auto kEnumNames<IncidentStage> = std::to_array<EnumName<IncidentStage>>({

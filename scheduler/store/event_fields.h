@@ -70,6 +70,14 @@ void VisitFields(V& visit, T& record) {
   visit("actor", actor);
 }
 
+template <typename V, MaybeConst<IncidentVouched> T>
+void VisitFields(V& visit, T& record) {
+  auto& [incident, actor, reason] = record;
+  visit("incident", incident);
+  visit("actor", actor);
+  visit("reason", reason);
+}
+
 template <typename V, MaybeConst<JobMoved> T>
 void VisitFields(V& visit, T& record) {
   auto& [job, before, actor] = record;
@@ -191,12 +199,15 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<FaultJudged> T>
 void VisitFields(V& visit, T& record) {
-  auto& [incident, action, meaning, hold, part_of] = record;
+  auto& [incident, action, meaning, hold, part_of, covers, repair, shadow] = record;
   visit("incident", incident);
   visit("action", action);
   visit("meaning", meaning);
   visit("hold", hold);
   visit("part_of", part_of);
+  visit("covers", covers);
+  visit("repair", repair);
+  visit("shadow", shadow);
 }
 
 template <typename V, MaybeConst<IncidentCleared> T>

@@ -351,6 +351,14 @@ void VisitFields(V& visit, T& record) {
   visit("task", task);
 }
 
+template <typename V, MaybeConst<Return> T>
+void VisitFields(V& visit, T& record) {
+  auto& [kind, code, at] = record;
+  visit("kind", kind);
+  visit("code", code);
+  visit("at", at);
+}
+
 template <typename V, MaybeConst<Node> T>
 void VisitFields(V& visit, T& record) {
   auto& [id,
@@ -366,7 +374,9 @@ void VisitFields(V& visit, T& record) {
          lost_at,
          probation_since,
          failed_starts,
-         leftovers] = record;
+         leftovers,
+         validation_tries,
+         returns] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -381,6 +391,8 @@ void VisitFields(V& visit, T& record) {
   visit("probation_since", probation_since);
   visit("failed_starts", failed_starts);
   visit("leftovers", leftovers);
+  visit("validation_tries", validation_tries);
+  visit("returns", returns);
 }
 
 template <typename V, MaybeConst<Incident> T>
@@ -402,7 +414,12 @@ void VisitFields(V& visit, T& record) {
          stage,
          hold,
          part_of,
-         withdrawn_at] = record;
+         withdrawn_at,
+         covers,
+         repair,
+         shadow,
+         vouched_by,
+         vouched_why] = record;
   visit("id", id);
   visit("node", node);
   visit("kind", kind);
@@ -421,6 +438,11 @@ void VisitFields(V& visit, T& record) {
   visit("hold", hold);
   visit("part_of", part_of);
   visit("withdrawn_at", withdrawn_at);
+  visit("covers", covers);
+  visit("repair", repair);
+  visit("shadow", shadow);
+  visit("vouched_by", vouched_by);
+  visit("vouched_why", vouched_why);
 }
 
 template <typename V, MaybeConst<Account> T>

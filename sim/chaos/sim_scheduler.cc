@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/cluster_id.h"
+#include "scheduler/core/proof.h"
 
 namespace tide::chaos {
 
@@ -543,8 +544,12 @@ std::vector<EventBody> SimScheduler::EventsOf(NodeId node, const ToScheduler& me
     events.emplace_back(report);
   }
   if (message.validated) {
-    events.emplace_back(
-        ValidationReported{node, *message.validated, {{"gpu", "pass", 1, "", "", 1, Wall()}}});
+    ValidationReported validated{node, *message.validated, {}};
+    validated.verdicts.push_back({"gpu", "pass", 1, "", "", 1, Wall()});
+    for (const std::string& validator : ProofWanted(state_, node)) {
+      validated.verdicts.push_back({validator, "pass", 1, "", "", 1, Wall()});
+    }
+    events.emplace_back(std::move(validated));
   }
   PlantBugs(events);
   return events;

@@ -10,6 +10,7 @@ namespace {
 constexpr int32_t kFallenOffTheBus = 79;  // Xid
 constexpr int32_t kSuspendedExit = 85;    // docs/rank-protocol.md
 constexpr int32_t kStoppedExit = 143;
+constexpr int64_t kFailureMs = 5'000;  // until a validation finds a node broken
 
 }  // namespace
 
@@ -91,7 +92,12 @@ void SimAgents::See(uint32_t node, int64_t now_ms) {
 void SimAgents::Obey(const Command& command, int64_t now_ms, Reports& out) {
   if (command.kind == CommandKind::kValidate) {
     nodes_[command.node.value()].validation = command.request_id;
-    agenda_.Add(now_ms + options_.validation_ms, Happening::kValidated, command.node.value());
+    nodes_[command.node.value()].validators = command.validators;
+    // What is broken fails at once, and not at the end.
+    SimNode& node = nodes_[command.node.value()];
+    node.validation_fails = node.broken;
+    const int64_t takes = node.broken ? kFailureMs : options_.validation_ms;
+    agenda_.Add(now_ms + takes, Happening::kValidated, command.node.value());
     return;
   }
   if (command.kind == CommandKind::kFetchImage) {
@@ -212,9 +218,13 @@ void SimAgents::Handle(const AgendaItem& item, int64_t now_ms, Reports& out) {
     case Happening::kValidated: {
       SimNode& at = nodes_[node.value()];
       if (!at.dead && !at.validation.empty()) {
-        const std::string verdict = at.broken ? "fail" : "pass";
-        out.emplace_back(
-            ValidationReported{node, at.validation, {{"gpu", verdict, 0, "", "", 0, At(now_ms)}}});
+        const std::string verdict = at.broken || at.validation_fails ? "fail" : "pass";
+        ValidationReported report{node, at.validation, {}};
+        report.verdicts.push_back({"gpu", verdict, 0, "", "", 0, At(now_ms)});
+        for (const std::string& validator : at.validators) {
+          report.verdicts.push_back({validator, verdict, 0, "", "", 0, At(now_ms)});
+        }
+        out.emplace_back(std::move(report));
         at.validation.clear();
       }
       break;

@@ -49,6 +49,8 @@ class SimAgents {
     FaultClass what = FaultClass::kGpu;
     int64_t until_ms = 0;                         // of the repair
     std::string validation;                       // request id, while one runs
+    std::vector<std::string> validators;          // that it names
+    bool validation_fails = false;                // the node was broken when it began
     std::set<std::pair<size_t, uint32_t>> tasks;  // job, task
   };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/time.h"
@@ -25,11 +26,12 @@ struct Command {
   JobId job;
   Epoch epoch;
   uint32_t task = 0;
-  Duration start_timeout;  // kStartTask
-  Instant deadline;        // kSuspendTask
-  bool kill = false;       // kStopTask
-  Duration grace;          // kStopTask
-  std::string request_id;  // kValidate
+  Duration start_timeout;               // kStartTask
+  Instant deadline;                     // kSuspendTask
+  bool kill = false;                    // kStopTask
+  Duration grace;                       // kStopTask
+  std::string request_id;               // kValidate
+  std::vector<std::string> validators;  // kValidate: beside those of the suite
   bool operator==(const Command&) const = default;
 };
 

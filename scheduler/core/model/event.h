@@ -67,6 +67,14 @@ struct ValidationRequested {
   bool operator==(const ValidationRequested&) const = default;
 };
 
+// A person's word that a fault is gone, where no validator proves it.
+struct IncidentVouched {
+  IncidentId incident;
+  std::string actor;
+  std::string reason;
+  bool operator==(const IncidentVouched&) const = default;
+};
+
 // Within the queue of its user, project and class.
 struct JobMoved {
   JobId job;
@@ -126,6 +134,9 @@ struct FaultJudged {
   std::string meaning;
   HoldReason hold = HoldReason::kNone;  // kNone: now
   IncidentId part_of;
+  std::vector<std::string> covers = {};
+  std::string repair = {};
+  FaultAction shadow = FaultAction::kCount;
   bool operator==(const FaultJudged&) const = default;
 };
 // It is over, and nobody has to do anything about it.
@@ -211,6 +222,7 @@ using EventBody = std::variant<JobSubmitted,
                                RemoveRequested,
                                ValidationRequested,
                                JobMoved,
+                               IncidentVouched,
                                JobPlaced,
                                ClaimMade,
                                ClaimDropped,

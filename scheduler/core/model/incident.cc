@@ -1,5 +1,7 @@
 #include "scheduler/core/model/incident.h"
 
+#include <algorithm>
+
 namespace tide {
 
 std::string_view FaultActionName(FaultAction action) {
@@ -27,20 +29,26 @@ std::string_view HoldReasonName(HoldReason reason) {
 }
 
 std::string DescribeIncident(const Incident& incident) {
-  const auto named = [&](const std::string& what) {
-    return what + " on " + incident.device + " (" + incident.meaning + ")";
-  };
-  switch (incident.kind) {
-    case FaultKind::kXid:
-      return named("Xid " + std::to_string(incident.code));
-    case FaultKind::kLinkDown:
-      return named("link down");
-    case FaultKind::kFailedStarts:
-    case FaultKind::kLeafLinks:
-    case FaultKind::kBreaker:
-      break;
+  if (!health::IsObserved(incident.kind)) {
+    return incident.text;  // the scheduler's own words
   }
-  return incident.text;
+  std::string text = incident.kind == FaultKind::kXid ? "Xid"
+                     : incident.kind == FaultKind::kSxid
+                         ? "SXid"
+                         : std::string(FaultKindName(incident.kind));
+  std::ranges::replace(text, '_', ' ');
+  if (incident.code != 0) {
+    text += " " + std::to_string(incident.code);
+  }
+  if (!incident.device.empty()) {
+    text += " on " + incident.device;
+  }
+  return incident.meaning.empty() ? text : text + " (" + incident.meaning + ")";
+}
+
+bool NeedsProof(const Incident& incident) {
+  return !incident.cleared_at.is_set() && incident.action != FaultAction::kCount &&
+         incident.stage != IncidentStage::kSeen && incident.vouched_by.empty();
 }
 
 bool Pages(const Incident& incident) {

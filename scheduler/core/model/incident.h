@@ -3,20 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/health/fault_kind.h"
 
 namespace tide {
 
-enum class FaultKind : uint8_t {
-  kXid = 1,
-  kLinkDown = 2,
-  // Seen by the scheduler itself, in what nodes report.
-  kFailedStarts = 3,  // several tasks in a row could not start on a node, by its own fault
-  kLeafLinks = 4,     // several nodes of one leaf switch lost their links: `device` is the leaf
-  kBreaker = 5,       // more nodes broke than automation may take out of service
-};
+using health::FaultKind;
 
 enum class FaultAction : uint8_t {
   kCount = 0,       // recorded, nothing else
@@ -54,8 +49,13 @@ struct Incident {
   uint32_t count = 1;
   IncidentStage stage = IncidentStage::kDecided;
   HoldReason hold = HoldReason::kNone;
-  IncidentId part_of;    // the incident that explains this one; 0 = none
-  Instant withdrawn_at;  // when it took its node out of service; not set = it did not
+  IncidentId part_of;               // the incident that explains this one; 0 = none
+  Instant withdrawn_at;             // when it took its node out of service; not set = it did not
+  std::vector<std::string> covers;  // validators that prove together that it is gone
+  std::string repair;               // hint: "reset_gpu", "replace_gpu"; "" = none known
+  FaultAction shadow = FaultAction::kCount;  // what would be done, were its rule in force
+  std::string vouched_by;                    // a person's word that it is gone; "" = nobody's
+  std::string vouched_why;
   bool operator==(const Incident&) const = default;
 };
 
@@ -63,6 +63,8 @@ struct Incident {
 [[nodiscard]] std::string_view HoldReasonName(HoldReason reason);  // "" for kNone
 // "Xid 79 on 0000:a1:00 (GPU has fallen off the bus)": why a node left service.
 [[nodiscard]] std::string DescribeIncident(const Incident& incident);
+// Reports whether its node needs proof that it is gone before it works again.
+[[nodiscard]] bool NeedsProof(const Incident& incident);
 // A person should look: what broke is more than a node.
 [[nodiscard]] bool Pages(const Incident& incident);
 

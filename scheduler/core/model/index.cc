@@ -74,10 +74,12 @@ uint8_t FlagsOf(const Node& node, const NodeUse& use) {
   } else if (!use.whole) {
     flags |= kHasRoom;
   }
-  if (node.state == NodeState::kProbation || (node.lost_at.is_set() && !use.idle())) {
+  const bool is_out = node.state == NodeState::kQuarantined || node.state == NodeState::kDrained;
+  if (node.state == NodeState::kProbation || (is_out && node.actor == kTideActor) ||
+      (node.lost_at.is_set() && !use.idle())) {
     flags |= kTimed;
   }
-  if (node.state == NodeState::kDraining && node.actor != "tide") {
+  if (node.state == NodeState::kDraining && node.actor != kTideActor) {
     flags |= kEvacuated;
   }
   return static_cast<uint8_t>(flags);

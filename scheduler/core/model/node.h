@@ -7,6 +7,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/health/fault_kind.h"
 
 namespace tide {
 
@@ -79,6 +80,17 @@ struct Leftover {
   bool operator==(const Leftover&) const = default;
 };
 
+// A fault that its node came back from.
+struct Return {
+  health::FaultKind kind = health::FaultKind::kXid;
+  int32_t code = 0;
+  Instant at;
+  bool operator==(const Return&) const = default;
+};
+
+// Actor of what automation does.
+inline constexpr const char* kTideActor = "tide";
+
 struct Node {
   NodeId id;
   NodeIdentity identity;
@@ -94,6 +106,8 @@ struct Node {
   Instant probation_since;          // set in Probation, and in a silence that interrupts it
   uint32_t failed_starts = 0;       // in a row, by its own fault: disk full, port in use
   std::vector<Leftover> leftovers;  // being ended; nothing starts beside them
+  uint32_t validation_tries = 0;    // by automation, since it left service; proof.h
+  std::vector<Return> returns;      // of the last kReturnsKept, oldest first
   bool operator==(const Node&) const = default;
 };
 

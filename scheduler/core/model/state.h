@@ -166,10 +166,6 @@ void RemoveClaim(NodeUses& uses, JobId job, const Claim& claim);
 // same.
 [[nodiscard]] bool AllCanHold(const FabricGroup& group, const JobSpec& spec);
 
-// Reports whether a GPU's name has the words of `wanted` side by side, whatever their case: "A100"
-// is a model of "NVIDIA A100-SXM4-80GB" and not of "A1000". Nothing is wanted: any.
-[[nodiscard]] bool IsModel(std::string_view model, std::string_view wanted);
-
 // Reports whether a node's GPUs are of the model that the job wants, and its disk as large: what
 // jobs do not take from each other.
 [[nodiscard]] bool IsOfItsKind(const NodeCapacity& capacity, const JobSpec& spec);

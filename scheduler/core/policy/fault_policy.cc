@@ -1,7 +1,8 @@
 #include "scheduler/core/policy/fault_policy.h"
 
+#include <utility>
+
 #include "common/health/kernel_log.h"
-#include "common/health/xid_table.h"
 
 namespace tide {
 namespace {
@@ -24,25 +25,23 @@ FaultAction ActionOf(health::FaultAction action) {
 
 }  // namespace
 
-FaultJudgement JudgeFault(FaultKind kind, int32_t code, const std::string& text) {
-  if (kind == FaultKind::kFailedStarts) {
-    return {FaultAction::kDrainAfter, "tasks cannot start here"};
+FaultJudgement JudgeFault(const health::FaultRules& rules,
+                          const Incident& incident,
+                          const std::string& gpu_model) {
+  std::string detail = incident.text;
+  if (const auto parsed = health::ParseKernelLine(incident.text);
+      parsed && parsed->kind == incident.kind && parsed->code == incident.code) {
+    detail = parsed->detail;
   }
-  if (kind == FaultKind::kLeafLinks) {
-    return {FaultAction::kCount, "a leaf switch, its power or its cables"};
+  health::Judgement found = rules.Judge({incident.kind, incident.code, detail, gpu_model});
+  FaultJudgement judgement{ActionOf(found.action),
+                           std::move(found.meaning),
+                           std::move(found.covers),
+                           std::move(found.repair)};
+  if (found.shadow) {
+    std::swap(judgement.action, judgement.shadow);
   }
-  if (kind == FaultKind::kBreaker) {
-    return {FaultAction::kCount, "too much broke at once: a person should look"};
-  }
-  health::KernelFault fault;
-  fault.kind = kind == FaultKind::kXid ? health::FaultKind::kXid : health::FaultKind::kLinkDown;
-  fault.code = code;
-  if (const auto parsed = health::ParseKernelLine(text);
-      parsed && parsed->kind == fault.kind && parsed->code == code) {
-    fault.detail = parsed->detail;
-  }
-  const health::Judgement judgement = health::Judge(fault);
-  return {ActionOf(judgement.action), std::string(judgement.meaning)};
+  return judgement;
 }
 
 }  // namespace tide

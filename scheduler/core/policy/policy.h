@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "common/base/time.h"
 #include "common/fabric/boundary.h"
+#include "common/health/fault_rules.h"
 #include "common/spec/job_spec.h"
 
 namespace tide {
@@ -48,7 +50,7 @@ struct Demotion {
   bool operator==(const Demotion&) const = default;
 };
 
-// Limits of what automation may do about faults.
+// What automation may do about faults.
 struct FaultPolicy {
   uint32_t breaker_percent = 2;  // of the nodes, taken out of service in `breaker_window`
   uint32_t breaker_least = 3;    // but so many in any case: of a small cluster 2 % are none
@@ -56,6 +58,9 @@ struct FaultPolicy {
   uint32_t leaf_nodes = 3;  // that lose their links within `leaf_window`: it is the leaf's fault
   Duration leaf_window = Duration::Seconds(60);
   Duration leaf_wait = Duration::Seconds(5);  // a lost link waits for others of its leaf
+  // A node that automation took out is validated after so long, to come back; nothing = never.
+  Duration return_after = Duration::Minutes(1);
+  std::shared_ptr<const health::FaultRules> rules = health::BuiltInFaultRules();
   bool operator==(const FaultPolicy&) const = default;
 };
 

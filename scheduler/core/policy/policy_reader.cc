@@ -41,6 +41,7 @@ constexpr SpanBounds kKeep{Duration::Minutes(60), kDay * 10'000};
 constexpr SpanBounds kFaultWindow{Duration::Seconds(1), kWithdrawalsKept};
 constexpr SpanBounds kStart{Duration::Seconds(1), kDay};
 constexpr SpanBounds kLeafWait{Duration(), Duration::Minutes(5)};
+constexpr SpanBounds kReturnAfter{Duration(), Duration::Minutes(60)};
 constexpr SpanBounds kAfter{Duration::Seconds(1), kDay * 10'000};
 
 // A text of the file with its place.
@@ -77,7 +78,8 @@ class PolicyReader {
                  {"breaker_window", "faults"},
                  {"leaf_nodes", "faults"},
                  {"leaf_window", "faults"},
-                 {"leaf_wait", "faults"}});
+                 {"leaf_wait", "faults"},
+                 {"return_after", "faults"}});
     reader_.Require(top, {"version"});
     CheckProjectsUsed();
     if (reader_.count() == 0) {
@@ -410,7 +412,8 @@ class PolicyReader {
                  SpanField("breaker_window", kFaultWindow, faults.breaker_window),
                  WholeField("leaf_nodes", kLeafNodes, leaf_nodes),
                  SpanField("leaf_window", kFaultWindow, faults.leaf_window),
-                 SpanField("leaf_wait", kLeafWait, faults.leaf_wait)});
+                 SpanField("leaf_wait", kLeafWait, faults.leaf_wait),
+                 SpanField("return_after", kReturnAfter, faults.return_after)});
     faults.breaker_percent = static_cast<uint32_t>(percent);
     faults.breaker_least = static_cast<uint32_t>(least);
     faults.leaf_nodes = static_cast<uint32_t>(leaf_nodes);

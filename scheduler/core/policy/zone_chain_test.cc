@@ -393,6 +393,7 @@ TEST_CASE("a gang after a fault goes where the limits let it", "[zone_chain]") {
   world.policy.boundaries = {{"A", "B"}};
   const JobId gang = world.Submit(AJob().Nodes(4).Zone("cross-ok"));
   REQUIRE(world.NodesOf(gang) == std::vector<uint32_t>{0, 1, 2, 3});
+  world.policy.faults.return_after = Duration();
   world.Xid(3, 79);  // only C has idle nodes, which no boundary leads to
   world.Pass(Duration::Minutes(30));
   CHECK(world.Is(gang) == JobState::kQueued);

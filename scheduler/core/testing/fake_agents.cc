@@ -88,7 +88,7 @@ void FakeAgents::Obey(const Command& command, Instant now) {
       tasks_.erase(key);
       break;
     case CommandKind::kValidate:
-      validations_[command.node] = command.request_id;
+      validations_[command.node] = {command.request_id, command.validators};
       break;
     case CommandKind::kFetchImage:
       break;
@@ -159,10 +159,20 @@ bool FakeAgents::Progress(Instant now) {
     any = ProgressOf(task, now) || any;
   }
   if (validates) {
-    for (const auto& [node, request] : validations_) {
+    for (const auto& [node, validation] : validations_) {
       if (!cut.contains(node)) {
-        outbox_.emplace_back(
-            node, ValidationReported{node, request, {{"gpu", verdict, 1, "", "x", 1, now}}});
+        ValidationReported report{node, validation.request, {{"gpu", verdict, 1, "", "x", 1, now}}};
+        for (const std::string& validator : validation.validators) {
+          const bool missing = missing_validators.contains(validator);
+          report.verdicts.push_back({validator,
+                                     missing ? "skipped" : verdict,
+                                     1,
+                                     "",
+                                     missing ? "not here" : "x",
+                                     1,
+                                     now});
+        }
+        outbox_.emplace_back(node, std::move(report));
         any = true;
       }
     }

@@ -24,9 +24,10 @@ class FakeAgents {
   std::set<NodeId> unfit;      // their disks are full: no task starts there
   std::set<NodeId> strangers;  // they do not know the jobs' user
   std::string verdict = "pass";
-  std::map<NodeId, Instant> cut;  // nodes that reach nobody, since when
-  std::set<JobId> parts;          // jobs that run beside others on a node
-  Duration witness_timeout;       // NodeIdentity::witness_timeout of every node; 0 = no such rule
+  std::set<std::string> missing_validators;  // installed nowhere: their verdict is "skipped"
+  std::map<NodeId, Instant> cut;             // nodes that reach nobody, since when
+  std::set<JobId> parts;                     // jobs that run beside others on a node
+  Duration witness_timeout;  // NodeIdentity::witness_timeout of every node; 0 = no such rule
 
   void Obey(const Command& command, Instant now);
   // One act of every task that can do something: start, park, save, leave. True if any did.
@@ -71,7 +72,11 @@ class FakeAgents {
   // When the last task but one of an attempt ended.
   std::map<std::pair<JobId, Epoch>, Instant> witnessed_;
   std::vector<std::pair<NodeId, EventBody>> outbox_;
-  std::map<NodeId, std::string> validations_;
+  struct Validation {
+    std::string request;
+    std::vector<std::string> validators;
+  };
+  std::map<NodeId, Validation> validations_;
 };
 
 }  // namespace tide::testing

@@ -1,0 +1,88 @@
+#pragma once
+// Kinds of faults: what is observed on a node, and what the scheduler concludes from several.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace tide::health {
+
+// Numbers are those of the protocol, and for ever.
+enum class FaultKind : uint8_t {
+  kXid = 1,       // a GPU, by the NVIDIA driver; with its code
+  kLinkDown = 2,  // a network port that lost its link and did not get it back at once
+  // Seen by the scheduler itself, in what nodes report.
+  kFailedStarts = 3,  // several tasks in a row could not start on a node, by its own fault
+  kLeafLinks = 4,     // several nodes of one leaf switch lost their links: the device is the leaf
+  kBreaker = 5,       // more nodes broke than automation may take out of service
+  // Read in the kernel log.
+  kSxid = 6,             // an NVSwitch, by its driver; with its code
+  kMachineCheck = 7,     // CPU, cache or memory: an error that was not corrected
+  kMemoryCorrected = 8,  // memory errors that were corrected
+  kKernelStall = 9,      // a CPU or a task that does not get on: soft lockup, hung task
+  kDrive = 10,           // a disk: its controller, its media, a request that failed
+  kFileSystem = 11,      // a file system with errors, or one that was made read-only by them
+  kDriverLost = 12,      // the GPU driver was unloaded, or does not fit its user space
+  kAdapter = 13,         // a network adapter: firmware, health, power, a queue that stands still
+  kOutOfMemory = 14,     // the kernel killed a process because the whole node had no memory left
+  // Read by the agent in what the node shows of itself.
+  kLinkFlash = 15,     // a port that lost its link and has it back: a cut of seconds or less
+  kLinkDegraded = 16,  // a port that runs below its rate or width
+  kLinkGone = 17,      // a port that is not there any more
+  kLinkNoisy = 18,     // a port whose errors grow too fast
+};
+
+// Words as rows, API and configuration spell them.
+inline constexpr auto kFaultKindNames = std::to_array<std::pair<FaultKind, std::string_view>>({
+    {FaultKind::kXid, "xid"},
+    {FaultKind::kLinkDown, "link_down"},
+    {FaultKind::kFailedStarts, "failed_starts"},
+    {FaultKind::kLeafLinks, "leaf_links"},
+    {FaultKind::kBreaker, "breaker"},
+    {FaultKind::kSxid, "sxid"},
+    {FaultKind::kMachineCheck, "machine_check"},
+    {FaultKind::kMemoryCorrected, "memory_corrected"},
+    {FaultKind::kKernelStall, "kernel_stall"},
+    {FaultKind::kDrive, "drive"},
+    {FaultKind::kFileSystem, "file_system"},
+    {FaultKind::kDriverLost, "driver_lost"},
+    {FaultKind::kAdapter, "adapter"},
+    {FaultKind::kOutOfMemory, "out_of_memory"},
+    {FaultKind::kLinkFlash, "link_flash"},
+    {FaultKind::kLinkDegraded, "link_degraded"},
+    {FaultKind::kLinkGone, "link_gone"},
+    {FaultKind::kLinkNoisy, "link_noisy"},
+});
+
+[[nodiscard]] constexpr std::string_view FaultKindName(FaultKind kind) {
+  for (const auto& [each, name] : kFaultKindNames) {
+    if (each == kind) {
+      return name;
+    }
+  }
+  return "";
+}
+
+[[nodiscard]] constexpr std::optional<FaultKind> FindFaultKind(std::string_view name) {
+  for (const auto& [kind, each] : kFaultKindNames) {
+    if (each == name) {
+      return kind;
+    }
+  }
+  return std::nullopt;
+}
+
+// Reports whether agents observe it; the others are concluded by the scheduler.
+[[nodiscard]] constexpr bool IsObserved(FaultKind kind) {
+  return !FaultKindName(kind).empty() && kind != FaultKind::kFailedStarts &&
+         kind != FaultKind::kLeafLinks && kind != FaultKind::kBreaker;
+}
+
+// Reports whether the driver numbers its faults.
+[[nodiscard]] constexpr bool HasCode(FaultKind kind) {
+  return kind == FaultKind::kXid || kind == FaultKind::kSxid;
+}
+
+}  // namespace tide::health

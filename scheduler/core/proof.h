@@ -1,0 +1,40 @@
+#pragma once
+// The way back of a node that automation took out of service: what proves its faults gone, when it
+// is tried, and when only a repair helps (design health.md section 6).
+
+#include <string>
+#include <vector>
+
+#include "scheduler/core/model/state.h"
+
+namespace tide {
+
+// Validations that automation asks for before it leaves the node to people.
+inline constexpr uint32_t kValidationTriesMax = 3;
+// A fault that comes back so often within so long is no chance: its part has to be replaced.
+inline constexpr size_t kReturnsMax = 3;
+inline constexpr Duration kReturnsKept = Duration::Minutes(30 * 24 * 60);
+
+// Returns the validators that must pass before the node works again, sorted.
+[[nodiscard]] std::vector<std::string> ProofWanted(const ClusterState& state, NodeId node);
+
+// Returns which faults of the node `verdicts` leave unproven, what is missing, and what a person
+// can do; "" = all of them are gone.
+[[nodiscard]] std::string MissingProof(const ClusterState& state,
+                                       const Node& node,
+                                       const std::vector<Verdict>& verdicts);
+
+// Reports whether automation will try to bring it back, once nothing is on it any more.
+[[nodiscard]] bool ReturnsByItself(const Node& node);
+// Reports whether a validation may start on it now.
+[[nodiscard]] bool IsFreeForValidation(const ClusterState& state, const Node& node);
+// Returns how long after its last change of state the next validation is tried.
+//   first: Policy::faults.return_after
+[[nodiscard]] Duration WaitForTry(const Node& node, Duration first);
+
+// Notes that the node comes back from its open faults.
+void NoteReturns(const ClusterState& state, Node& node, Instant at);
+// Reports whether the node has come back from such a fault too often lately.
+[[nodiscard]] bool NeedsRepair(const Node& node, const Incident& incident, Instant at);
+
+}  // namespace tide
