@@ -3,8 +3,7 @@
 // One pinned thread per core repeats the kernels until the time is up and compares every answer.
 // A wrong one is silent data corruption: in a job it would be a wrong gradient, seen by nobody.
 
-#include <sched.h>
-
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/validators/cores.h"
 #include "agent/validators/cpu_kernels.h"
 #include "agent/validators/flags.h"
 #include "agent/validators/verdict.h"
@@ -26,8 +26,6 @@ constexpr std::string_view kUsage =
     "tide-validator-cpu [--seconds S] [--plant flip]\n"
     "  --seconds S   how long to compute, 0.1 to 3600 (5)\n"
     "  --plant flip  self-test: turn over one bit of one core's answer, which must be found";
-
-constexpr int kMaxCores = 8192;
 
 struct WrongAnswer {
   CpuKernel kernel;
@@ -44,33 +42,14 @@ struct Core {
   std::optional<WrongAnswer> wrong;
 };
 
-// The cores this process may use; one bit per core, machines may have more than 1024.
 std::vector<Core> AllowedCores() {
   std::vector<Core> cores;
-  cpu_set_t* const set = CPU_ALLOC(kMaxCores);
-  const size_t size = CPU_ALLOC_SIZE(kMaxCores);
-  CPU_ZERO_S(size, set);
-  if (::sched_getaffinity(0, size, set) == 0) {
-    for (int id = 0; id < kMaxCores; ++id) {
-      if (CPU_ISSET_S(static_cast<size_t>(id), size, set)) {
-        Core core;
-        core.id = id;
-        cores.push_back(core);
-      }
-    }
+  for (const int id : AllowedCpus()) {
+    Core core;
+    core.id = id;
+    cores.push_back(core);
   }
-  CPU_FREE(set);
   return cores;
-}
-
-bool PinTo(int id) {
-  cpu_set_t* const set = CPU_ALLOC(kMaxCores);
-  const size_t size = CPU_ALLOC_SIZE(kMaxCores);
-  CPU_ZERO_S(size, set);
-  CPU_SET_S(static_cast<size_t>(id), size, set);
-  const bool done = ::sched_setaffinity(0, size, set) == 0;
-  CPU_FREE(set);
-  return done;
 }
 
 // Until the deadline, at least one round of every variant, or to the first wrong answer.

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "agent/validators/child.h"
+#include "agent/validators/site.h"
 
 extern char** environ;
 
 namespace tide::validators {
 namespace {
 
-constexpr size_t kNameMax = 40;
 // Of a validator that no suite names: it may take as long as after a repair.
 constexpr Duration kTimeLimit = Duration::Minutes(8);
 
@@ -98,6 +98,85 @@ Result<Verdict> Interpret(const std::string& path, const ChildResult& child) {
   return verdict;
 }
 
+std::string ProgramPath(const std::string& bin_dir, std::string_view validator) {
+  return bin_dir + "/tide-validator-" + std::string(validator);
+}
+
+// Lists the validators that are part of Tide. The time limits of the quick ones are 45 s in all.
+std::vector<SuiteEntry> BuiltIn(bool full,
+                                const std::string& bin_dir,
+                                const std::string& storage_dir) {
+  const auto limit = [full](int64_t quick_s, int64_t full_s) {
+    return Duration::Seconds(full ? full_s : quick_s);
+  };
+  std::vector<SuiteEntry> suite;
+  suite.push_back({"links", ProgramPath(bin_dir, "links"), {}, limit(4, 10)});
+  suite.push_back(
+      {"cpu", ProgramPath(bin_dir, "cpu"), {"--seconds", full ? "60" : "5"}, limit(10, 90)});
+  std::vector<std::string> memory = {"--seconds", full ? "60" : "5"};
+  if (full) {
+    memory.insert(memory.end(), {"--bytes", "8589934592"});
+  }
+  suite.push_back({"memory", ProgramPath(bin_dir, "memory"), std::move(memory), limit(12, 120)});
+  if (!storage_dir.empty()) {
+    suite.push_back({"storage",
+                     ProgramPath(bin_dir, "storage"),
+                     {"--dir",
+                      storage_dir,
+                      "--bytes",
+                      full ? "1073741824" : "67108864",
+                      "--timeout",
+                      full ? "180" : "15"},
+                     limit(19, 190)});
+  }
+  return suite;
+}
+
+// Lets a file's "--name value" pairs take the place of the entry's. Returns the mistake, if any.
+std::string MergeArgs(const SiteFile& file,
+                      const std::string& path,
+                      std::vector<std::string>& args) {
+  const std::vector<std::string> pairs = file.args.value_or(std::vector<std::string>());
+  for (size_t i = 0; i < pairs.size(); i += 2) {
+    const std::string& name = pairs.at(i);
+    if (!name.starts_with("--") || i + 1 == pairs.size()) {
+      return path + ".json: \"args\" must be pairs of --name and value";
+    }
+    const bool lengthens = name == "--seconds" || name == "--bytes" || name == "--timeout";
+    if (lengthens && !file.timeout) {
+      return path + ".json: " + name + " needs a timeout_s that leaves room for it";
+    }
+    const auto found = std::ranges::find(args, name);
+    if (found != args.end()) {
+      *(found + 1) = pairs.at(i + 1);
+    } else {
+      args.insert(args.end(), {name, pairs.at(i + 1)});
+    }
+  }
+  return "";
+}
+
+// Changes a built-in entry as its file says.
+void Override(const SiteFile& file, SuiteEntry& entry) {
+  entry.mistake = file.mistake;
+  if (entry.validator == "storage" && file.tier.value_or(1) != 1) {
+    entry.mistake = entry.path + ".json: the \"tier\" of storage can only be 1";
+  }
+  if (entry.mistake.empty()) {
+    entry.mistake = MergeArgs(file, entry.path, entry.args);
+  }
+  entry.timeout = file.timeout.value_or(entry.timeout);
+}
+
+SuiteEntry SiteEntry(const SiteFile& file, const std::string& bin_dir) {
+  SuiteEntry entry{file.validator,
+                   ProgramPath(bin_dir, file.validator),
+                   file.args.value_or(std::vector<std::string>()),
+                   file.timeout.value_or(kTimeLimit)};
+  entry.mistake = file.mistake;
+  return entry;
+}
+
 }  // namespace
 
 Result<Verdict> RunValidator(const std::string& path,
@@ -141,21 +220,26 @@ Result<std::vector<SuiteEntry>> SuiteFor(std::string_view name,
     return Fail(ErrorCode::kInvalidArgument,
                 "there is no suite \"" + std::string(name) + "\"; use quick or full");
   }
-  std::vector<SuiteEntry> suite;
-  suite.push_back({"cpu",
-                   bin_dir + "/tide-validator-cpu",
-                   {"--seconds", full ? "60" : "5"},
-                   Duration::Seconds(full ? 90 : 15)});
-  if (!storage_dir.empty()) {
-    suite.push_back({"storage",
-                     bin_dir + "/tide-validator-storage",
-                     {"--dir",
-                      storage_dir,
-                      "--bytes",
-                      full ? "1073741824" : "67108864",
-                      "--timeout",
-                      full ? "180" : "20"},
-                     Duration::Seconds(full ? 190 : 25)});
+  std::vector<SuiteEntry> suite = BuiltIn(full, bin_dir, storage_dir);
+  const SiteFiles site = ReadSiteFiles(bin_dir);
+  for (const SiteFile& file : site.files) {
+    const auto entry = std::ranges::find(suite, file.validator, &SuiteEntry::validator);
+    // Storage stays in quick: run by its name alone it would not know its folder.
+    const bool stays = file.validator == "storage";
+    const bool belongs = full || stays || file.tier.value_or(1) == 1;
+    if (entry != suite.end() && belongs) {
+      Override(file, *entry);
+    } else if (entry != suite.end()) {
+      suite.erase(entry);
+    } else if (!stays && belongs && (file.tier || !file.mistake.empty())) {
+      suite.push_back(SiteEntry(file, bin_dir));
+    }
+  }
+  if (site.more) {
+    SuiteEntry others{"others", "", {}, kTimeLimit};
+    others.mistake = bin_dir + " holds more than " + std::to_string(kMaxSiteFiles) +
+                     " files tide-validator-*.json; the others were not looked at";
+    suite.push_back(std::move(others));
   }
   return suite;
 }
@@ -163,22 +247,26 @@ Result<std::vector<SuiteEntry>> SuiteFor(std::string_view name,
 void AddValidators(const std::vector<std::string>& names,
                    const std::string& bin_dir,
                    std::vector<SuiteEntry>& suite) {
-  const auto is_name = [](const std::string& name) {
-    return !name.empty() && name.size() <= kNameMax && std::ranges::all_of(name, [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-    });
-  };
   for (const std::string& name : names) {
-    if (is_name(name) && std::ranges::find(suite, name, &SuiteEntry::validator) == suite.end()) {
-      suite.push_back({name, bin_dir + "/tide-validator-" + name, {}, kTimeLimit});
+    const bool is_there = std::ranges::find(suite, name, &SuiteEntry::validator) != suite.end();
+    if (!IsValidatorName(name) || is_there) {
+      continue;
     }
+    SiteFile file = ReadSiteFile(bin_dir, name).value_or(SiteFile());
+    file.validator = name;
+    suite.push_back(SiteEntry(file, bin_dir));
   }
 }
 
 std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite) {
   std::vector<Verdict> verdicts;
   for (const SuiteEntry& entry : suite) {
-    auto verdict = RunValidator(entry.path, entry.args, entry.timeout);
+    Result<Verdict> verdict = Verdict();
+    if (!entry.mistake.empty()) {
+      verdict->evidence = entry.mistake;
+    } else {
+      verdict = RunValidator(entry.path, entry.args, entry.timeout);
+    }
     if (!verdict) {
       Verdict skipped;
       skipped.evidence = "could not be run: " + verdict.error().message;

@@ -20,6 +20,7 @@ struct SuiteEntry {
   std::string path;
   std::vector<std::string> args;
   Duration timeout;
+  std::string mistake = {};  // not empty: it does not run, and this is the evidence
 };
 
 // Runs one validator. Past `timeout` the verdict is fail ("did not answer in N s").
@@ -30,14 +31,16 @@ struct SuiteEntry {
                                            Duration timeout);
 
 // The validators of "quick" (at most 45 s, before a job restarts on a suspect node) or "full"
-// (minutes, after a repair). Storage is left out when `storage_dir` is empty.
+// (minutes, after a repair): the built-in ones, and those of `bin_dir` whose file gives a tier
+// (site.h), 1 for quick. Storage is left out when `storage_dir` is empty. Reads the folder.
 //   Errors: kInvalidArgument for another name.
 [[nodiscard]] Result<std::vector<SuiteEntry>> SuiteFor(std::string_view name,
                                                        const std::string& bin_dir,
                                                        const std::string& storage_dir);
 
-// Appends those of `names` that the suite lacks. `bin_dir`/tide-validator-NAME is a validator,
-// whoever put it there; one that is not there is skipped when the suite runs.
+// Appends those of `names` that the suite lacks, with the arguments and the time of their file.
+// `bin_dir`/tide-validator-NAME is a validator, whoever put it there; one that is not there is
+// skipped when the suite runs.
 void AddValidators(const std::vector<std::string>& names,
                    const std::string& bin_dir,
                    std::vector<SuiteEntry>& suite);

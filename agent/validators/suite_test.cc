@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 
+#include "agent/validators/testing/folder.h"
 #include "common/base/file.h"
 
 namespace tide::validators {
@@ -19,28 +18,6 @@ const std::string kBin = TIDE_BIN_DIR;
 const std::string kCpu = kBin + "/tide-validator-cpu";
 const std::string kStorage = kBin + "/tide-validator-storage";
 constexpr Duration kPatience = Duration::Seconds(60);
-
-class Folder {
- public:
-  Folder() {
-    path_ = std::filesystem::temp_directory_path() / "tide-validators-XXXXXX";
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] bool IsEmpty() const { return std::filesystem::is_empty(path_); }
-
-  [[nodiscard]] std::string Script(const std::string& body) const {
-    std::string script = path_ + "/script";
-    REQUIRE(WriteFileDurably(script, "#!/bin/sh\n" + body + "\n", 0700));
-    return script;
-  }
-
- private:
-  std::string path_;
-};
 
 Verdict Run(const std::string& path, const std::vector<std::string>& args) {
   const auto verdict = RunValidator(path, args, kPatience);
@@ -57,10 +34,6 @@ bool HasEnded(pid_t pid) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   pollfd waiting{.fd = process.get(), .events = POLLIN, .revents = 0};
   return !process.valid() || ::poll(&waiting, 1, 5000) == 1;
-}
-
-bool Has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -210,11 +183,16 @@ TEST_CASE("what cannot be run, or says nonsense, is an error") {
 TEST_CASE("suites name their validators") {
   const auto quick = SuiteFor("quick", "/bin-dir", "/data");
   REQUIRE(quick);
-  REQUIRE(quick->size() == 2);
-  CHECK(quick->at(0).path == "/bin-dir/tide-validator-cpu");
-  CHECK(quick->at(1).validator == "storage");
-  CHECK(quick->at(0).timeout + quick->at(1).timeout <= Duration::Seconds(45));
-  CHECK(SuiteFor("full", "/bin-dir", "")->size() == 1);
+  std::vector<std::string> names;
+  Duration total;
+  for (const SuiteEntry& entry : *quick) {
+    names.push_back(entry.validator);
+    CHECK(entry.path == "/bin-dir/tide-validator-" + entry.validator);
+    total = total + entry.timeout;
+  }
+  CHECK(names == std::vector<std::string>{"links", "cpu", "memory", "storage"});
+  CHECK(total <= Duration::Seconds(45));
+  CHECK(SuiteFor("full", "/bin-dir", "")->size() == 3);
   CHECK(SuiteFor("other", "/bin-dir", "").error().code == ErrorCode::kInvalidArgument);
 }
 
