@@ -227,6 +227,11 @@ Status Resolve(Options& options) {
   if (config.validator_dir.empty()) {
     config.validator_dir = here;
   }
+  if (!config.watches_ports) {
+    config.observer.clear();
+  } else if (config.observer.empty()) {
+    config.observer = here + "/tide-observer";
+  }
   if (config.run_root.empty()) {
     config.run_root = "/dev/shm/tide-" + std::to_string(::geteuid());
   }
@@ -484,6 +489,9 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--validators", config.validator_dir, "folder of tide-validator-*");
   app.add_option("--kmsg", config.kmsg, "kernel log: /dev/kmsg or a file; \"\" = none")
       ->default_val(::geteuid() == 0 ? "/dev/kmsg" : "");
+  app.add_option("--sysfs-root", config.sys_dir, "instead of /sys, to see ports and GPUs");
+  app.add_option("--observer", config.observer, "tide-observer");
+  app.add_flag("!--no-ports", config.watches_ports, "network ports are not watched");
   app.add_option("--env", options.env, "KEY=VALUE for every rank (network profile)");
   app.add_option("--rank-affinity",
                  options.rank_affinity,

@@ -77,6 +77,10 @@ class PortWatch {
                                 std::string_view boot_id,
                                 const std::vector<PortSample>& samples);
 
+  // Reports whether a port of this device is watched: lines of the kernel log about its link tell
+  // nothing more.
+  [[nodiscard]] bool Knows(std::string_view device) const { return ports_.contains(device); }
+
   // Counts the flashes of a device that were reported within `span` before the last sample.
   [[nodiscard]] size_t FlashesIn(std::string_view device, Duration span) const;
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "agent/runtime/processes.h"
 #include "agent/server/start_plan.h"
 #include "common/log/log.h"
 
@@ -57,11 +58,6 @@ void SetFailedSaves(const std::vector<RankView>& ranks, tide::v1::Progress& prog
   }
 }
 
-std::string ReadBootId() {
-  const auto text = ReadFile("/proc/sys/kernel/random/boot_id", 256);
-  return text ? text->substr(0, 36) : "";
-}
-
 }  // namespace
 
 AgentLoop::AgentLoop(AgentConfig config,
@@ -74,6 +70,7 @@ AgentLoop::AgentLoop(AgentConfig config,
       security_(std::move(security)),
       runtime_(std::move(runtime)),
       faults_(std::move(faults)),
+      observer_({.program = config_.observer, .sysfs_root = config_.sys_dir}),
       book_(book),
       sockets_([this](const std::string& /*key*/) { scan_now_ = true; }),
       core_(
@@ -149,10 +146,11 @@ void AgentLoop::WaitForWork() {
   const int64_t next_beat = core_.welcomed() ? next_heartbeat_ns_ : next_check_ns_;
   const int64_t next = std::min({next_beat, next_check_ns_, next_scan_ns_});
   const int64_t wait_ms = scan_now_ ? 0 : std::max<int64_t>(0, (next - now) / kNsPerMs + 1);
-  std::array<pollfd, 4> fds = {{{wake_.get(), POLLIN, 0},
+  std::array<pollfd, 5> fds = {{{wake_.get(), POLLIN, 0},
                                 {runtime_->EventFd(), POLLIN, 0},
                                 {sockets_.fd(), POLLIN, 0},
-                                {faults_->fd(), POLLIN, 0}}};
+                                {faults_->fd(), POLLIN, 0},
+                                {observer_.fd(), POLLIN, 0}}};
   ::poll(fds.data(), fds.size(), static_cast<int>(wait_ms));
   RunPosted();
   if ((fds[1].revents & POLLIN) != 0) {
@@ -163,6 +161,9 @@ void AgentLoop::WaitForWork() {
   }
   if (fds[3].fd >= 0 && (fds[3].revents & POLLIN) != 0) {
     ReadFaults();
+  }
+  if (fds[4].fd >= 0 && fds[4].revents != 0) {
+    ReadPorts();
   }
 }
 
@@ -182,6 +183,7 @@ void AgentLoop::Run() {
       next_check_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
       const bool had_stream = core_.stream() != 0;
       core_.CheckContact(Now());
+      TendObserver();
       if (had_stream && core_.stream() == 0) {
         log::Warning("The scheduler does not answer, trying the next");
       }
@@ -354,7 +356,7 @@ void AgentLoop::SendHello() {
   node->mutable_capacity()->set_disk_bytes(user_scratch_bytes_);
   node->set_endpoint(config_.listen);
   node->set_address(config_.address);
-  node->set_boot_id(ReadBootId());
+  node->set_boot_id(BootId());
   node->set_runtime(std::string(RuntimeKindName(config_.runtime)));
   node->set_agent_version(TIDE_VERSION);
   node->set_port_low(config_.port_low);

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "agent/core/agent_core.h"
+#include "agent/health/observer.h"
 #include "agent/images/fetcher.h"
 #include "agent/runtime/contact.h"
 #include "agent/runtime/runtime.h"
@@ -129,6 +130,8 @@ class AgentLoop {
   void ScanPages();
   void SaveIfDue(const TaskId& id, HeldTask& task);
   void ReadFaults();
+  void TendObserver();
+  void ReadPorts();
   void LookAgain();
   [[nodiscard]] std::string LastWords(const HeldTask& task, int32_t rank) const;
 
@@ -159,6 +162,7 @@ class AgentLoop {
   const rpc::Security security_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<FaultSpool> faults_;
+  health::Observer observer_;
   TaskBook& book_;
   RankSockets sockets_;
   Link* link_ = nullptr;

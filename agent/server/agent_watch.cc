@@ -132,4 +132,31 @@ void AgentLoop::ReadFaults() {
   }
 }
 
+void AgentLoop::TendObserver() {
+  if (config_.observer.empty()) {
+    return;
+  }
+  if (const std::string news = observer_.Tend(MonotonicNanos()); !news.empty()) {
+    log::Warning("Hardware is not observed", {{"Error", news}});
+  }
+}
+
+void AgentLoop::ReadPorts() {
+  const auto samples = observer_.Read(MonotonicNanos());
+  if (!samples) {
+    log::Warning("Hardware is not observed", {{"Error", samples.error().message}});
+    return;
+  }
+  if (!*samples) {
+    return;
+  }
+  const auto news = faults_->TakePorts(SystemNow(), **samples);
+  if (!news) {
+    log::Failure("Fault spool not saved", {{"Error", news.error().message}});
+  } else if (*news) {
+    const tide::v1::Fault& last = faults_->pending().back();
+    log::Warning("Network port", {{"Device", last.device()}, {"Text", last.text()}});
+  }
+}
+
 }  // namespace tide::agent

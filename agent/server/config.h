@@ -17,17 +17,19 @@ namespace tide::agent {
 struct AgentConfig {
   std::string scheduler;  // "unix:/path" or "host:port"
   std::string name;
-  std::string group;                       // "" = as the cluster file says, or `default`
-  std::string zone;                        // "" = as the cluster file says, or `A`
-  std::string leaf;                        // "" = as the cluster file says, or `l1`
-  std::string listen;                      // for peers and the API
-  std::string address;                     // MASTER_ADDR for rank 0 here
-  std::string state_dir;                   // journal and logs
-  std::string run_root;                    // tmpfs folder for pages and rank sockets
-  std::string checkpoint_root;             // jobs that name no folder of their own save below it
-  std::string init_path;                   // tide-init
-  std::string validator_dir;               // tide-validator-*
-  std::string sdk_dir;                     // put on PYTHONPATH; empty = none
+  std::string group;            // "" = as the cluster file says, or `default`
+  std::string zone;             // "" = as the cluster file says, or `A`
+  std::string leaf;             // "" = as the cluster file says, or `l1`
+  std::string listen;           // for peers and the API
+  std::string address;          // MASTER_ADDR for rank 0 here
+  std::string state_dir;        // journal and logs
+  std::string run_root;         // tmpfs folder for pages and rank sockets
+  std::string checkpoint_root;  // jobs that name no folder of their own save below it
+  std::string init_path;        // tide-init
+  std::string validator_dir;    // tide-validator-*
+  std::string sdk_dir;          // put on PYTHONPATH; empty = none
+  std::string observer;         // tide-observer; empty = ports are not watched
+  bool watches_ports = true;
   std::string kmsg;                        // kernel log: /dev/kmsg or a file; empty = not followed
   std::map<std::string, std::string> env;  // network profile of the cluster
   bool compat_env = false;                 // ranks also get the ancestor's names (compat_env.h)

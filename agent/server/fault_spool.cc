@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "agent/runtime/processes.h"
 #include "common/base/file.h"
 
 namespace tide::agent {
@@ -12,10 +13,19 @@ namespace {
 // A storm of lines is one incident to the scheduler: with so many waiting, repeats are dropped, and
 // with many more everything.
 constexpr size_t kPendingMax = 1024;
+// Cuts of a port after which it is not trusted any more (design health.md section 2).
+constexpr size_t kFlashesLately = 2;
+constexpr Duration kFlashSpan = Duration::Minutes(5);
+constexpr size_t kFlashesToday = 3;
+constexpr Duration kFlashDay = Duration::Minutes(24 * 60);
+// What its counters were may be older after a restart: then a cut that was reported before comes
+// twice at most.
+constexpr Duration kPortsSavedEvery = Duration::Minutes(10);
 constexpr size_t kPendingHardMax = 4 * kPendingMax;
 
 bool SameIncident(const tide::v1::Fault& a, const tide::v1::Fault& b) {
-  return a.kind() == b.kind() && a.code() == b.code() && a.device() == b.device();
+  return a.kind() == b.kind() && a.code() == b.code() && a.device() == b.device() &&
+         a.gone() == b.gone();
 }
 
 tide::v1::Fault ToProto(const health::KernelFault& fault, Instant seen_at) {
@@ -28,12 +38,22 @@ tide::v1::Fault ToProto(const health::KernelFault& fault, Instant seen_at) {
   return out;
 }
 
+tide::v1::Fault ToProto(const health::PortFault& fault) {
+  tide::v1::Fault out;
+  out.set_kind(static_cast<tide::v1::FaultKind>(fault.kind));
+  out.set_device(fault.device);
+  out.set_text(fault.text);
+  out.set_seen_at(fault.seen_at.unix_nanos());
+  return out;
+}
+
 nlohmann::json ToJson(const tide::v1::Fault& fault) {
   return {{"kind", static_cast<int>(fault.kind())},
           {"code", fault.code()},
           {"device", fault.device()},
           {"text", fault.text()},
-          {"seen_at", fault.seen_at()}};
+          {"seen_at", fault.seen_at()},
+          {"gone", fault.gone()}};
 }
 
 tide::v1::Fault FromJson(const nlohmann::json& json) {
@@ -43,6 +63,7 @@ tide::v1::Fault FromJson(const nlohmann::json& json) {
   fault.set_device(json.at("device").get<std::string>());
   fault.set_text(json.at("text").get<std::string>());
   fault.set_seen_at(json.at("seen_at"));
+  fault.set_gone(json.value("gone", false));
   return fault;
 }
 
@@ -53,6 +74,7 @@ Result<std::unique_ptr<FaultSpool>> FaultSpool::Open(const std::string& state_di
   std::unique_ptr<FaultSpool> spool(new FaultSpool());  // private constructor
   spool->path_ = state_dir + "/faults.json";
   spool->kmsg_ = kmsg;
+  spool->boot_id_ = BootId();
   health::KmsgOptions options;
   options.path = kmsg;
   const auto text = ReadFile(spool->path_);
@@ -67,6 +89,13 @@ Result<std::unique_ptr<FaultSpool>> FaultSpool::Open(const std::string& state_di
       }
       if (json.at("kmsg").get<std::string>() == kmsg) {
         options.position = json.at("position").get<std::string>();
+      }
+      if (const std::string ports = json.value("ports", ""); !ports.empty()) {
+        auto watch = health::PortWatch::Load(ports);
+        if (!watch) {
+          return Fail(ErrorCode::kCorrupt, spool->path_ + ": " + watch.error().message);
+        }
+        spool->ports_ = std::move(*watch);
       }
     } catch (const nlohmann::json::exception& error) {
       return Fail(ErrorCode::kCorrupt, spool->path_ + ": " + error.what() + "; remove it");
@@ -84,7 +113,9 @@ Result<bool> FaultSpool::ReadNew() {
   TIDE_TRY(reader_->Read(lines));
   bool found = false;
   for (const health::KernelLine& line : lines) {
-    if (const auto fault = parser_.Feed(line.text)) {
+    const auto fault = parser_.Feed(line.text);
+    // Of a port that is watched the log says "down" for a cut of a second as for a broken cable.
+    if (fault && (fault->kind != health::FaultKind::kLinkDown || !ports_.Knows(fault->device))) {
       Keep(ToProto(*fault, line.read_at));
       found = true;
     }
@@ -93,6 +124,41 @@ Result<bool> FaultSpool::ReadNew() {
     TIDE_TRY(Save());
   }
   return found;
+}
+
+Result<bool> FaultSpool::TakePorts(Instant now, const std::vector<health::PortSample>& samples) {
+  const health::PortEvents events = ports_.Feed(now, boot_id_, samples);
+  for (const health::PortFault& fault : events.faults) {
+    Keep(ToProto(fault));
+    if (fault.kind == health::FaultKind::kLinkFlash) {
+      KeepCut(fault);
+    }
+  }
+  for (const health::PortCleared& cleared : events.cleared) {
+    tide::v1::Fault fault = ToProto({cleared.kind, cleared.device, "", now});
+    fault.set_gone(true);
+    Keep(std::move(fault));
+  }
+  const bool news = !events.faults.empty() || !events.cleared.empty();
+  // Ports that were never saved have no baseline after a restart.
+  if (news || samples.size() != ports_saved_ || now - ports_saved_at_ >= kPortsSavedEvery) {
+    ports_saved_at_ = now;
+    ports_saved_ = samples.size();
+    TIDE_TRY(Save());
+  }
+  return news;
+}
+
+// Cuts that come too often are a fault of their own.
+void FaultSpool::KeepCut(const health::PortFault& flash) {
+  const size_t lately = ports_.FlashesIn(flash.device, kFlashSpan);
+  const size_t today = ports_.FlashesIn(flash.device, kFlashDay);
+  if (lately >= kFlashesLately || today >= kFlashesToday) {
+    Keep(ToProto({health::FaultKind::kLinkUnsteady,
+                  flash.device,
+                  std::to_string(today) + " cuts within a day, the last: " + flash.text,
+                  flash.seen_at}));
+  }
 }
 
 void FaultSpool::Keep(tide::v1::Fault fault) {
@@ -112,6 +178,7 @@ Status FaultSpool::Acknowledge(size_t count) {
 Status FaultSpool::Save() const {
   nlohmann::json json = {{"kmsg", kmsg_},
                          {"position", reader_ ? reader_->Position() : ""},
+                         {"ports", ports_.Save()},
                          {"pending", nlohmann::json::array()}};
   for (const tide::v1::Fault& fault : pending_) {
     json["pending"].push_back(ToJson(fault));

@@ -1,6 +1,7 @@
 #pragma once
-// Faults that were seen but not yet acknowledged by the scheduler, and how far the kernel log was
-// read, in one durable file: after a restart no line is read twice and none is missed.
+// Faults that were seen but not yet acknowledged by the scheduler, how far the kernel log was read,
+// and what is known of the network ports, in one durable file: after a restart no line is read
+// twice and none is missed, nor is a cut.
 //
 // Threads: the agent's loop thread only.
 
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "agent/health/kmsg_reader.h"
+#include "agent/health/port_watch.h"
 #include "common/health/kernel_log.h"
 #include "tide/v1/agent.pb.h"
 
@@ -24,18 +26,26 @@ class FaultSpool {
   // Reads new lines; true when a fault was among them. What was found is on disk on return.
   [[nodiscard]] Result<bool> ReadNew();
   [[nodiscard]] const std::vector<tide::v1::Fault>& pending() const { return pending_; }
+  // Takes a sample of the network ports; true when something happened to one. That is on disk on
+  // return.
+  [[nodiscard]] Result<bool> TakePorts(Instant now, const std::vector<health::PortSample>& samples);
   // The scheduler has the first `count` pending faults on disk.
   [[nodiscard]] Status Acknowledge(size_t count);
 
  private:
   FaultSpool() = default;
   void Keep(tide::v1::Fault fault);
+  void KeepCut(const health::PortFault& flash);
   [[nodiscard]] Status Save() const;
 
   std::string path_;
   std::string kmsg_;
   std::unique_ptr<health::KmsgReader> reader_;
   health::KernelLogParser parser_;
+  health::PortWatch ports_;
+  std::string boot_id_;
+  Instant ports_saved_at_;
+  size_t ports_saved_ = 0;  // how many then
   std::vector<tide::v1::Fault> pending_;
 };
 

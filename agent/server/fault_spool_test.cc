@@ -140,5 +140,91 @@ TEST_CASE("a spool that cannot be read is not begun anew") {
   CHECK_FALSE(FaultSpool::Open(kernel.dir.path(), kernel.log));
 }
 
+// A watched port, once a second.
+struct Ports {
+  std::unique_ptr<FaultSpool> spool;
+  Instant now = Instant::FromUnixNanos(1'700'000'000'000'000'000);
+  std::vector<std::string> Feed(const health::PortSample& sample, int64_t after_s = 1) {
+    const size_t before = spool->pending().size();
+    now = now + Duration::Seconds(after_s);
+    REQUIRE(spool->TakePorts(now, {sample}));
+    std::vector<std::string> kinds;
+    for (size_t i = before; i < spool->pending().size(); ++i) {
+      const tide::v1::Fault& fault = spool->pending()[i];
+      kinds.push_back(
+          (fault.gone() ? "-" : "") +
+          std::string(health::FaultKindName(static_cast<health::FaultKind>(fault.kind()))));
+    }
+    return kinds;
+  }
+};
+
+health::PortSample Port(uint64_t cuts) {
+  health::PortSample sample;
+  sample.name = "mlx5_0/1";
+  sample.device = "0000:ab:00.0";
+  sample.rdma = true;
+  sample.state = health::PortState::kActive;
+  sample.rate_mbps = 400'000;
+  sample.at(health::PortCounter::kLinkDowned) = cuts;
+  return sample;
+}
+
+TEST_CASE("a port that is watched is judged by its state, and not by a line of the log") {
+  Kernel kernel;
+  Ports ports{kernel.Open()};
+  const std::string down = "mlx5_core 0000:ab:00.0 mlx5_0: Port: 1 Link DOWN";
+  CHECK(ports.Feed(Port(4)).empty());
+  kernel.Say(down);
+  ReadAll(*ports.spool);
+  CHECK(ports.spool->pending().empty());
+  CHECK(ports.Feed(Port(5)) == std::vector<std::string>{"link_flash"});
+  kernel.Say("mlx5_core 0000:cd:00.0 mlx5_1: Port: 1 Link DOWN");  // of one that sysfs hides
+  ReadAll(*ports.spool);
+  CHECK(ports.spool->pending().size() == 2);
+}
+
+TEST_CASE("the second cut within five minutes makes a port unsteady, the third within a day too") {
+  Kernel kernel;
+  Ports ports{kernel.Open()};
+  using Kinds = std::vector<std::string>;
+  CHECK(ports.Feed(Port(0)).empty());
+  CHECK(ports.Feed(Port(1)) == Kinds{"link_flash"});
+  CHECK(ports.Feed(Port(2), 600) == Kinds{"link_flash"});
+  CHECK(ports.Feed(Port(3), 600) == Kinds{"link_flash", "link_unsteady"});
+  CHECK(ports.Feed(Port(4), 25 * 3600) == Kinds{"link_flash"});
+  CHECK(ports.Feed(Port(5), 60) == Kinds{"link_flash", "link_unsteady"});
+}
+
+TEST_CASE("a cut while no agent runs is seen by the next one, and one that was told is not again") {
+  Kernel kernel;
+  Ports ports{kernel.Open()};
+  CHECK(ports.Feed(Port(0)).empty());
+  CHECK(ports.Feed(Port(1)) == std::vector<std::string>{"link_flash"});
+  REQUIRE(ports.spool->Acknowledge(1));
+  ports.spool.reset();
+  ports.spool = kernel.Open();
+  CHECK(ports.Feed(Port(1)).empty());
+  ports.spool.reset();
+  ports.spool = kernel.Open();
+  CHECK(ports.Feed(Port(2))[0] == "link_flash");
+}
+
+TEST_CASE("a port that is down for long is down, and that it is well again is told") {
+  Kernel kernel;
+  Ports ports{kernel.Open()};
+  CHECK(ports.Feed(Port(0)).empty());
+  health::PortSample down = Port(0);
+  down.state = health::PortState::kDown;
+  std::vector<std::string> kinds;
+  for (int second = 0; second < 40; ++second) {
+    for (std::string& kind : ports.Feed(down)) {
+      kinds.push_back(std::move(kind));
+    }
+  }
+  CHECK(kinds == std::vector<std::string>{"link_down"});
+  CHECK(ports.Feed(Port(1)) == std::vector<std::string>{"-link_down"});
+}
+
 }  // namespace
 }  // namespace tide::agent

@@ -216,6 +216,10 @@ void AddDevVerb(CLI::App& app, Context& context) {
                    options->mount_roots,
                    "folder beneath which jobs may name paths, beside that in which this is started "
                    "and your home; may be repeated");
+  verb->add_option(
+      "--scheduler-flag",
+      options->scheduler_flags,
+      "passed on to each scheduler, as --scheduler-flag=--policy=FILE; may be repeated");
   verb->add_option("--agent-flag",
                    options->agent_flags,
                    "passed on to each agent, as --agent-flag=--image-patience=10; may be repeated")

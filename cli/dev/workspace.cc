@@ -185,6 +185,7 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
   workspace.port_ = options.port;
   workspace.runtime_ = options.runtime;
   workspace.agent_flags_ = options.agent_flags;
+  workspace.scheduler_flags_ = options.scheduler_flags;
   workspace.schedulers_ = options.schedulers;
   workspace.mount_roots_ = MountRoots(options, workspace.root_);
   workspace.bin_ = std::filesystem::canonical("/proc/self/exe").parent_path().string();
@@ -309,6 +310,8 @@ Status Workspace::Prepare(const DevOptions& options) {
     node.leaf = prefix + "-l" + std::to_string((number - 1) / 16 + 1);
     node.name = prefix + "-n" + std::to_string(number);
     node.kmsg = root_ + "/kmsg/" + node.name;
+    node.sysfs = root_ + "/sysfs/" + node.name;
+    TIDE_TRY(MakeDirs(node.sysfs));
     const Fd touched(::open(node.kmsg.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     nodes_.push_back(node);
   }
@@ -409,6 +412,8 @@ ChildSpec Workspace::AgentOf(size_t index, const std::string& schedulers) const 
                    root_ + "/sdk",
                    "--kmsg",
                    node.kmsg,
+                   "--sysfs-root",
+                   node.sysfs,
                    "--runtime",
                    runtime_,
                    "--env",
@@ -446,6 +451,7 @@ std::vector<ChildSpec> Workspace::Daemons() const {
                      root_ + "/logs/scheduler" + suffix + ".log"};
     const std::vector<std::string> store = StoreFlags();
     daemon.argv.insert(daemon.argv.end(), store.begin(), store.end());
+    daemon.argv.insert(daemon.argv.end(), scheduler_flags_.begin(), scheduler_flags_.end());
     if (schedulers_ > 1) {
       daemon.argv.emplace_back("--standby");
     }

@@ -19,15 +19,17 @@ struct DevOptions {
   bool once = false;
   bool no_demo = false;
   std::string runtime = "auto";
-  std::vector<std::string> agent_flags;  // passed on to each agent
-  std::vector<std::string> mount_roots;  // beside where it was started
+  std::vector<std::string> agent_flags;      // passed on to each agent
+  std::vector<std::string> scheduler_flags;  // passed on to each scheduler
+  std::vector<std::string> mount_roots;      // beside where it was started
 };
 
 struct DevNode {
   std::string name;  // "a-n1"
   std::string zone;
   std::string leaf;
-  std::string kmsg;  // the file that stands for its kernel log
+  std::string kmsg;   // the file that stands for its kernel log
+  std::string sysfs;  // the folder that stands for its /sys
 };
 
 // As whom jobs run where `tide dev` runs as root: the one who called sudo, else an account of
@@ -87,6 +89,7 @@ class Workspace {
   std::string token_;
   std::string runtime_;
   std::vector<std::string> agent_flags_;
+  std::vector<std::string> scheduler_flags_;
   std::vector<std::string> mount_roots_;
   std::vector<DevNode> nodes_;
   int port_ = 0;

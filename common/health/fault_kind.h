@@ -32,6 +32,7 @@ enum class FaultKind : uint8_t {
   kLinkDegraded = 16,  // a port that runs below its rate or width
   kLinkGone = 17,      // a port that is not there any more
   kLinkNoisy = 18,     // a port whose errors grow too fast
+  kLinkUnsteady = 19,  // a port that was cut again and again lately
 };
 
 // Words as rows, API and configuration spell them.
@@ -54,6 +55,7 @@ inline constexpr auto kFaultKindNames = std::to_array<std::pair<FaultKind, std::
     {FaultKind::kLinkDegraded, "link_degraded"},
     {FaultKind::kLinkGone, "link_gone"},
     {FaultKind::kLinkNoisy, "link_noisy"},
+    {FaultKind::kLinkUnsteady, "link_unsteady"},
 });
 
 [[nodiscard]] constexpr std::string_view FaultKindName(FaultKind kind) {

@@ -30,7 +30,7 @@ static_assert(static_cast<int>(ExitReason::kCutOff) == tide::v1::EXIT_REASON_CUT
 static_assert(static_cast<int>(ExitReason::kNodeFault) == tide::v1::EXIT_REASON_NODE_FAULT);
 static_assert(static_cast<int>(ExitReason::kNoAccount) == tide::v1::EXIT_REASON_NO_ACCOUNT);
 static_assert(static_cast<int>(Outcome::kCancelled) == tide::v1::OUTCOME_CANCELLED);
-static_assert(static_cast<int>(FaultKind::kLinkNoisy) == tide::v1::FAULT_KIND_LINK_NOISY);
+static_assert(static_cast<int>(FaultKind::kLinkUnsteady) == tide::v1::FAULT_KIND_LINK_UNSTEADY);
 
 const char* StartReasonName(StartReason reason) {
   switch (reason) {
@@ -276,6 +276,7 @@ Result<FaultObserved> FromProto(const tide::v1::Fault& message, NodeId node) {
   out.device = message.device();
   out.text = message.text().substr(0, 512);
   out.seen_at = At(message.seen_at());
+  out.gone = message.gone();
   return out;
 }
 

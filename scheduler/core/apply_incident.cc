@@ -123,7 +123,16 @@ void ClearIncidents(ClusterState& state, NodeId node, Instant at) {
 
 ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
   TIDE_TRY(FindNode(state, event.node));
-  RecordFault(state, at, event);
+  if (!event.gone) {
+    RecordFault(state, at, event);
+    return Applied::kChanged;
+  }
+  Incident* incident = FindRepeated(state, event);
+  // What took its node out of service is proven gone by validators, and by nothing less.
+  if (incident == nullptr || incident->withdrawn_at.is_set()) {
+    return Applied::kNoOp;
+  }
+  Clear(state, *incident, at);
   return Applied::kChanged;
 }
 

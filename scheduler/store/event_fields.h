@@ -188,13 +188,14 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<FaultObserved> T>
 void VisitFields(V& visit, T& record) {
-  auto& [node, kind, code, device, text, seen_at] = record;
+  auto& [node, kind, code, device, text, seen_at, gone] = record;
   visit("node", node);
   visit("kind", kind);
   visit("code", code);
   visit("device", device);
   visit("text", text);
   visit("seen_at", seen_at);
+  visit("gone", gone);
 }
 
 template <typename V, MaybeConst<FaultJudged> T>

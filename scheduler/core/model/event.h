@@ -181,6 +181,7 @@ struct FaultObserved {
   std::string device;
   std::string text;
   Instant seen_at;
+  bool gone = false;  // the condition is over: seen to be well again
   bool operator==(const FaultObserved&) const = default;
 };
 struct ValidationReported {

@@ -1,0 +1,105 @@
+"""Faults of a node's hardware, as its kernel log and its sysfs show them, and the way back."""
+
+import os
+import unittest
+
+from harness import Cluster, until
+
+NODE = "a-n1"
+POLICY = """version: 1
+faults: { return_after: 1s, leaf_wait: 0s }
+"""
+# What the machine of a test can prove: its GPU has fallen off the bus on paper only.
+RULES = """version: 1
+rules:
+  - { kind: machine_check, meaning: for a test, action: drain_now, covers: [cpu] }
+"""
+
+
+class Port:
+    """A port of an InfiniBand adapter in a node's sysfs tree."""
+
+    def __init__(self, cluster, node):
+        self.folder = os.path.join(cluster.state, "sysfs", node, "class/infiniband/mlx5_0/ports/1")
+        os.makedirs(os.path.join(self.folder, "counters"))
+        self.write("rate", "400 Gb/sec (4X NDR)")
+        self.write("link_layer", "InfiniBand")
+        self.write("counters/link_downed", "0")
+        self.write("state", "4: ACTIVE")
+        self.write("phys_state", "5: LinkUp")
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path + ".new", "w", encoding="ascii") as file:
+            file.write(text + "\n")
+        os.rename(path + ".new", path)
+
+
+class FaultsTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = Cluster(nodes=2, runtime="process")
+        self.addCleanup(self.cluster.close)
+        for name, text in (("policy", POLICY), ("fault-policy", RULES)):
+            path = os.path.join(self.cluster.base, name + ".yaml")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+            self.cluster.dev_flags.append("--scheduler-flag=--%s=%s" % (name, path))
+        self.cluster.start()
+
+    def node(self, name=NODE):
+        return self.cluster.get("/v1/nodes/" + name)
+
+    def faults(self, kind):
+        return [each for each in self.cluster.get("/v1/faults")["items"] if each["kind"] == kind]
+
+    def await_node(self, state, seconds=60):
+        return until(seconds, "%s to be %s" % (NODE, state), lambda: (n := self.node())["state"] == state and n)
+
+    def spool(self):
+        with open(os.path.join(self.cluster.state, "agent-" + NODE, "faults.json"), encoding="utf-8") as file:
+            return file.read()
+
+    def say(self, line):
+        with open(os.path.join(self.cluster.state, "kmsg", NODE), "a", encoding="ascii") as file:
+            file.write(line + "\n")
+
+    def test_a_cut_of_a_moment_is_noted_and_the_second_one_drains(self):
+        cluster = self.cluster
+        jobs = [cluster.submit(cluster.spec("job-%d" % n, ["sleep", "1000"], nodes=1)) for n in range(2)]
+        until(60, "both to run", lambda: all(cluster.job(job)["state"] == "running" for job in jobs))
+        port = Port(cluster, NODE)
+        until(30, "the port to be watched", lambda: "mlx5_0" in self.spool())
+        port.write("counters/link_downed", "1")
+        until(30, "the cut to be seen", lambda: self.faults("link_flash"))
+        self.assertEqual(self.node()["state"], "ready")
+        self.assertEqual(self.faults("link_flash")[0]["action"], "count")
+        port.write("counters/link_downed", "2")
+        until(30, "the node to wait for its job", lambda: self.node()["state"] == "draining")
+        self.assertEqual([len(cluster.job(job)["attempts"]) for job in jobs], [1, 1])
+        for job in jobs:
+            cluster.patiently("POST", "/v1/jobs/%s/cancel" % job, {"reason": "test"}, ())
+        drained = self.await_node("drained")
+        self.assertIn("cut again and again", drained["reason"])
+        self.assertEqual(self.faults("link_unsteady")[0]["action"], "drain_after")
+
+    def test_a_node_comes_back_by_proof_and_not_without(self):
+        self.say("mce: [Hardware Error]: CPU 1: Machine Check Exception: 5 Bank 6: be00000000800400")
+        self.await_node("probation", 120)
+        self.assertTrue(self.faults("machine_check")[0]["cleared_at"])
+        self.cluster.break_node(NODE)
+        out = until(120, "the missing proof", lambda: (n := self.node())["state"] == "quarantined" and
+                    "is not proven gone" in n["reason"] and n)
+        fault = self.faults("xid")[0]
+        self.assertIn("tide faults ack %d" % fault["id"], out["reason"])
+        refused = self.cluster.tide("faults", "ack", str(fault["id"]))
+        self.assertEqual(refused.returncode, 2)
+        done = self.cluster.tide("faults", "ack", str(fault["id"]), "--reason", "GPU replaced")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.await_node("probation", 120)
+        fault = self.faults("xid")[0]
+        self.assertEqual(fault["vouched_why"], "GPU replaced")
+        self.assertTrue(fault["cleared_at"])
+
+
+if __name__ == "__main__":
+    unittest.main()
