@@ -69,17 +69,16 @@ bool Withdraw(ClusterState& state, Node& node, const Incident& incident, Instant
 void ActOn(ClusterState& state, Incident& incident, Instant at) {
   Node& node = state.nodes[incident.node.value()];
   const std::string why = DescribeIncident(incident) + " on " + node.identity.name;
+  const bool breaks = incident.action == FaultAction::kDrainNow;
   const bool holds = incident.stage == IncidentStage::kHeld;
-  if (!holds && Withdraw(state, node, incident, at)) {
+  if (incident.action != FaultAction::kCount && !holds && Withdraw(state, node, incident, at)) {
     incident.withdrawn_at = at;
     state.open_incidents.NoteWithdrawal(at);
   }
-  if (incident.action == FaultAction::kDrainNow) {
-    if (!holds) {
-      FailOccupants(state, node, at, why);
-    }
-    ExplainFailures(state, node, at, why);
+  if (breaks && !holds) {
+    FailOccupants(state, node, at, why);
   }
+  SettleFailures(state, node, at, breaks ? std::optional(why) : std::nullopt);
   SettleNode(state, node, at);
 }
 
@@ -153,9 +152,7 @@ ApplyResult On(ClusterState& state, Instant at, const FaultJudged& event) {
   incident->covers = event.covers;
   incident->repair = event.repair;
   incident->shadow = event.shadow;
-  if (event.action != FaultAction::kCount) {
-    ActOn(state, *incident, at);
-  }
+  ActOn(state, *incident, at);
   MarkIncident(state, *incident);
   return Applied::kChanged;
 }

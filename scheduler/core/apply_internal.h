@@ -96,8 +96,12 @@ void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string&
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
 // The jobs on `node` cannot go on there.
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
-// The node broke: jobs that have just failed on it did so for that reason.
-void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+// Settles jobs that have just failed on the node, once a fault there is judged.
+//   fault: what broke it, and is the reason of these failures; nothing: it is not.
+void SettleFailures(ClusterState& state,
+                    const Node& node,
+                    Instant at,
+                    const std::optional<std::string>& fault);
 
 // --- incidents (apply_incident.cc) ---------------------------------------------------------
 // Opens an incident, or counts a repeat of an open one.

@@ -154,7 +154,10 @@ void FailOccupants(ClusterState& state, const Node& node, Instant at, const std:
   }
 }
 
-void ExplainFailures(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
+void SettleFailures(ClusterState& state,
+                    const Node& node,
+                    Instant at,
+                    const std::optional<std::string>& fault) {
   for (const JobId id : state.restless) {  // indexes change after the event
     Job& job = state.jobs.at(id);
     const auto* stopping = std::get_if<Stopping>(&job.phase);
@@ -163,7 +166,9 @@ void ExplainFailures(ClusterState& state, const Node& node, Instant at, const st
       return task.node == node.id && task.exit.reason == ExitReason::kFailed;
     });
     if (stopping != nullptr && stopping->cause == StopCause::kFailed && failed_here) {
-      EnterStopping(state, job, at, StopCause::kFault, detail);
+      if (fault) {
+        EnterStopping(state, job, at, StopCause::kFault, *fault);
+      }
       Settle(state, job, at);
     }
   }

@@ -178,7 +178,7 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
 }
 
 // Returns the open fault that breaks the task's node but is held back. One that nobody has judged
-// yet says nothing: if it explains the failure, its judgement will (ExplainFailures).
+// yet says nothing: if it explains the failure, its judgement will (SettleFailures).
 const Incident* BreakOf(const ClusterState& state, NodeId node) {
   for (const IncidentId id : state.open_incidents.On(node)) {
     const Incident& incident = state.incidents.at(id);
@@ -187,6 +187,20 @@ const Incident* BreakOf(const ClusterState& state, NodeId node) {
     }
   }
   return nullptr;
+}
+
+// Reports whether a fault on the node of a task that failed is not judged yet: it may be the
+// reason.
+bool AwaitsJudgement(const ClusterState& state, const Job& job) {
+  if (std::get<Stopping>(job.phase).cause != StopCause::kFailed) {
+    return false;
+  }
+  return std::ranges::any_of(job.attempts.back().tasks, [&](const Task& task) {
+    const std::vector<IncidentId>& open = state.open_incidents.On(task.node);
+    return task.exit.reason == ExitReason::kFailed && std::ranges::any_of(open, [&](IncidentId id) {
+             return state.incidents.at(id).stage == IncidentStage::kSeen;
+           });
+  });
 }
 
 // Stops a job one of whose tasks failed while it was to go on, or to save. In one that stops
@@ -282,7 +296,7 @@ void Settle(ClusterState& state, Job& job, Instant at) {
   } else if (const auto* saving = std::get_if<Saving>(&job.phase)) {
     EnterStopping(state, job, at, saving->cause, job.detail);
   }
-  if (StateOf(job) == JobState::kStopping && !AwaitsEvidence(job)) {
+  if (StateOf(job) == JobState::kStopping && !AwaitsEvidence(job) && !AwaitsJudgement(state, job)) {
     ResolveStopped(state, job, at);
   }
 }
