@@ -9,6 +9,7 @@
 #include "cli/context.h"
 #include "cli/job_view.h"
 #include "cli/labelled_lines.h"
+#include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "common/spec/spec_text.h"
 
@@ -18,6 +19,7 @@ namespace {
 struct ShowOptions {
   std::string job;
   bool spec = false;
+  bool ranks = false;
 };
 
 // What the last attempt sends between zones; "" if it lies in one.
@@ -234,12 +236,15 @@ int ShowSpec(const Context& context, const json& job) {
 }
 
 int Show(Context& context, const ShowOptions& options) {
+  if (options.ranks) {
+    return ShowRanks(context, options.job);
+  }
   const auto job = context.Get("/v1/jobs/" + UrlStep(options.job));
   if (!job) {
     return context.Report(job.error());
   }
   if (options.spec && IsElements(*job)) {  // they share it
-    return Show(context, {Text(*job, "array"), true});
+    return Show(context, {Text(*job, "array"), true, false});
   }
   if (options.spec) {
     return ShowSpec(context, *job);
@@ -280,6 +285,7 @@ void AddShowVerb(CLI::App& app, Context& context) {
   verb->add_option("job", options->job, "Id, a name (your latest), or an array: j-12[]")
       ->required();
   verb->add_flag("--spec", options->spec, "Only its spec, as YAML that `submit` takes");
+  verb->add_flag("--ranks", options->ranks, "What each rank is at, and which is the odd one");
   verb->callback([options, &context] { context.exit_code = Show(context, *options); });
 }
 

@@ -3,17 +3,11 @@
 
 #include <cstdint>
 
+#include "common/health/rank_check.h"
+
 namespace tide::agent {
 
-enum class RankPhase : uint32_t {
-  kUnattached = 0,
-  kTraining = 1,
-  kWaiting = 2,
-  kSaving = 3,
-  kAcknowledged = 4,
-  kEvaluating = 5,
-  kDone = 6,
-};
+using health::RankPhase;
 
 struct RankView {
   int64_t step = -1;

@@ -19,6 +19,7 @@ namespace tide::agent {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int64_t kAgeMaxMs = int64_t{1} << 40U;  // 35 years: a job writes what it likes
 
 // Returns how much the scratch folders of one user's tasks may hold.
 uint64_t UserScratchBytes(const AgentConfig& config) {
@@ -33,7 +34,6 @@ uint64_t ReadNumber(const AgentConfig& config, const std::string& file) {
 
 // Reports which rank has not come to the end of a step for the longest, and what it is doing.
 void SetOldestTick(const std::vector<RankView>& ranks, tide::v1::Progress& progress) {
-  constexpr int64_t kAgeMaxMs = int64_t{1} << 40U;  // 35 years: the job writes what it likes
   const int64_t now_ns = MonotonicNanos();
   int64_t oldest_ns = INT64_MAX;
   for (const RankView& view : ranks) {
@@ -44,6 +44,36 @@ void SetOldestTick(const std::vector<RankView>& ranks, tide::v1::Progress& progr
     const int64_t age_ms = std::max<int64_t>(0, now_ns - oldest_ns) / kNsPerMs;
     progress.set_tick_age_ms(static_cast<uint64_t>(std::clamp<int64_t>(age_ms, 1, kAgeMaxMs)));
     progress.set_phase(static_cast<uint32_t>(view.phase));
+  }
+}
+
+// Returns the letter of /proc; 'X' for one that is not there.
+char StateOfProcess(int32_t pid) {
+  const auto process = ReadProcess(pid);
+  return process ? process->state : 'X';
+}
+
+// Reports what each rank is at. The state of a process that has just ticked says nothing, and costs
+// a look at /proc.
+void SetRankTicks(const std::vector<RankView>& ranks,
+                  const TaskStatus& status,
+                  tide::v1::RankTicks& ticks) {
+  constexpr int64_t kSilentMs = 5000;
+  const int64_t now_ns = MonotonicNanos();
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const RankView& view = ranks[i];
+    const int64_t age_ms =
+        view.ticked_ns == 0
+            ? 0
+            : std::clamp<int64_t>((now_ns - view.ticked_ns) / kNsPerMs, 1, kAgeMaxMs);
+    ticks.add_steps(view.step);
+    ticks.add_ages_ms(static_cast<uint64_t>(age_ms));
+    ticks.add_phases(static_cast<uint32_t>(view.phase));
+    ticks.add_step_ms(static_cast<uint64_t>(view.step_ns / kNsPerMs));
+    const auto rank =
+        std::ranges::find(status.ranks, static_cast<uint32_t>(i), &RankStatus::local_rank);
+    const bool look = age_ms > kSilentMs && rank != status.ranks.end() && rank->pid > 0;
+    ticks.mutable_states()->push_back(look ? StateOfProcess(rank->pid) : '?');
   }
 }
 
@@ -472,6 +502,7 @@ void AgentLoop::SendHeartbeat() {
     const std::vector<RankView> ranks = ReadPages(task);
     SetOldestTick(ranks, *progress);
     SetFailedSaves(ranks, *progress);
+    SetRankTicks(ranks, task.status, *progress->mutable_ranks());
     progress->set_step(std::ranges::min(ranks, {}, &RankView::step).step);
     progress->set_total_steps(ranks.front().total_steps);
     progress->set_loss(ranks.front().loss);

@@ -49,6 +49,7 @@ Routes AllRoutes(App& app) {
                       LogRoutes(app),
                       ExecRoutes(app),
                       NodeRoutes(app),
+                      RankRoutes(app),
                       ImageRoutes(app),
                       SecretRoutes(app),
                       StreamRoutes(app),

@@ -56,6 +56,7 @@ struct App {
 [[nodiscard]] Routes LogRoutes(App& app);
 [[nodiscard]] Routes ExecRoutes(App& app);
 [[nodiscard]] Routes NodeRoutes(App& app);
+[[nodiscard]] Routes RankRoutes(App& app);
 [[nodiscard]] Routes ImageRoutes(App& app);
 [[nodiscard]] Routes SecretRoutes(App& app);
 [[nodiscard]] Routes StreamRoutes(App& app);

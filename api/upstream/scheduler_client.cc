@@ -43,6 +43,11 @@ class GrpcScheduler final : public Scheduler {
     TIDE_TRY(Call(&v1::Scheduler::Stub::GetArchivedJob, request, response));
     return response.job();
   }
+  Result<v1::GetRanksResponse> Ranks(const v1::GetRanksRequest& request) override {
+    v1::GetRanksResponse response;
+    TIDE_TRY(Call(&v1::Scheduler::Stub::GetRanks, request, response));
+    return response;
+  }
   Result<uint64_t> Control(const v1::ControlJobRequest& request) override {
     v1::MutationResponse response;
     TIDE_TRY(Call(&v1::Scheduler::Stub::ControlJob, request, response));

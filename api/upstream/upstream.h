@@ -26,6 +26,8 @@ class Scheduler {
   virtual Result<tide::v1::PlanJobResponse> Plan(const tide::v1::PlanJobRequest& request) = 0;
   // A job that the view shows no more. Errors: also kNotFound.
   virtual Result<tide::v1::Job> Archived(const tide::v1::GetArchivedJobRequest& request) = 0;
+  // What the ranks of a running job are at.
+  virtual Result<tide::v1::GetRanksResponse> Ranks(const tide::v1::GetRanksRequest& request) = 0;
   // Both return the revision that shows the change.
   virtual Result<uint64_t> Control(const tide::v1::ControlJobRequest& request) = 0;
   virtual Result<uint64_t> Control(const tide::v1::ControlNodeRequest& request) = 0;

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "common/base/time.h"
+#include "common/health/rank_check.h"
 #include "common/spec/job_spec.h"
 #include "common/spec/spec_text.h"
 #include "proto/wire/convert.h"
@@ -257,14 +258,12 @@ json UseOrNull(const v1::Job& job) {
 
 // Of the rank whose last tick is the oldest: where to look when a job hangs.
 json OldestTickOrNull(const v1::Job& job) {
-  static constexpr std::array<const char*, 7> kPhases = {
-      "not attached", "training", "waiting", "saving", "saved", "evaluating", "done"};
   if (job.ticked_at() == 0) {
     return nullptr;
   }
   return {{"at", TimeOrNull(job.ticked_at())},
           {"task", job.ticked_task()},
-          {"phase", job.phase() < kPhases.size() ? json(kPhases.at(job.phase())) : json(nullptr)}};
+          {"phase", TextOrNull(std::string(health::RankPhaseName(job.phase())))}};
 }
 
 // Saves that failed one after the other, and why the last did.

@@ -12,6 +12,7 @@
 #include "common/log/log.h"
 #include "common/spec/secret_name.h"
 #include "proto/wire/commands.h"
+#include "proto/wire/ranks.h"
 #include "proto/wire/state.h"
 #include "scheduler/core/hello_order.h"
 #include "scheduler/core/isolation.h"
@@ -67,6 +68,12 @@ tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
                            .phase = each.phase(),
                            .failed_saves = each.failed_saves(),
                            .save_errno = each.save_errno()});
+    if (each.has_ranks()) {
+      link.view.SetRanks(JobId(each.job_id()),
+                         Epoch(each.epoch()),
+                         each.task(),
+                         {now, wire::FromProto(each.ranks())});
+    }
   }
   tide::v1::SchedulerMessage answer;
   if (link.loop.LeaseHolds()) {

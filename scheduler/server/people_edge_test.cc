@@ -87,6 +87,11 @@ std::vector<Try> Tries() {
          request.set_reason("test");
          return Do(&Stub::ControlNode, cell, request);
        }},
+      {"GetRanks",
+       Operation::kSeeInside,
+       false,
+       [](const Cell& cell) { return Do(&Stub::GetRanks, cell, v1::GetRanksRequest()); },
+       false},
       {"GetArchivedJob",
        Operation::kSeeJobs,
        false,

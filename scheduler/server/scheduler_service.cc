@@ -11,6 +11,7 @@
 #include "proto/wire/convert.h"
 #include "proto/wire/people_change.h"
 #include "proto/wire/plan.h"
+#include "proto/wire/ranks.h"
 #include "scheduler/core/requests.h"
 #include "scheduler/server/answer_queue.h"
 #include "scheduler/server/people/project_rules.h"
@@ -295,6 +296,32 @@ class SchedulerService final : public Service {
           return MakeNodeOrder(batch, order);
         },
         [response](const Reply& reply) { response->set_rev(reply.rev); });
+  }
+
+  grpc::ServerUnaryReactor* GetRanks(grpc::CallbackServerContext* context,
+                                     const tide::v1::GetRanksRequest* request,
+                                     tide::v1::GetRanksResponse* response) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (const grpc::Status admitted = security_.Admit(*context, rpc::Role::kApi); !admitted.ok()) {
+      reactor->Finish(admitted);
+      return reactor;
+    }
+    const auto actor =
+        CheckCaller(*loop_.people().Snapshot(), request->caller(), Operation::kSeeInside);
+    if (!actor) {
+      reactor->Finish(rpc::ToGrpc(actor.error(), context));
+      return reactor;
+    }
+    const Instant now = SystemNow();
+    const JobRanks ranks = view_.RanksOf(JobId(request->job_id()));
+    response->set_epoch(ranks.epoch.value());
+    for (const auto& [task, each] : ranks.tasks) {
+      tide::v1::TaskTicks* added = response->add_tasks();
+      added->set_task(task);
+      *added->mutable_ranks() = wire::ToProto(each.ranks, now - each.seen_at);
+    }
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
   }
 
   grpc::ServerUnaryReactor* GetArchivedJob(grpc::CallbackServerContext* context,

@@ -434,6 +434,7 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
     if (live.epoch != epoch) {
       live.epoch = epoch;
       live.tasks.clear();
+      live.ranks.clear();
     }
     TaskProgress& known = live.tasks[task];
     TaskProgress next = progress;
@@ -449,6 +450,23 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
     Renew(entry);
   }
   Notify();
+}
+
+void ViewHub::SetRanks(JobId job, Epoch epoch, uint32_t task, TaskRanks ranks) {
+  const MutexLock lock(mutex_);
+  const auto it = progress_.find(job);
+  if (it != progress_.end() && it->second.holds_nodes && it->second.epoch == epoch) {
+    it->second.ranks[task] = std::move(ranks);
+  }
+}
+
+JobRanks ViewHub::RanksOf(JobId job) {
+  const MutexLock lock(mutex_);
+  const auto it = progress_.find(job);
+  if (it == progress_.end() || !it->second.holds_nodes || it->second.epoch != it->second.newest) {
+    return {};
+  }
+  return {it->second.epoch, it->second.ranks};
 }
 
 std::string ViewHub::BytesOf(JobId job) {

@@ -44,6 +44,11 @@ class ViewHub {
   // Drops the refused agents that have not tried again since then.
   void ForgetRefused(Instant before);
   void SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress);
+  // What each rank of a task is at: not part of the view, which would be nothing but ticks, and
+  // shown to who asks.
+  void SetRanks(JobId job, Epoch epoch, uint32_t task, TaskRanks ranks);
+  // Returns those of the job's last attempt; an empty list where none were reported.
+  [[nodiscard]] JobRanks RanksOf(JobId job);
 
   // When waiting jobs will start. What has moved little since it was last shown is not shown again,
   // so that a long queue is not sent to every watcher each time.
@@ -140,7 +145,8 @@ class ViewHub {
   struct JobProgress {
     Epoch epoch;  // of the tasks
     std::map<uint32_t, TaskProgress> tasks;
-    Epoch newest;  // of the job's attempts
+    std::map<uint32_t, TaskRanks> ranks;  // by task
+    Epoch newest;                         // of the job's attempts
     bool holds_nodes = false;
     int64_t saved_step = -1;
   };

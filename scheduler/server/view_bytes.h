@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
+#include "common/health/rank_check.h"
 #include "scheduler/core/model/explanation.h"
 #include "scheduler/core/model/job.h"
 #include "scheduler/core/model/start_estimate.h"
@@ -56,6 +59,17 @@ struct TaskProgress {
   int32_t save_errno = 0;     // of the last of them; 0 = no error of the system
   uint32_t failed_task = 0;   // whose ranks report that
   bool operator==(const TaskProgress&) const = default;
+};
+
+// What the ranks of a task are at.
+struct TaskRanks {
+  Instant seen_at;                      // of the ages
+  std::vector<health::RankTick> ranks;  // `rank` counts from 0 in the task
+};
+
+struct JobRanks {
+  Epoch epoch;
+  std::map<uint32_t, TaskRanks> tasks;
 };
 
 // An agent that took the name of a node whose agent is another.

@@ -1,0 +1,148 @@
+#include "common/health/rank_check.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace tide::health {
+namespace {
+
+constexpr auto kPhaseNames = std::to_array<std::string_view>(
+    {"not attached", "training", "waiting", "saving", "saved", "evaluating", "done"});
+
+bool Counts(const RankTick& rank) {
+  return rank.age.nanos() > 0 && rank.step >= 0 &&
+         rank.phase != std::to_underlying(RankPhase::kUnattached) &&
+         rank.phase != std::to_underlying(RankPhase::kDone);
+}
+
+bool IsInSection(const RankTick& rank) {
+  return rank.phase == std::to_underlying(RankPhase::kSaving) ||
+         rank.phase == std::to_underlying(RankPhase::kEvaluating) ||
+         rank.phase == std::to_underlying(RankPhase::kAcknowledged);
+}
+
+template <typename T, typename Get>
+T MedianOf(const std::vector<RankTick>& ranks, const Get& get) {
+  std::vector<T> values;
+  values.reserve(ranks.size());
+  for (const RankTick& rank : ranks) {
+    values.push_back(get(rank));
+  }
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+std::string Steps(int64_t count) {
+  return std::to_string(count) + (count == 1 ? " step" : " steps");
+}
+
+// Says what a process state means for a rank that does not get on; "" = nothing.
+std::string_view WhyStateIsOdd(char state) {
+  switch (state) {
+    case 'T':
+    case 't':
+      return "its process is stopped (SIGSTOP, or a debugger)";
+    case 'D':
+      return "its process hangs in the kernel";
+    case 'Z':
+    case 'X':
+      return "its process has ended";
+    default:
+      return "";
+  }
+}
+
+// Finds those that differ from most, by the first kind of evidence that tells some from the rest.
+class OddOnes {
+ public:
+  explicit OddOnes(const std::vector<RankTick>& ranks) : ranks_(ranks) {}
+
+  std::vector<OddRank> Find() {
+    for (const auto kind : {&OddOnes::ByState, &OddOnes::ByStep, &OddOnes::ByPhase}) {
+      std::vector<OddRank> odd = (this->*kind)();
+      if (!odd.empty() && odd.size() * 2 <= ranks_.size()) {
+        std::ranges::sort(odd, {}, &OddRank::rank);
+        odd.resize(std::min(odd.size(), kOddRanksMax));
+        return odd;
+      }
+    }
+    return {};
+  }
+
+ private:
+  std::vector<OddRank> ByState() {
+    std::vector<OddRank> odd;
+    for (const RankTick& rank : ranks_) {
+      if (const std::string_view why = WhyStateIsOdd(rank.state); !why.empty()) {
+        odd.push_back({rank.rank, std::string(why)});
+      }
+    }
+    return odd;
+  }
+
+  std::vector<OddRank> ByStep() {
+    const auto most = MedianOf<int64_t>(ranks_, [](const RankTick& rank) { return rank.step; });
+    std::vector<OddRank> odd;
+    for (const RankTick& rank : ranks_) {
+      if (rank.step < most) {
+        odd.push_back({rank.rank, Steps(most - rank.step) + " behind most ranks"});
+      }
+    }
+    return odd;
+  }
+
+  std::vector<OddRank> ByPhase() {
+    std::map<uint32_t, size_t> counts;
+    for (const RankTick& rank : ranks_) {
+      ++counts[rank.phase];
+    }
+    const uint32_t most =
+        std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+    std::vector<OddRank> odd;
+    for (const RankTick& rank : ranks_) {
+      if (rank.phase != most) {
+        odd.push_back({rank.rank,
+                       std::string(RankPhaseName(rank.phase)) + ", while most ranks are " +
+                           std::string(RankPhaseName(most))});
+      }
+    }
+    return odd;
+  }
+
+  const std::vector<RankTick>& ranks_;
+};
+
+}  // namespace
+
+std::string_view RankPhaseName(uint32_t phase) {
+  return phase < kPhaseNames.size() ? kPhaseNames.at(phase) : "";
+}
+
+RanksVerdict JudgeRanks(const std::vector<RankTick>& ranks) {
+  std::vector<RankTick> running;
+  std::ranges::copy_if(ranks, std::back_inserter(running), Counts);
+  RanksVerdict verdict;
+  verdict.limit = kStallLeast;
+  if (running.empty()) {
+    return verdict;
+  }
+  const auto step_time = [](const RankTick& rank) { return rank.step_time; };
+  verdict.step_time = MedianOf<Duration>(running, step_time);
+  const Duration longest = std::ranges::max(running, {}, step_time).step_time;
+  verdict.limit = std::max(kStallLeast, longest * 2 + kStallMore);
+  if (std::ranges::any_of(running, IsInSection)) {
+    verdict.limit = std::max(verdict.limit, kStallInSection);
+  }
+  verdict.silence = std::ranges::min(running, {}, &RankTick::age).age;
+  verdict.stalled = verdict.silence > verdict.limit;
+  if (verdict.stalled) {
+    verdict.odd = OddOnes(running).Find();
+  }
+  return verdict;
+}
+
+}  // namespace tide::health

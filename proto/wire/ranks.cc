@@ -1,0 +1,50 @@
+#include "proto/wire/ranks.h"
+
+#include <algorithm>
+
+namespace tide::wire {
+namespace {
+
+constexpr uint64_t kMsMax = 1ULL << 40U;  // 35 years: it stays a number
+
+Duration Span(uint64_t ms) {
+  return Duration::Millis(static_cast<int64_t>(std::min(ms, kMsMax)));
+}
+
+}  // namespace
+
+std::vector<health::RankTick> FromProto(const tide::v1::RankTicks& message) {
+  const int count = message.steps_size();
+  if (count > kRanksOfTaskMax || message.ages_ms_size() != count ||
+      message.phases_size() != count || message.step_ms_size() != count ||
+      message.states().size() != static_cast<size_t>(count)) {
+    return {};
+  }
+  std::vector<health::RankTick> ranks;
+  for (int i = 0; i < count; ++i) {
+    const char state = message.states()[static_cast<size_t>(i)];
+    const bool is_letter = (state >= 'A' && state <= 'Z') || (state >= 'a' && state <= 'z');
+    ranks.push_back({.rank = static_cast<uint32_t>(i),
+                     .step = message.steps(i),
+                     .age = Span(message.ages_ms(i)),
+                     .phase = message.phases(i),
+                     .step_time = Span(message.step_ms(i)),
+                     .state = is_letter ? state : '\0'});
+  }
+  return ranks;
+}
+
+tide::v1::RankTicks ToProto(const std::vector<health::RankTick>& ranks, Duration older) {
+  tide::v1::RankTicks message;
+  for (const health::RankTick& rank : ranks) {
+    const bool ticked = rank.age.nanos() > 0;
+    message.add_steps(rank.step);
+    message.add_ages_ms(ticked ? static_cast<uint64_t>((rank.age + older).millis()) : 0);
+    message.add_phases(rank.phase);
+    message.add_step_ms(static_cast<uint64_t>(rank.step_time.millis()));
+    message.mutable_states()->push_back(rank.state == 0 ? '?' : rank.state);
+  }
+  return message;
+}
+
+}  // namespace tide::wire

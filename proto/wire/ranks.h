@@ -1,0 +1,19 @@
+#pragma once
+// What ranks are at, as agents report it and as people are shown it.
+
+#include <vector>
+
+#include "common/health/rank_check.h"
+#include "tide/v1/types.pb.h"
+
+namespace tide::wire {
+
+inline constexpr int kRanksOfTaskMax = 1024;
+
+// `rank` counts from 0 in the list. Lists that do not fit together, or are too long, are none.
+[[nodiscard]] std::vector<health::RankTick> FromProto(const tide::v1::RankTicks& message);
+//   older: added to the ages, which were measured so long ago.
+[[nodiscard]] tide::v1::RankTicks ToProto(const std::vector<health::RankTick>& ranks,
+                                          Duration older);
+
+}  // namespace tide::wire
