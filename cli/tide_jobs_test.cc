@@ -238,6 +238,43 @@ TEST_CASE("show says what a job uses, where that is known") {
   CHECK(shown().find(" ago, waiting at an armed step (task 0") != std::string::npos);
 }
 
+TEST_CASE("show --ranks lists ranks, and names the odd one of a job that stands still") {
+  FakeServer server;
+  const auto rank = [](int number, const char* node, int step) {
+    return json{{"rank", number},
+                {"node", node},
+                {"step", step},
+                {"tick_age_s", 130.5},
+                {"phase", "training"},
+                {"step_s", 0.25}};
+  };
+  json answer = {{"stalled", true},
+                 {"silence_s", 130.5},
+                 {"silence_limit_s", 15},
+                 {"step_s", 0.25},
+                 {"odd", {{{"rank", 1}, {"why", "1 step behind most ranks"}}}},
+                 {"ranks", {rank(0, "n1", 40), rank(1, "n2", 39)}}};
+  server.OnGet("/v1/jobs/j-1/ranks", answer.dump());
+  const std::string shown = RunTide({"show", "j-1", "--ranks"}, Using(server)).out;
+  CHECK_THAT(shown, Catch::StartsWith("2 ranks at steps 39 to 40, 0.25 s a step; "));
+  CHECK_THAT(shown,
+             Catch::Contains("\nstalled: no step has ended for 2m10s, which is more than 15 s"));
+  CHECK_THAT(shown, Catch::Contains("1 step behind most ranks"));
+  CHECK(json::parse(RunTide({"show", "j-1", "--ranks", "-o", "json"}, Using(server)).out) ==
+        answer);
+  for (int i = 2; i < 100; ++i) {
+    answer["ranks"].push_back(rank(i, "n3", 40));
+  }
+  server.OnGet("/v1/jobs/j-1/ranks", answer.dump());
+  const auto many = RunTide({"show", "j-1", "--ranks"}, Using(server));
+  CHECK(std::ranges::count(many.out, '\n') == 20);  // two lines, a blank one, the titles, 16 ranks
+  CHECK_THAT(many.err, Catch::Contains("all of them: -o json"));
+  answer["ranks"] = json::array();
+  server.OnGet("/v1/jobs/j-1/ranks", answer.dump());
+  CHECK_THAT(RunTide({"show", "j-1", "--ranks"}, Using(server)).err,
+             Catch::Contains("No rank has reported"));
+}
+
 TEST_CASE("saves that fail are named, with the reason where one is known") {
   FakeServer server;
   json job = Job("j-1", "running");

@@ -167,7 +167,8 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
   validator_ = std::thread([this, order] {
     tide::v1::ValidationReport report;
     report.set_request_id(order.request_id());
-    auto suite = validators::SuiteFor(order.suite(), config_.validator_dir, config_.state_dir);
+    auto suite = validators::SuiteFor(
+        order.suite(), config_.validator_dir, config_.state_dir, config_.sys_dir);
     if (!suite) {
       log::Failure("No such suite", {{"Error", suite.error().message}});
     } else {

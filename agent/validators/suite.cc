@@ -105,15 +105,18 @@ std::string ProgramPath(const std::string& bin_dir, std::string_view validator) 
 // Lists the validators that are part of Tide. The time limits of the quick ones are 45 s in all.
 std::vector<SuiteEntry> BuiltIn(bool full,
                                 const std::string& bin_dir,
-                                const std::string& storage_dir) {
+                                const std::string& storage_dir,
+                                const std::string& sysfs_root) {
+  const std::vector<std::string> sysfs = {"--sysfs-root", sysfs_root};
   const auto limit = [full](int64_t quick_s, int64_t full_s) {
     return Duration::Seconds(full ? full_s : quick_s);
   };
   std::vector<SuiteEntry> suite;
-  suite.push_back({"links", ProgramPath(bin_dir, "links"), {}, limit(4, 10)});
+  suite.push_back({"links", ProgramPath(bin_dir, "links"), sysfs, limit(4, 10)});
   suite.push_back(
       {"cpu", ProgramPath(bin_dir, "cpu"), {"--seconds", full ? "60" : "5"}, limit(10, 90)});
-  std::vector<std::string> memory = {"--seconds", full ? "60" : "5"};
+  std::vector<std::string> memory = sysfs;
+  memory.insert(memory.end(), {"--seconds", full ? "60" : "5"});
   if (full) {
     memory.insert(memory.end(), {"--bytes", "8589934592"});
   }
@@ -214,13 +217,14 @@ Result<Verdict> RunValidator(const std::string& path,
 
 Result<std::vector<SuiteEntry>> SuiteFor(std::string_view name,
                                          const std::string& bin_dir,
-                                         const std::string& storage_dir) {
+                                         const std::string& storage_dir,
+                                         const std::string& sysfs_root) {
   const bool full = name == "full";
   if (!full && name != "quick") {
     return Fail(ErrorCode::kInvalidArgument,
                 "there is no suite \"" + std::string(name) + "\"; use quick or full");
   }
-  std::vector<SuiteEntry> suite = BuiltIn(full, bin_dir, storage_dir);
+  std::vector<SuiteEntry> suite = BuiltIn(full, bin_dir, storage_dir, sysfs_root);
   const SiteFiles site = ReadSiteFiles(bin_dir);
   for (const SiteFile& file : site.files) {
     const auto entry = std::ranges::find(suite, file.validator, &SuiteEntry::validator);

@@ -33,10 +33,12 @@ struct SuiteEntry {
 // The validators of "quick" (at most 45 s, before a job restarts on a suspect node) or "full"
 // (minutes, after a repair): the built-in ones, and those of `bin_dir` whose file gives a tier
 // (site.h), 1 for quick. Storage is left out when `storage_dir` is empty. Reads the folder.
+//   sysfs_root: where links and counters are looked at.
 //   Errors: kInvalidArgument for another name.
 [[nodiscard]] Result<std::vector<SuiteEntry>> SuiteFor(std::string_view name,
                                                        const std::string& bin_dir,
-                                                       const std::string& storage_dir);
+                                                       const std::string& storage_dir,
+                                                       const std::string& sysfs_root = "/sys");
 
 // Appends those of `names` that the suite lacks, with the arguments and the time of their file.
 // `bin_dir`/tide-validator-NAME is a validator, whoever put it there; one that is not there is

@@ -495,6 +495,43 @@ TEST_CASE("when the scheduler dies reads go on and say how old they are", "[api]
   CHECK(api.Get("/v1/jobs/j-2").status == 404);
 }
 
+TEST_CASE("ranks are numbered over all tasks, and the odd one is named", "[api][ranks]") {
+  Harness api;
+  v1::Job job = RunningJob(1, "train", "alice");
+  testing::AddAttempt(job, 3, {"n1", "n2"});
+  api.Show({job});
+  v1::GetRanksResponse ranks;
+  ranks.set_epoch(3);
+  for (const uint32_t task : {0U, 1U}) {
+    v1::TaskTicks* added = ranks.add_tasks();
+    added->set_task(task);
+    for (const char state : {'S', task == 1 ? 'T' : 'S'}) {
+      added->mutable_ranks()->add_steps(40);
+      added->mutable_ranks()->add_ages_ms(61'000);
+      added->mutable_ranks()->add_phases(1);
+      added->mutable_ranks()->add_step_ms(250);
+      added->mutable_ranks()->mutable_states()->push_back(state);
+    }
+  }
+  api.upstream.scheduler.AnswerRanks(ranks);
+  const json answer = json::parse(api.Get("/v1/jobs/j-1/ranks").body);
+  CHECK(answer["stalled"] == true);
+  CHECK(answer["silence_s"] == 61);
+  CHECK(answer["step_s"] == 0.25);
+  REQUIRE(answer["ranks"].size() == 4);
+  CHECK(answer["ranks"][3]["rank"] == 3);
+  CHECK(answer["ranks"][3]["node"] == "n2");
+  CHECK(answer["ranks"][3]["process_state"] == "T");
+  CHECK(answer["ranks"][0]["phase"] == "training");
+  REQUIRE(answer["odd"].size() == 1);
+  CHECK(answer["odd"][0]["rank"] == 3);
+
+  ranks.set_epoch(2);  // of an attempt that is over
+  api.upstream.scheduler.AnswerRanks(ranks);
+  CHECK(json::parse(api.Get("/v1/jobs/j-1/ranks").body)["ranks"].empty());
+  CHECK(api.Get("/v1/jobs/j-9/ranks").status == 404);
+}
+
 TEST_CASE("nodes, faults and metrics are served from the view", "[api][nodes]") {
   Harness api;
   v1::Incident incident;

@@ -40,6 +40,7 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   void BreakStreams(bool refuse);
   void FailNext(int error_number, const std::string& message);
   void AnswerPlans(const v1::PlanJobResponse& plan);
+  void AnswerRanks(const v1::GetRanksResponse& ranks);
 
   [[nodiscard]] std::vector<v1::SubmitJobRequest> submits() const;
   [[nodiscard]] std::vector<v1::PlanJobRequest> plans() const;
@@ -54,6 +55,9 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   grpc::Status PlanJob(grpc::ServerContext* context,
                        const v1::PlanJobRequest* request,
                        v1::PlanJobResponse* response) override;
+  grpc::Status GetRanks(grpc::ServerContext* context,
+                        const v1::GetRanksRequest* request,
+                        v1::GetRanksResponse* response) override;
   grpc::Status GetArchivedJob(grpc::ServerContext* context,
                               const v1::GetArchivedJobRequest* request,
                               v1::GetArchivedJobResponse* response) override;
@@ -101,6 +105,7 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
   bool refuse_ = false;
   std::map<uint64_t, v1::Job> jobs_;
   std::map<uint64_t, v1::Job> archived_;
+  v1::GetRanksResponse ranks_;
   std::map<std::string, v1::Node> nodes_;
   std::map<uint64_t, v1::Incident> incidents_;
   std::vector<v1::ViewDelta> log_;
@@ -180,6 +185,19 @@ void FakeScheduler::Service::BreakStreams(bool refuse) {
 void FakeScheduler::Service::FailNext(int error_number, const std::string& message) {
   const std::scoped_lock lock(mutex_);
   failure_ = {error_number, message};
+}
+
+void FakeScheduler::Service::AnswerRanks(const v1::GetRanksResponse& ranks) {
+  const std::scoped_lock lock(mutex_);
+  ranks_ = ranks;
+}
+
+grpc::Status FakeScheduler::Service::GetRanks(grpc::ServerContext* /*context*/,
+                                              const v1::GetRanksRequest* /*request*/,
+                                              v1::GetRanksResponse* response) {
+  const std::scoped_lock lock(mutex_);
+  *response = ranks_;
+  return grpc::Status::OK;
 }
 
 void FakeScheduler::Service::AnswerPlans(const v1::PlanJobResponse& plan) {
@@ -481,6 +499,9 @@ void FakeScheduler::BreakStreams(bool refuse) {
 }
 void FakeScheduler::FailNext(int error_number, const std::string& message) {
   service_->FailNext(error_number, message);
+}
+void FakeScheduler::AnswerRanks(const v1::GetRanksResponse& ranks) {
+  service_->AnswerRanks(ranks);
 }
 void FakeScheduler::AnswerPlans(const v1::PlanJobResponse& plan) {
   service_->AnswerPlans(plan);

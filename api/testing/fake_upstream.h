@@ -46,6 +46,8 @@ class FakeScheduler {
   void BreakStreams(bool refuse);
   // What every plan is answered with from now on.
   void AnswerPlans(const v1::PlanJobResponse& plan);
+  // What the ranks of every job are at from now on.
+  void AnswerRanks(const v1::GetRanksResponse& ranks);
   // The next plan, or call that changes something, fails with this.
   void FailNext(int error_number, const std::string& message);
 

@@ -29,10 +29,10 @@ enum class RankPhase : uint32_t {
 struct RankTick {
   uint32_t rank = 0;  // in the job
   int64_t step = -1;  // -1 = not known
-  Duration age;       // since the end of its last step; 0 = it has not come to the end of one
+  Duration age = {};  // since the end of its last step; 0 = it has not come to the end of one
   uint32_t phase = 0;
-  Duration step_time;  // of its last steps; 0 = not known
-  char state = 0;      // of its process, as /proc has it: 'R', 'S', 'D', 'T'; 0 = not known
+  Duration step_time = {};  // of its last steps; 0 = not known
+  char state = 0;           // of its process, as /proc has it: 'R', 'S', 'D', 'T'; 0 = not known
   bool operator==(const RankTick&) const = default;
 };
 

@@ -9,6 +9,7 @@
 #include "proto/wire/commands.h"
 #include "proto/wire/convert.h"
 #include "proto/wire/plan.h"
+#include "proto/wire/ranks.h"
 #include "proto/wire/state.h"
 #include "scheduler/core/testing/world.h"
 
@@ -166,6 +167,35 @@ TEST_CASE("every task state, exit reason and fault an agent may send is understo
     REQUIRE(fault.has_value() == (i >= 1 && i <= tide::v1::FaultKind_MAX && !own));
     CHECK((!fault || static_cast<int>(fault->kind) == i));
   }
+}
+
+TEST_CASE("what ranks are at comes through, and lists that do not fit together are none") {
+  std::vector<health::RankTick> ranks(2);
+  ranks[0] = {.rank = 0, .step = -1};
+  ranks[1] = {.rank = 1,
+              .step = 7,
+              .age = Duration::Millis(5001),
+              .phase = 5,
+              .step_time = Duration::Millis(250),
+              .state = 'D'};
+  const tide::v1::RankTicks message = ToProto(ranks, Duration());
+  CHECK(FromProto(message) == ranks);
+  const auto later = FromProto(ToProto(ranks, Duration::Seconds(2)));
+  CHECK(later[1].age == Duration::Millis(7001));
+  CHECK(later[0].age == Duration());
+  tide::v1::RankTicks shorter = message;
+  shorter.mutable_phases()->RemoveLast();
+  CHECK(FromProto(shorter).empty());
+  tide::v1::RankTicks strange = message;
+  strange.set_states("\n\x1b");
+  CHECK(FromProto(strange)[1].state == 0);
+  strange.set_ages_ms(1, UINT64_MAX);
+  CHECK(FromProto(strange)[1].age > Duration());
+  tide::v1::RankTicks many;
+  for (int i = 0; i <= kRanksOfTaskMax; ++i) {
+    many.MergeFrom(ToProto({{.rank = 0, .step = 1}}, Duration()));
+  }
+  CHECK(FromProto(many).empty());
 }
 
 TEST_CASE("a report keeps all it says") {

@@ -270,6 +270,27 @@ TEST_CASE("of tasks that fail to save one that knows why is named") {
   CHECK(p.JobNow(job).failed_saves() == 0);
 }
 
+TEST_CASE("ranks are those of the newest attempt, and no news of the view") {
+  Published p(Cluster().Zone("A").Leaf(2));
+  const JobId job = p.world.Submit(AJob().Nodes(2));
+  p.view.PublishAll(p.world.state, kTerm);
+  const TaskRanks two{p.world.now, {{.rank = 0, .step = 4}, {.rank = 1}}};
+  p.view.SetRanks(job, Epoch(1), 0, two);
+  CHECK(p.view.RanksOf(job).tasks.empty());  // no progress was reported yet
+  p.view.SetProgress(job, Epoch(1), 0, {40, 100, 0.5});
+  const uint64_t rev = Since(p.view, 0).rev();
+  p.view.SetRanks(job, Epoch(1), 0, two);
+  p.view.SetRanks(job, Epoch(2), 1, two);  // of no attempt there is
+  CHECK(Since(p.view, 0).rev() == rev);
+  CHECK(p.view.RanksOf(job).epoch == Epoch(1));
+  REQUIRE(p.view.RanksOf(job).tasks.size() == 1);
+  CHECK(p.view.RanksOf(job).tasks.at(0).ranks == two.ranks);
+  CHECK(p.view.RanksOf(JobId(99)).tasks.empty());
+  p.world.Hold(job);
+  p.view.PublishAll(p.world.state, kTerm);
+  CHECK(p.view.RanksOf(job).tasks.empty());
+}
+
 TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
   Published p(Cluster().Zone("A").Leaf(2));
   const JobId job = p.world.Submit(AJob().Nodes(2));
