@@ -123,6 +123,7 @@ int Acknowledge(Context& context, const AckOptions& options) {
         {kExitUsage, "--reason: say what was done and how it is known that it is gone", {}, false});
   }
   const json body = {{"reason", options.reason}};
+  bool any_out = false;
   for (const uint64_t id : options.ids) {
     const auto after = context.Post(
         "/v1/faults/" + std::to_string(id) + "/ack",
@@ -132,8 +133,12 @@ int Acknowledge(Context& context, const AckOptions& options) {
     }
     context.Print("fault " + std::to_string(id) + " of " + Printable(Text(*after, "node")) +
                   " is vouched for\n");
+    any_out = any_out || !Text(*after, "withdrawn_at").empty();
   }
-  context.Hint("Its node is validated in a minute; follow it with: tide nodes");
+  if (any_out) {
+    context.Hint(
+        "A node that it took out is validated next, unless an operator holds it: tide nodes");
+  }
   return kExitOk;
 }
 

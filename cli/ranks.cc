@@ -60,7 +60,8 @@ std::string Summary(const json& answer) {
   return text + "; the last one ended " + Seconds(Real(answer, "silence_s")) + " ago";
 }
 
-// Those to be shown: all of few; of many, who stands out and who has been silent for longest.
+// Chooses those to be shown: all of few; of many, who stands out and who has been silent for
+// longest.
 std::vector<const json*> Chosen(const json& answer, const std::map<int64_t, std::string>& odd) {
   std::vector<const json*> chosen;
   for (const json& rank : Items(answer, "ranks")) {

@@ -142,7 +142,7 @@ void AgentLoop::TendObserver() {
 }
 
 void AgentLoop::ReadPorts() {
-  const auto samples = observer_.Read(MonotonicNanos());
+  auto samples = observer_.Read(MonotonicNanos());
   if (!samples) {
     log::Warning("Hardware is not observed", {{"Error", samples.error().message}});
     return;
@@ -150,6 +150,8 @@ void AgentLoop::ReadPorts() {
   if (!*samples) {
     return;
   }
+  // Ports of jobs' traffic: another network card may go, for a container or a board's management.
+  std::erase_if(**samples, [](const health::PortSample& port) { return !port.rdma; });
   const auto news = faults_->TakePorts(SystemNow(), **samples);
   if (!news) {
     log::Failure("Fault spool not saved", {{"Error", news.error().message}});

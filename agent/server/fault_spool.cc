@@ -6,6 +6,7 @@
 
 #include "agent/runtime/processes.h"
 #include "common/base/file.h"
+#include "common/log/log.h"
 
 namespace tide::agent {
 namespace {
@@ -18,8 +19,9 @@ constexpr size_t kFlashesLately = 2;
 constexpr Duration kFlashSpan = Duration::Minutes(5);
 constexpr size_t kFlashesToday = 3;
 constexpr Duration kFlashDay = Duration::Minutes(24 * 60);
-// What its counters were may be older after a restart: then a cut that was reported before comes
-// twice at most.
+// A port is watched while samples come.
+constexpr Duration kPortsWatched = Duration::Seconds(15);
+// Counters may be older after a restart: then a cut that was reported before comes twice at most.
 constexpr Duration kPortsSavedEvery = Duration::Minutes(10);
 constexpr size_t kPendingHardMax = 4 * kPendingMax;
 
@@ -43,6 +45,8 @@ tide::v1::Fault ToProto(const health::PortFault& fault) {
   out.set_kind(static_cast<tide::v1::FaultKind>(fault.kind));
   out.set_device(fault.device);
   out.set_text(fault.text);
+  out.set_ends(fault.kind != health::FaultKind::kLinkFlash &&
+               fault.kind != health::FaultKind::kLinkUnsteady);
   out.set_seen_at(fault.seen_at.unix_nanos());
   return out;
 }
@@ -53,7 +57,8 @@ nlohmann::json ToJson(const tide::v1::Fault& fault) {
           {"device", fault.device()},
           {"text", fault.text()},
           {"seen_at", fault.seen_at()},
-          {"gone", fault.gone()}};
+          {"gone", fault.gone()},
+          {"ends", fault.ends()}};
 }
 
 tide::v1::Fault FromJson(const nlohmann::json& json) {
@@ -64,6 +69,7 @@ tide::v1::Fault FromJson(const nlohmann::json& json) {
   fault.set_text(json.at("text").get<std::string>());
   fault.set_seen_at(json.at("seen_at"));
   fault.set_gone(json.value("gone", false));
+  fault.set_ends(json.value("ends", false));
   return fault;
 }
 
@@ -92,10 +98,12 @@ Result<std::unique_ptr<FaultSpool>> FaultSpool::Open(const std::string& state_di
       }
       if (const std::string ports = json.value("ports", ""); !ports.empty()) {
         auto watch = health::PortWatch::Load(ports);
-        if (!watch) {
-          return Fail(ErrorCode::kCorrupt, spool->path_ + ": " + watch.error().message);
+        if (watch) {
+          spool->ports_ = std::move(*watch);
+        } else {  // of another release: the next sample is a new baseline
+          log::Warning("What was known of network ports is not readable",
+                       {{"File", spool->path_}, {"Error", watch.error().message}});
         }
-        spool->ports_ = std::move(*watch);
       }
     } catch (const nlohmann::json::exception& error) {
       return Fail(ErrorCode::kCorrupt, spool->path_ + ": " + error.what() + "; remove it");
@@ -114,8 +122,9 @@ Result<bool> FaultSpool::ReadNew() {
   bool found = false;
   for (const health::KernelLine& line : lines) {
     const auto fault = parser_.Feed(line.text);
-    // Of a port that is watched the log says "down" for a cut of a second as for a broken cable.
-    if (fault && (fault->kind != health::FaultKind::kLinkDown || !ports_.Knows(fault->device))) {
+    // Of a port that is watched a line tells nothing more: it reads the same for a cut of a second
+    // and a broken cable.
+    if (fault && (fault->kind != health::FaultKind::kLinkDown || !Watches(fault->device))) {
       Keep(ToProto(*fault, line.read_at));
       found = true;
     }
@@ -126,7 +135,13 @@ Result<bool> FaultSpool::ReadNew() {
   return found;
 }
 
+bool FaultSpool::Watches(std::string_view device) const {
+  return ports_seen_ns_ != 0 && MonotonicNanos() - ports_seen_ns_ < kPortsWatched.nanos() &&
+         ports_.Knows(device);
+}
+
 Result<bool> FaultSpool::TakePorts(Instant now, const std::vector<health::PortSample>& samples) {
+  ports_seen_ns_ = MonotonicNanos();
   const health::PortEvents events = ports_.Feed(now, boot_id_, samples);
   for (const health::PortFault& fault : events.faults) {
     Keep(ToProto(fault));

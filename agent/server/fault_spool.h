@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/health/kmsg_reader.h"
@@ -35,6 +36,7 @@ class FaultSpool {
  private:
   FaultSpool() = default;
   void Keep(tide::v1::Fault fault);
+  [[nodiscard]] bool Watches(std::string_view device) const;
   void KeepCut(const health::PortFault& flash);
   [[nodiscard]] Status Save() const;
 
@@ -44,6 +46,7 @@ class FaultSpool {
   health::KernelLogParser parser_;
   health::PortWatch ports_;
   std::string boot_id_;
+  int64_t ports_seen_ns_ = 0;  // of the last sample; 0 = there was none
   Instant ports_saved_at_;
   size_t ports_saved_ = 0;  // how many then
   std::vector<tide::v1::Fault> pending_;

@@ -204,7 +204,7 @@ TEST_CASE("cores whose clock is held down are a warning that names them") {
 
 TEST_CASE("what is not known is not judged") {
   const Folder sys;
-  CheckVerdict(Links(sys), Outcome::kSkipped, "no link, port or clock is known here");
+  CheckVerdict(Links(sys), Outcome::kSkipped, "no link or port is known here");
   FakeLink link;
   link.speed = "Unknown";
   link.width = "0";

@@ -19,7 +19,7 @@ extern char** environ;
 namespace tide::validators {
 namespace {
 
-// Of a validator that no suite names: it may take as long as after a repair.
+// A validator that no suite names may take as long as those after a repair.
 constexpr Duration kTimeLimit = Duration::Minutes(8);
 
 // posix_spawn's two objects, released on every path.

@@ -21,7 +21,7 @@ struct SeenRank {
   std::string node;
 };
 
-// Ranks of the attempt that the job runs in now, numbered over all its tasks.
+// Lists the ranks of the attempt that the job runs in now, numbered over all its tasks.
 std::vector<SeenRank> RanksOf(const v1::Job& job, const v1::GetRanksResponse& response) {
   std::vector<SeenRank> ranks;
   if (job.attempts_size() == 0) {

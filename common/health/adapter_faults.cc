@@ -1,4 +1,4 @@
-// What network adapters say: a link that is lost, and an adapter that is not well.
+// Lines about network adapters: a link that is lost, and an adapter that is not well.
 
 #include "common/health/fault_groups.h"
 

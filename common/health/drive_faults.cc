@@ -1,4 +1,4 @@
-// What the kernel says of drives: controllers that fail, media that fail, requests that fail.
+// Lines about drives: controllers that fail, media that fail, requests that fail.
 
 #include <array>
 #include <cstddef>

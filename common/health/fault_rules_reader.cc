@@ -88,6 +88,17 @@ class FaultRulesReader {
     if (reader_.count() > mistakes) {
       return;
     }
+    const bool acts = judgement.action > FaultAction::kCount;
+    if (acts && !IsObserved(rule.kind) && rule.kind != FaultKind::kFailedStarts) {
+      reader_.Add(value,
+                  std::string(FaultKindName(rule.kind)) +
+                      " is of more than one node: its action is none or count");
+    } else if (acts && judgement.covers.empty()) {
+      reader_.Add(
+          value,
+          "`covers` is missing: which validators prove it gone, before the node comes back?",
+          "a name that no node has, such as [person], leaves it to `tide faults ack`");
+    }
     if (!rule.codes.empty() && !HasCode(rule.kind)) {
       reader_.Add(value,
                   std::string(FaultKindName(rule.kind)) +

@@ -143,6 +143,10 @@ TEST_CASE("mistakes in a fault policy are named") {
              Catch::Contains("is no name"));
   CHECK_THAT(MistakesOf("{ kind: xid, meaning: m, action: count, colour: red }"),
              Catch::Contains("colour"));
+  CHECK_THAT(MistakesOf("{ kind: xid, meaning: m, action: drain_now }"),
+             Catch::Contains("`covers` is missing"));
+  CHECK_THAT(MistakesOf("{ kind: breaker, meaning: m, action: drain_now, covers: [cpu] }"),
+             Catch::Contains("is of more than one node"));
   CHECK(ParseFaultRules("rules: []", {}).findings.size() == 1);
   CHECK_FALSE(ParseFaultRules("version: 2", {}).findings.empty());
   CHECK_FALSE(ParseFaultRules("- [", {}).findings.empty());

@@ -1,4 +1,4 @@
-// What file systems say: errors, and servers that do not answer.
+// Lines about file systems: errors, and servers that do not answer.
 
 #include "common/health/fault_groups.h"
 

@@ -1,4 +1,4 @@
-// What the GPU driver says of one GPU: Xid, and the two lines for one that fell off the bus.
+// Lines about one GPU: Xid, and the two lines for one that fell off the bus.
 
 #include "common/health/fault_groups.h"
 

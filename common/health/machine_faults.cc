@@ -1,4 +1,4 @@
-// What the kernel says of CPUs and memory: machine checks, EDAC, the firmware's reports.
+// Lines about CPUs and memory: machine checks, EDAC, the firmware's reports.
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-// What the kernel says of itself: CPUs and tasks that do not get on, and memory that ran out.
+// Lines about the kernel itself: CPUs and tasks that do not get on, and memory that ran out.
 
 #include "common/health/fault_groups.h"
 

@@ -1,4 +1,4 @@
-// What the NVSwitch driver and the GPU driver's modules say: SXid, and a driver that is gone.
+// Lines about NVSwitches and the GPU driver's modules: SXid, and a driver that is gone.
 
 #include <utility>
 

@@ -9,6 +9,8 @@
 namespace tide::wire {
 namespace {
 
+constexpr size_t kDeviceMax = 64;
+
 int64_t Nanos(Instant at) {
   return at.unix_nanos();
 }
@@ -272,11 +274,12 @@ Result<FaultObserved> FromProto(const tide::v1::Fault& message, NodeId node) {
   FaultObserved out;
   out.node = node;
   out.kind = kind;
-  out.code = message.code();
-  out.device = message.device();
+  out.code = health::HasCode(kind) ? message.code() : 0;
+  out.device = message.device().substr(0, kDeviceMax);
   out.text = message.text().substr(0, 512);
   out.seen_at = At(message.seen_at());
   out.gone = message.gone();
+  out.ends = message.ends();
   return out;
 }
 

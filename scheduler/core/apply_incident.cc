@@ -16,20 +16,76 @@ void MarkIncident(ClusterState& state, const Incident& incident) {
   IndexIncident(state.open_incidents, incident);
 }
 
+// How long a fault that was over may stay away and still be the same one.
+constexpr Duration kReopenWithin = Duration::Minutes(60);
+constexpr size_t kReopenLookedAt = 256;  // incidents, the newest first
+// A fault that is only counted is judged anew when it comes back after so long.
+constexpr Duration kJudgedAnewAfter = Duration::Seconds(60);
+
+bool IsOf(const Incident& incident, const FaultObserved& fault) {
+  return incident.node == fault.node && incident.kind == fault.kind &&
+         incident.code == fault.code && incident.device == fault.device;
+}
+
 Incident* FindRepeated(ClusterState& state, const FaultObserved& fault) {
   for (const IncidentId id : state.open_incidents.On(fault.node)) {
-    Incident& incident = state.incidents.at(id);
-    if (incident.kind == fault.kind && incident.code == fault.code &&
-        incident.device == fault.device) {
+    if (Incident& incident = state.incidents.at(id); IsOf(incident, fault)) {
       return &incident;
     }
   }
   return nullptr;
 }
 
-void Clear(ClusterState& state, Incident& incident, Instant at) {
-  incident.cleared_at = at;
+// Returns the incident of a condition that comes and goes, and went a moment ago.
+Incident* FindFlapping(ClusterState& state, Instant at, const FaultObserved& fault) {
+  size_t looked_at = 0;
+  for (auto it = state.incidents.rbegin(); it != state.incidents.rend(); ++it) {
+    Incident& incident = it->second;
+    if (++looked_at > kReopenLookedAt) {
+      return nullptr;
+    }
+    if (IsOf(incident, fault) && incident.gone_at.is_set() && !incident.withdrawn_at.is_set() &&
+        at - incident.cleared_at <= kReopenWithin) {
+      return &incident;
+    }
+  }
+  return nullptr;
+}
+
+// Takes another observation of an incident that is there already.
+void Repeat(ClusterState& state, Incident& incident, Instant at, const FaultObserved& fault) {
+  const bool was_over = incident.cleared_at.is_set();
+  const bool after_long = fault.seen_at - incident.last_seen_at >= kJudgedAnewAfter;
+  ++incident.count;
+  incident.last_seen_at = std::max(incident.last_seen_at, fault.seen_at);
+  incident.cleared_at = Instant();
+  incident.gone_at = Instant();
+  incident.ends = fault.ends;
+  incident.vouched_by.clear();  // that was about the time before
+  incident.vouched_why.clear();
+  // Some faults say in words how bad they are; and the rules may be others by now.
+  const bool says_more = incident.text != fault.text;
+  if (incident.stage == IncidentStage::kDecided && !incident.withdrawn_at.is_set() &&
+      (says_more || after_long || was_over)) {
+    incident.text = fault.text;
+    incident.stage = IncidentStage::kSeen;
+  }
   MarkIncident(state, incident);
+  Node& node = state.nodes[incident.node.value()];
+  if (node.state == NodeState::kValidating && incident.withdrawn_at.is_set()) {
+    EndValidation(state, node, at, DescribeIncident(incident) + " came again in its validation");
+  }
+}
+
+void Clear(ClusterState& state, Incident& incident, Instant at) {
+  const bool was_seen = incident.stage == IncidentStage::kSeen;
+  incident.cleared_at = at;
+  incident.stage = IncidentStage::kDecided;
+  MarkIncident(state, incident);
+  if (was_seen) {
+    // Failures that waited for its judgement get none.
+    SettleFailures(state, state.nodes[incident.node.value()], at, std::nullopt);
+  }
 }
 
 Result<Incident*> FindIncident(ClusterState& state, IncidentId id) {
@@ -50,12 +106,16 @@ bool Withdraw(ClusterState& state, Node& node, const Incident& incident, Instant
     return false;
   }
   const bool served = IsInService(node);
-  const std::string reason = DescribeIncident(incident);
+  constexpr size_t kFormerMax = 300;
+  std::string reason = DescribeIncident(incident);
+  if (!served && !node.reason.empty() && node.actor == kTideActor) {
+    reason += "; before that: " + node.reason.substr(0, kFormerMax);
+  }
   // An operator's hold outlives the fault: a validation will not end it.
   const bool held = !node.actor.empty() && node.actor != kTideActor;
   node.reason = held ? node.reason + "; " + reason : reason;
   if (NeedsRepair(node, incident, at)) {
-    node.validation_tries = kValidationTriesMax;
+    node.needs_repair = true;
     node.reason += "; it came back from this " + std::to_string(kReturnsMax) +
                    " times within 30 days: repair it" +
                    (incident.repair.empty() ? "" : " (" + incident.repair + ")") +
@@ -85,10 +145,12 @@ void ActOn(ClusterState& state, Incident& incident, Instant at) {
 }  // namespace
 
 void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault) {
-  if (Incident* repeated = FindRepeated(state, fault)) {
-    ++repeated->count;
-    repeated->last_seen_at = std::max(repeated->last_seen_at, fault.seen_at);
-    MarkIncident(state, *repeated);
+  Incident* known = FindRepeated(state, fault);
+  if (known == nullptr && fault.ends) {
+    known = FindFlapping(state, at, fault);
+  }
+  if (known != nullptr) {
+    Repeat(state, *known, at, fault);
     return;
   }
   Node& node = state.nodes[fault.node.value()];
@@ -104,6 +166,7 @@ void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault) {
   incident.last_seen_at = fault.seen_at;
   incident.recorded_at = at;
   incident.stage = IncidentStage::kSeen;
+  incident.ends = fault.ends;
   ++node.faults;
   MarkNode(state, node.id);
   MarkIncident(state, incident);
@@ -114,7 +177,8 @@ void ClearIncidents(ClusterState& state, NodeId node, Instant at) {
   const std::vector<IncidentId> open = state.open_incidents.On(node);
   for (const IncidentId id : open) {
     Incident& incident = state.incidents.at(id);
-    if (!Pages(incident)) {  // of more than this node
+    // One that nobody has judged yet came too late to be proven gone.
+    if (!Pages(incident) && incident.stage != IncidentStage::kSeen) {
       Clear(state, incident, at);
     }
   }
@@ -127,11 +191,19 @@ ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event) {
     return Applied::kChanged;
   }
   Incident* incident = FindRepeated(state, event);
-  // What took its node out of service is proven gone by validators, and by nothing less.
-  if (incident == nullptr || incident->withdrawn_at.is_set()) {
+  if (incident == nullptr || incident->gone_at.is_set()) {
     return Applied::kNoOp;
   }
-  Clear(state, *incident, at);
+  incident->gone_at = at;
+  // What took its node out of service is proven gone by validators as well.
+  if (incident->withdrawn_at.is_set()) {
+    Node& node = state.nodes[event.node.value()];
+    node.validation_tries = 0;
+    MarkNode(state, node.id);
+    MarkIncident(state, *incident);
+  } else {
+    Clear(state, *incident, at);
+  }
   return Applied::kChanged;
 }
 
@@ -144,20 +216,22 @@ ApplyResult On(ClusterState& state, Instant at, const FaultJudged& event) {
        incident->part_of == event.part_of)) {
     return Applied::kNoOp;
   }
-  incident->action = event.action;
-  incident->meaning = event.meaning;
   incident->stage = stage;
   incident->hold = event.hold;
   incident->part_of = event.part_of;
-  incident->covers = event.covers;
-  incident->repair = event.repair;
-  incident->shadow = event.shadow;
+  if (event.action >= incident->action) {  // a milder word later takes nothing back
+    incident->action = event.action;
+    incident->meaning = event.meaning;
+    incident->covers = event.covers;
+    incident->repair = event.repair;
+    incident->shadow = event.shadow;
+  }
   ActOn(state, *incident, at);
   MarkIncident(state, *incident);
   return Applied::kChanged;
 }
 
-ApplyResult On(ClusterState& state, Instant /*at*/, const IncidentVouched& event) {
+ApplyResult On(ClusterState& state, Instant at, const IncidentVouched& event) {
   TIDE_ASSIGN(Incident * incident, FindIncident(state, event.incident));
   const std::string name = "fault " + std::to_string(event.incident.value());
   if (incident->cleared_at.is_set()) {
@@ -170,8 +244,13 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const IncidentVouched& event
   incident->vouched_by = event.actor;
   incident->vouched_why = event.reason;
   MarkIncident(state, *incident);
+  if (!incident->withdrawn_at.is_set()) {
+    Clear(state, *incident, at);  // nothing else waits for it
+    return Applied::kChanged;
+  }
   Node& node = state.nodes[incident->node.value()];
   node.validation_tries = 0;
+  node.needs_repair = false;
   MarkNode(state, node.id);
   return Applied::kChanged;
 }

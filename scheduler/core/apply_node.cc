@@ -58,6 +58,23 @@ void LeaveToPeople(Node& node, std::string reason) {
   node.validation_tries = kValidationTriesMax;
 }
 
+// What took the node out of service is proven gone first.
+Status CheckProven(const ClusterState& state, const Node& node) {
+  for (const IncidentId id : state.open_incidents.On(node.id)) {
+    const Incident& incident = state.incidents.at(id);
+    // That tasks start there again is seen soon enough.
+    const bool is_hardware = incident.kind != FaultKind::kFailedStarts;
+    if (is_hardware && NeedsProof(incident) && incident.withdrawn_at.is_set()) {
+      return Fail(ErrorCode::kConflict,
+                  node.identity.name + " broke: " + DescribeIncident(incident) +
+                      "; have it proven gone (tide validate " + node.identity.name +
+                      "), or vouch for it (tide faults ack " + std::to_string(id.value()) +
+                      " --reason …)");
+    }
+  }
+  return {};
+}
+
 // A validation never runs beside a job.
 Status CheckIdle(const ClusterState& state, const Node& node) {
   const NodeUse& use = state.uses[node.id.value()];
@@ -121,6 +138,13 @@ void MoveNode(ClusterState& state, Node& node, NodeEvent event, Instant at) {
 }
 
 }  // namespace
+
+void EndValidation(ClusterState& state, Node& node, Instant at, const std::string& why) {
+  BlameValidation(node, why);
+  node.validation_id.clear();
+  node.validation_tries -= std::min(node.validation_tries, 1U);
+  MoveNode(state, node, NodeEvent::kValidationFailed, at);
+}
 
 void SettleNode(ClusterState& state, Node& node, Instant at) {
   if (node.state == NodeState::kDraining && state.uses[node.id.value()].idle()) {
@@ -196,9 +220,10 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
     state.node_by_name[event.identity.name] = event.node;
   }
   Node& node = state.nodes[event.node.value()];
-  if (node.identity.boot_id != event.identity.boot_id ||
-      node.identity.agent_version != event.identity.agent_version) {
-    node.validation_tries = 0;  // somebody may have repaired it, or installed what was missing
+  const bool is_other = node.identity.boot_id != event.identity.boot_id ||
+                        node.identity.agent_version != event.identity.agent_version;
+  if (is_other && node.state != NodeState::kValidating) {
+    node.validation_tries = 0;  // somebody may have mended it, or installed what was missing
   }
   state.fabric_stale = state.fabric_stale || node.identity != event.identity;
   state.fabric_stale = state.fabric_stale || node.state == NodeState::kRemoved;
@@ -321,6 +346,13 @@ ApplyResult On(ClusterState& state, Instant at, const DrainRequested& event) {
     MarkNode(state, node->id);
     return Applied::kChanged;
   }
+  if (node->state == NodeState::kValidating) {  // whatever comes of it, the operator's hold stands
+    node->after_validation = NodeState::kDrained;
+    node->reason = event.reason;
+    node->actor = event.actor;
+    MarkNode(state, node->id);
+    return Applied::kChanged;
+  }
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kDrainRequested));
   node->reason = event.reason;
   node->actor = event.actor;
@@ -335,6 +367,7 @@ ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event) {
     return Applied::kNoOp;
   }
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kUndrainRequested));
+  TIDE_TRY(CheckProven(state, *node));
   node->reason.clear();
   node->actor.clear();
   node->failed_starts = 0;
@@ -410,6 +443,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
     ++node->validation_tries;
   } else {
     node->returns.clear();  // a person has looked at it
+    node->needs_repair = false;
   }
   SetNodeState(state, *node, next, at);
   return Applied::kChanged;
@@ -428,20 +462,25 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
         return each.verdict == "pass" || each.verdict == "warn";
       });
   node->verdicts = event.verdicts;
+  if (BrokeSince(state, node->id, node->state_since)) {
+    EndValidation(state, *node, at, "it broke again in its validation; see tide faults");
+    return Applied::kChanged;
+  }
   node->validation_id.clear();
   if (failed != event.verdicts.end() || !any_passed) {
     BlameValidation(*node,
                     failed != event.verdicts.end()
                         ? "validator " + failed->validator + " failed: " + failed->evidence
                         : "no validator could run");
+    node->validation_tries = std::max(node->validation_tries, 1U);
     if (node->validation_tries >= kValidationTriesMax) {
       node->reason += "; " + std::to_string(node->validation_tries) + " validations: repair it";
     }
     MoveNode(state, *node, NodeEvent::kValidationFailed, at);
     return Applied::kChanged;
   }
-  if (std::string missing = MissingProof(state, *node, event.verdicts);
-      !missing.empty() && node->after_validation != NodeState::kDrained) {
+  std::string missing = MissingProof(state, *node, event.verdicts);
+  if (!missing.empty() && node->after_validation != NodeState::kDrained) {
     LeaveToPeople(*node, std::move(missing));
     MoveNode(state, *node, NodeEvent::kValidationFailed, at);
     return Applied::kChanged;
@@ -455,9 +494,11 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
   }
   MoveNode(state, *node, passed, at);
   if (TakesWork(*node)) {
-    NoteReturns(state, *node, at);
     node->reason.clear();
     node->actor.clear();
+  }
+  if (missing.empty()) {  // also of a node that an operator goes on to hold
+    NoteReturns(state, *node, at);
     ClearIncidents(state, node->id, at);
   }
   return Applied::kChanged;

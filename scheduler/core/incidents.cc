@@ -1,6 +1,7 @@
 #include "scheduler/core/incidents.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,7 +15,11 @@ namespace {
 constexpr std::string_view kClusterDevice = "cluster";
 
 bool IsLink(const Incident& incident) {
-  return incident.kind == FaultKind::kLinkDown;
+  constexpr std::array kKinds = {FaultKind::kLinkDown,
+                                 FaultKind::kLinkDegraded,
+                                 FaultKind::kLinkGone,
+                                 FaultKind::kLinkUnsteady};
+  return std::ranges::find(kKinds, incident.kind) != kKinds.end();
 }
 
 std::string LeafKey(const NodeIdentity& identity) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 namespace tide {
 namespace {
@@ -48,7 +49,10 @@ std::string MissingProof(const ClusterState& state,
                          const std::vector<Verdict>& verdicts) {
   std::string text;
   VisitUnproven(state, node.id, [&](const Incident& incident) {
-    std::string missing;
+    std::string missing = incident.covers.empty() ? "no validator is named for it" : "";
+    if (incident.ends && !incident.gone_at.is_set()) {
+      missing = "its agent has not seen it well again";
+    }
     for (const std::string& validator : incident.covers) {
       if (const std::string why = WhyNotProven(verdicts, validator); !why.empty()) {
         missing += (missing.empty() ? "" : ", ") + why;
@@ -56,16 +60,25 @@ std::string MissingProof(const ClusterState& state,
     }
     if (text.empty() && !missing.empty()) {
       text = DescribeIncident(incident) + " is not proven gone: " + missing +
-             ". Make it run there, or vouch for the node: tide faults ack " +
+             ". Mend that, or vouch for it: tide faults ack " +
              std::to_string(incident.id.value()) + " --reason …";
     }
   });
   return text;
 }
 
+bool BrokeSince(const ClusterState& state, NodeId node, Instant since) {
+  bool broke = false;
+  VisitUnproven(state, node, [&](const Incident& incident) {
+    broke = broke || incident.recorded_at > since;
+  });
+  return broke;
+}
+
 bool ReturnsByItself(const Node& node) {
   return (node.state == NodeState::kQuarantined || node.state == NodeState::kDrained) &&
-         node.actor == kTideActor && node.validation_tries < kValidationTriesMax;
+         node.actor == kTideActor && !node.needs_repair &&
+         node.validation_tries < kValidationTriesMax;
 }
 
 bool IsFreeForValidation(const ClusterState& state, const Node& node) {
@@ -83,8 +96,12 @@ Duration WaitForTry(const Node& node, Duration first) {
 
 void NoteReturns(const ClusterState& state, Node& node, Instant at) {
   std::erase_if(node.returns, [&](const Return& each) { return each.at + kReturnsKept < at; });
+  // A switch that fails hurts all its ports, and that is one return.
+  std::set<std::pair<health::FaultKind, int32_t>> faults;
   VisitUnproven(state, node.id, [&](const Incident& incident) {
-    node.returns.push_back({incident.kind, incident.code, at});
+    if (faults.emplace(incident.kind, incident.code).second) {
+      node.returns.push_back({incident.kind, incident.code, at});
+    }
   });
   if (node.returns.size() > kReturnsRemembered) {
     node.returns.erase(node.returns.begin(), node.returns.end() - kReturnsRemembered);

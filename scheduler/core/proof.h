@@ -24,6 +24,10 @@ inline constexpr Duration kReturnsKept = Duration::Minutes(30 * 24 * 60);
                                        const Node& node,
                                        const std::vector<Verdict>& verdicts);
 
+// Reports whether a fault was seen on the node after `since` that needs proof: what was ordered
+// before does not cover it.
+[[nodiscard]] bool BrokeSince(const ClusterState& state, NodeId node, Instant since);
+
 // Reports whether automation will try to bring it back, once nothing is on it any more.
 [[nodiscard]] bool ReturnsByItself(const Node& node);
 // Reports whether a validation may start on it now.

@@ -144,7 +144,8 @@ TEST_CASE("a rule in shadow mode only records", "[proof]") {
   World world(FourNodes());
   const auto rules = health::FaultRulesFromText(
       "version: 1\nrules:\n"
-      "  - { kind: xid, code: 79, meaning: off the bus, action: drain_now, shadow: true }\n",
+      "  - { kind: xid, code: 79, meaning: off the bus, action: drain_now, covers: [cpu], shadow: "
+      "true }\n",
       "site.yaml");
   REQUIRE(rules);
   world.policy.faults.rules = *rules;
@@ -152,6 +153,235 @@ TEST_CASE("a rule in shadow mode only records", "[proof]") {
   CHECK(world.NodeIs(0) == NodeState::kReady);
   CHECK(OnlyIncident(world).action == FaultAction::kCount);
   CHECK(OnlyIncident(world).shadow == FaultAction::kDrainNow);
+}
+
+// --- what is seen again, or more of it --------------------------------------------------------
+
+namespace {
+
+struct Seen {
+  FaultKind kind = FaultKind::kXid;
+  int32_t code = 79;
+  std::string device = "gpu0";
+  std::string text = "text";
+  bool gone = false;
+  bool ends = false;
+};
+
+void See(World& world, uint32_t node, const Seen& seen) {
+  REQUIRE(world.Do(FaultObserved{NodeId(node),
+                                 seen.kind,
+                                 seen.code,
+                                 seen.device,
+                                 seen.text,
+                                 world.now,
+                                 seen.gone,
+                                 seen.ends}));
+}
+
+// A node that is being validated, whose agent does not report yet.
+World Validating(int32_t code) {
+  World world(FourNodes());
+  world.agents.validates = false;
+  world.Xid(0, code);
+  world.Pass(Duration::Minutes(2));
+  REQUIRE(world.NodeIs(0) == NodeState::kValidating);
+  return world;
+}
+
+void Report(World& world) {
+  world.agents.validates = true;
+  world.Run();
+}
+
+std::string Recovery(const std::string& to) {
+  return "NVRM: Xid (PCI:0009:01:00): 154, GPU recovery action changed from 0x0 (None) to " + to;
+}
+
+}  // namespace
+
+TEST_CASE("a worse word about a fault that was only counted takes its node out", "[proof]") {
+  World world(FourNodes());
+  See(world, 0, {.code = 154, .text = Recovery("0x0 (None)")});
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+  See(world, 0, {.code = 154, .text = Recovery("0x2 (Node Reboot)")});
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  CHECK(OnlyIncident(world).count == 2);
+  See(world, 0, {.code = 154, .text = Recovery("0x0 (None)")});
+  CHECK(OnlyIncident(world).action == FaultAction::kDrainNow);
+}
+
+TEST_CASE("a rule that leaves shadow mode holds for faults that come again", "[proof]") {
+  World world(FourNodes());
+  const auto built_in = world.policy.faults.rules;
+  world.policy.faults.rules =
+      *health::FaultRulesFromText("version: 1\nshadow: true\n", "site.yaml");
+  world.Xid(0, 79);
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+  world.policy.faults.rules = built_in;
+  world.Pass(Duration::Minutes(2));
+  world.Xid(0, 79);
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+}
+
+TEST_CASE("a fault that comes again in its validation is not proven gone", "[proof]") {
+  World world = Validating(79);
+  world.Xid(0, 79);
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  CHECK(world.state.nodes[0].validation_tries == 0);
+  Report(world);
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  world.Pass(Duration::Minutes(2));
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+}
+
+TEST_CASE("a word about a fault is void when it comes again", "[proof]") {
+  World world(FourNodes());
+  world.agents.missing_validators = {"gpu-gemm"};
+  world.Xid(0, 79);
+  world.Pass(Duration::Seconds(61));
+  REQUIRE(world.Do(IncidentVouched{IncidentId(1), "op", "reseated"}));
+  world.Xid(0, 79);
+  CHECK(OnlyIncident(world).vouched_by.empty());
+  world.Pass(Duration::Minutes(24 * 60));
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+}
+
+TEST_CASE("another fault during a validation is tried with the next one", "[proof]") {
+  World world = Validating(48);
+  See(world, 0, {.kind = FaultKind::kDrive, .code = 0, .device = "nvme0n1"});
+  Report(world);
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  world.Pass(Duration::Minutes(2));
+  CHECK(world.NodeIs(0) == NodeState::kProbation);  // with the storage validator
+}
+
+TEST_CASE("a link that was lost during a validation is judged, and not cleared by it", "[proof]") {
+  World world = Validating(48);
+  See(world, 0, {.kind = FaultKind::kLinkDown, .code = 0, .device = "0000:ab:00.0"});
+  Report(world);
+  world.Pass(Duration::Seconds(10));
+  const Incident& link = world.state.incidents.at(IncidentId(2));
+  CHECK_FALSE(link.cleared_at.is_set());
+  CHECK_FALSE(TakesWork(world.state.nodes[0]));
+}
+
+TEST_CASE("a fault on many devices at once is one return", "[proof]") {
+  World world(FourNodes());
+  for (const char* gpu : {"gpu0", "gpu1", "gpu2", "gpu3"}) {
+    See(world, 0, {.code = 74, .device = gpu});
+  }
+  world.Pass(Duration::Minutes(2));
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+  CHECK(world.state.nodes[0].returns.size() == 1);
+}
+
+TEST_CASE("a reboot does not release a node that is named for repair", "[proof]") {
+  World world(FourNodes());
+  for (int i = 0; i < 4; ++i) {
+    world.Xid(0, 79);
+    world.Pass(Duration::Minutes(24 * 60));
+  }
+  CHECK(world.state.nodes[0].needs_repair);
+  NodeJoined join{NodeId(0), world.state.nodes[0].identity, {}};
+  join.identity.boot_id = "another";
+  world.Turn({join});
+  world.Pass(Duration::Minutes(24 * 60));
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+}
+
+TEST_CASE("a node that reboots in each validation is not validated for ever", "[proof]") {
+  World world(FourNodes());
+  world.agents.validates = false;
+  world.Xid(0, 79);
+  world.Pass(Duration::Minutes(2));
+  for (int i = 0; i < 10; ++i) {
+    NodeJoined join{NodeId(0), world.state.nodes[0].identity, {}};
+    join.identity.boot_id = "boot-" + std::to_string(i);
+    world.Turn({join});
+    world.Pass(Duration::Minutes(2));
+  }
+  CHECK(world.state.nodes[0].validation_tries == 1);
+}
+
+TEST_CASE("a condition whose end is reported is not over before", "[proof]") {
+  World world(FourNodes());
+  const Seen down{FaultKind::kLinkGone, 0, "0000:ab:00.0", "absent", false, true};
+  See(world, 0, down);
+  world.Pass(Duration::Minutes(24 * 60));
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
+  CHECK_THAT(world.state.nodes[0].reason, Catch::Contains("has not seen it well again"));
+  Seen well = down;
+  well.gone = true;
+  See(world, 0, well);
+  world.Pass(Duration::Minutes(2));
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+}
+
+TEST_CASE("a condition that comes and goes is one incident", "[proof]") {
+  World world(FourNodes());
+  Seen noisy{FaultKind::kLinkNoisy, 0, "0000:ab:00.0", "errors", false, true};
+  for (int i = 0; i < 100; ++i) {
+    noisy.gone = i % 2 == 1;
+    See(world, 0, noisy);
+    world.Pass(Duration::Minutes(1));
+  }
+  CHECK(OnlyIncident(world).count == 50);
+  CHECK(OnlyIncident(world).cleared_at.is_set());
+}
+
+TEST_CASE("a failure that waits for a fault is settled when that is over", "[proof]") {
+  World world(FourNodes());
+  const JobId job = world.Submit(testing::AJob().Gpus(0));
+  const uint32_t node = world.NodesOf(job).at(0);
+  Seen down{FaultKind::kLinkDown, 0, "0000:ab:00.0", "down", false, true};
+  See(world, node, down);
+  world.Exit(job, 0, ExitReason::kFailed, 1);
+  CHECK(world.Is(job) == JobState::kStopping);
+  down.gone = true;
+  See(world, node, down);
+  CHECK(world.Is(job) == JobState::kFinished);
+}
+
+TEST_CASE("what broke is proven gone before a person gives the node back", "[proof]") {
+  World world(FourNodes());
+  world.agents.missing_validators = {"gpu-memory"};
+  world.Xid(0, 63);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  CHECK_FALSE(world.Do(UndrainRequested{NodeId(0), "op"}));
+  REQUIRE(world.Do(IncidentVouched{IncidentId(1), "op", "reset"}));
+  CHECK(world.Do(UndrainRequested{NodeId(0), "op"}));
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+}
+
+TEST_CASE("a drain during a validation holds whatever comes of it", "[proof]") {
+  World world = Validating(79);
+  REQUIRE(world.Do(DrainRequested{NodeId(0), "op", "fan tray"}));
+  Report(world);
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+  CHECK(world.state.nodes[0].actor == "op");
+  world.Pass(Duration::Minutes(24 * 60));
+  CHECK(world.NodeIs(0) == NodeState::kDrained);
+}
+
+TEST_CASE("a word about a fault that waits for the breaker ends it", "[proof]") {
+  World world(FourNodes());
+  world.policy.faults.breaker_least = 0;
+  world.policy.faults.breaker_percent = 0;
+  world.Xid(0, 79);
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+  REQUIRE(world.Do(IncidentVouched{IncidentId(1), "op", "cable was loose"}));
+  CHECK(world.state.incidents.at(IncidentId(1)).cleared_at.is_set());
+}
+
+TEST_CASE("a new fault keeps what people have to know of the former one", "[proof]") {
+  World world(FourNodes());
+  world.agents.missing_validators = {"gpu-gemm"};
+  world.Xid(0, 79);
+  world.Pass(Duration::Minutes(2));
+  world.Xid(0, 48);
+  CHECK_THAT(world.state.nodes[0].reason,
+             Catch::Contains("Xid 48") && Catch::Contains("gpu-gemm was skipped"));
 }
 
 }  // namespace tide

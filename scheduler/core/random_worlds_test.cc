@@ -15,6 +15,7 @@
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/boundary_use.h"
 #include "scheduler/core/policy/job_class.h"
+#include "scheduler/core/proof.h"
 #include "scheduler/core/testing/compare.h"
 #include "scheduler/core/testing/world.h"
 
@@ -471,8 +472,13 @@ class RandomWorld : public World {
         case NodeState::kQuarantined:
           Validate(node);
           break;
-        case NodeState::kDraining:
         case NodeState::kDrained:
+          if (!ProofWanted(state, NodeId(node)).empty()) {
+            Validate(node);
+          }
+          Undrain(node);
+          break;
+        case NodeState::kDraining:
           Undrain(node);
           break;
         case NodeState::kSuspect:

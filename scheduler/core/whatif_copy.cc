@@ -208,6 +208,7 @@ Node CopyNode(const Node& node) {
                                 failed_starts,
                                 leftovers,
                                 validation_tries,
+                                needs_repair,
                                 returns] = node;
   return {id,
           CopyIdentity(identity),
@@ -224,6 +225,7 @@ Node CopyNode(const Node& node) {
           failed_starts,
           leftovers,
           validation_tries,
+          needs_repair,
           {}};
 }
 

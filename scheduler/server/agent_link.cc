@@ -72,6 +72,7 @@ tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
       link.view.SetRanks(JobId(each.job_id()),
                          Epoch(each.epoch()),
                          each.task(),
+                         node,
                          {now, wire::FromProto(each.ranks())});
     }
   }

@@ -173,6 +173,12 @@ std::string ViewHub::ProgressOf(const Job& job) {
   progress.newest = job.attempts.empty() ? Epoch() : job.attempts.back().epoch;
   progress.holds_nodes = HoldsNodes(state);
   progress.saved_step = job.checkpoint.step;
+  progress.nodes.clear();
+  if (progress.holds_nodes) {
+    for (const Task& task : job.attempts.back().tasks) {
+      progress.nodes.push_back(task.node);
+    }
+  }
   std::string live = Encode(progress);
   if (state == JobState::kFinished) {
     progress_.erase(known);
@@ -452,10 +458,14 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
   Notify();
 }
 
-void ViewHub::SetRanks(JobId job, Epoch epoch, uint32_t task, TaskRanks ranks) {
+void ViewHub::SetRanks(JobId job, Epoch epoch, uint32_t task, NodeId node, TaskRanks ranks) {
   const MutexLock lock(mutex_);
   const auto it = progress_.find(job);
-  if (it != progress_.end() && it->second.holds_nodes && it->second.epoch == epoch) {
+  if (it == progress_.end() || it->second.epoch != epoch || it->second.newest != epoch) {
+    return;
+  }
+  if (const std::vector<NodeId>& nodes = it->second.nodes;
+      task < nodes.size() && nodes[task] == node) {
     it->second.ranks[task] = std::move(ranks);
   }
 }

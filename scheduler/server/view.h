@@ -46,7 +46,8 @@ class ViewHub {
   void SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgress& progress);
   // What each rank of a task is at: not part of the view, which would be nothing but ticks, and
   // shown to who asks.
-  void SetRanks(JobId job, Epoch epoch, uint32_t task, TaskRanks ranks);
+  //   node: whose agent reports it; of a task that is not there it is not taken.
+  void SetRanks(JobId job, Epoch epoch, uint32_t task, NodeId node, TaskRanks ranks);
   // Returns those of the job's last attempt; an empty list where none were reported.
   [[nodiscard]] JobRanks RanksOf(JobId job);
 
@@ -148,6 +149,7 @@ class ViewHub {
     std::map<uint32_t, TaskRanks> ranks;  // by task
     Epoch newest;                         // of the job's attempts
     bool holds_nodes = false;
+    std::vector<NodeId> nodes;  // of the tasks of the newest attempt
     int64_t saved_step = -1;
   };
   static std::string DescribePreparing(const JobProgress& progress);

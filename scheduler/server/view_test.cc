@@ -275,17 +275,23 @@ TEST_CASE("ranks are those of the newest attempt, and no news of the view") {
   const JobId job = p.world.Submit(AJob().Nodes(2));
   p.view.PublishAll(p.world.state, kTerm);
   const TaskRanks two{p.world.now, {{.rank = 0, .step = 4}, {.rank = 1}}};
-  p.view.SetRanks(job, Epoch(1), 0, two);
+  p.view.SetRanks(job, Epoch(1), 0, NodeId(p.world.NodesOf(job)[0]), two);
   CHECK(p.view.RanksOf(job).tasks.empty());  // no progress was reported yet
   p.view.SetProgress(job, Epoch(1), 0, {40, 100, 0.5});
   const uint64_t rev = Since(p.view, 0).rev();
-  p.view.SetRanks(job, Epoch(1), 0, two);
-  p.view.SetRanks(job, Epoch(2), 1, two);  // of no attempt there is
+  p.view.SetRanks(job, Epoch(1), 0, NodeId(p.world.NodesOf(job)[0]), two);
+  p.view.SetRanks(
+      job, Epoch(2), 1, NodeId(p.world.NodesOf(job)[1]), two);  // of no attempt there is
   CHECK(Since(p.view, 0).rev() == rev);
   CHECK(p.view.RanksOf(job).epoch == Epoch(1));
   REQUIRE(p.view.RanksOf(job).tasks.size() == 1);
   CHECK(p.view.RanksOf(job).tasks.at(0).ranks == two.ranks);
   CHECK(p.view.RanksOf(JobId(99)).tasks.empty());
+  const NodeId other(p.world.NodesOf(job)[1]);
+  p.view.SetRanks(job, Epoch(1), 0, other, {p.world.now, {}});  // of another node's task
+  p.view.SetRanks(job, Epoch(1), 7, other, two);                // of no task there is
+  CHECK(p.view.RanksOf(job).tasks.size() == 1);
+  CHECK(p.view.RanksOf(job).tasks.at(0).ranks == two.ranks);
   p.world.Hold(job);
   p.view.PublishAll(p.world.state, kTerm);
   CHECK(p.view.RanksOf(job).tasks.empty());

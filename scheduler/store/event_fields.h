@@ -188,7 +188,7 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<FaultObserved> T>
 void VisitFields(V& visit, T& record) {
-  auto& [node, kind, code, device, text, seen_at, gone] = record;
+  auto& [node, kind, code, device, text, seen_at, gone, ends] = record;
   visit("node", node);
   visit("kind", kind);
   visit("code", code);
@@ -196,6 +196,7 @@ void VisitFields(V& visit, T& record) {
   visit("text", text);
   visit("seen_at", seen_at);
   visit("gone", gone);
+  visit("ends", ends);
 }
 
 template <typename V, MaybeConst<FaultJudged> T>

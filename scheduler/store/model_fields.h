@@ -376,6 +376,7 @@ void VisitFields(V& visit, T& record) {
          failed_starts,
          leftovers,
          validation_tries,
+         needs_repair,
          returns] = record;
   visit("id", id);
   visit("identity", identity);
@@ -392,6 +393,7 @@ void VisitFields(V& visit, T& record) {
   visit("failed_starts", failed_starts);
   visit("leftovers", leftovers);
   visit("validation_tries", validation_tries);
+  visit("needs_repair", needs_repair);
   visit("returns", returns);
 }
 
@@ -419,7 +421,9 @@ void VisitFields(V& visit, T& record) {
          repair,
          shadow,
          vouched_by,
-         vouched_why] = record;
+         vouched_why,
+         ends,
+         gone_at] = record;
   visit("id", id);
   visit("node", node);
   visit("kind", kind);
@@ -443,6 +447,8 @@ void VisitFields(V& visit, T& record) {
   visit("shadow", shadow);
   visit("vouched_by", vouched_by);
   visit("vouched_why", vouched_why);
+  visit("ends", ends);
+  visit("gone_at", gone_at);
 }
 
 template <typename V, MaybeConst<Account> T>

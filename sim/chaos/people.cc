@@ -1,5 +1,6 @@
 #include "sim/chaos/people.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "scheduler/core/requests.h"
@@ -183,6 +184,13 @@ void People::Act() {
   }
 }
 
+// Rows have no index of open incidents.
+bool People::HasBroken(const ClusterState& rows, NodeId node) {
+  return std::ranges::any_of(rows.incidents, [&](const auto& each) {
+    return each.second.node == node && NeedsProof(each.second);
+  });
+}
+
 void People::PutRight() {
   const ClusterState& rows = store_.rows();
   for (const auto& [id, job] : rows.jobs) {
@@ -192,6 +200,8 @@ void People::PutRight() {
   }
   for (const Node& node : rows.nodes) {
     if (node.state == NodeState::kQuarantined) {
+      OrderNode(node.id, NodeVerb::kValidate);
+    } else if (node.state == NodeState::kDrained && HasBroken(rows, node.id)) {
       OrderNode(node.id, NodeVerb::kValidate);
     } else if (node.state == NodeState::kDraining || node.state == NodeState::kDrained) {
       OrderNode(node.id, NodeVerb::kUndrain);

@@ -28,6 +28,7 @@ class People {
   [[nodiscard]] size_t unanswered() const { return unanswered_; }
 
  private:
+  [[nodiscard]] static bool HasBroken(const ClusterState& rows, NodeId node);
   using Make = std::function<Result<std::vector<EventBody>>(BatchContext&, Reply&)>;
   struct Asked {
     Make make;

@@ -182,6 +182,7 @@ struct FaultObserved {
   std::string text;
   Instant seen_at;
   bool gone = false;  // the condition is over: seen to be well again
+  bool ends = false;  // its end will be reported, so it is not over before
   bool operator==(const FaultObserved&) const = default;
 };
 struct ValidationReported {

@@ -56,6 +56,8 @@ struct Incident {
   FaultAction shadow = FaultAction::kCount;  // what would be done, were its rule in force
   std::string vouched_by;                    // a person's word that it is gone; "" = nobody's
   std::string vouched_why;
+  bool ends = false;  // the agent reports its end
+  Instant gone_at;    // when it did; not set = it has not, since it was seen last
   bool operator==(const Incident&) const = default;
 };
 

@@ -107,6 +107,7 @@ struct Node {
   uint32_t failed_starts = 0;       // in a row, by its own fault: disk full, port in use
   std::vector<Leftover> leftovers;  // being ended; nothing starts beside them
   uint32_t validation_tries = 0;    // by automation, since it left service; proof.h
+  bool needs_repair = false;        // the same fault came back too often: people have to act
   std::vector<Return> returns;      // of the last kReturnsKept, oldest first
   bool operator==(const Node&) const = default;
 };
