@@ -8,8 +8,9 @@ import socket
 import struct
 
 # Below the ports that the kernel gives to outgoing connections (ip_local_port_range): other tests open thousands of
-# those, and one that has a server's port keeps it from being bound. Beside those of agents (`tide-agent --ports`).
-_PORTS = range(21000, 32000)
+# those, and one that has a server's port keeps it from being bound. Above those of agents: a `tide dev` gives each of
+# its own twenty between 20000 and 30000, by its port.
+_PORTS = range(30000, 32700)
 _draw = random.SystemRandom()
 _NEW_NET, _SET_FLAGS, _UP = 0x40000000, 0x8914, 1  # sched.h, sockios.h, if.h
 

@@ -40,6 +40,7 @@ class Demo {
  private:
   struct Nouns;
   [[nodiscard]] Status WaitForNodes();
+  [[nodiscard]] Status Vouch(const std::string& node);
   [[nodiscard]] Status Repair(const nlohmann::json& nodes);
   [[nodiscard]] Status TrainReference();
   [[nodiscard]] Status TrainUntilInterrupted();
