@@ -38,7 +38,10 @@ void PrintChange(const Context& context,
   context.Print(style.Sign("✔") + name + " " + Printable(Text(before, "state")) +
                 (style.accessible ? " to " : " → ") +
                 style.Paint(StateTone(state), Printable(state)) + "\n");
-  if (verb == "drain") {
+  if (verb == "drain" && state == "quarantined") {
+    context.Hint(
+        "It is broken as well: it stays drained after its validation, until tide undrain " + name);
+  } else if (verb == "drain") {
     context.Hint("Undo: tide undrain " + name);
   }
 }

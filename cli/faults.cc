@@ -36,6 +36,9 @@ std::string StateOf(const json& incident) {
   if (!IsOpen(incident)) {
     return "cleared";
   }
+  if (!Text(incident, "vouched_by").empty()) {
+    return "vouched";
+  }
   return IsHeld(incident) ? "held" : "open";
 }
 

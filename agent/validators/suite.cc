@@ -273,7 +273,9 @@ std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite) {
     }
     if (!verdict) {
       Verdict skipped;
-      skipped.evidence = "could not be run: " + verdict.error().message;
+      skipped.evidence = verdict.error().code == ErrorCode::kNotFound
+                             ? "not installed"
+                             : "could not be run: " + verdict.error().message;
       verdict = std::move(skipped);
     }
     verdict->validator = entry.validator;

@@ -25,13 +25,13 @@ void VisitUnproven(const ClusterState& state, NodeId node, const Visit& visit) {
 std::string WhyNotProven(const std::vector<Verdict>& verdicts, const std::string& validator) {
   const auto verdict = std::ranges::find(verdicts, validator, &Verdict::validator);
   if (verdict == verdicts.end()) {
-    return validator + " did not run";
+    return validator + " (did not run)";
   }
   if (verdict->verdict == "pass" || verdict->verdict == "warn") {
     return "";
   }
-  return validator + " was " + verdict->verdict +
-         (verdict->evidence.empty() ? "" : " (" + verdict->evidence.substr(0, 120) + ")");
+  return validator + " (" + verdict->verdict +
+         (verdict->evidence.empty() ? "" : ": " + verdict->evidence.substr(0, 80)) + ")";
 }
 
 }  // namespace
@@ -49,9 +49,9 @@ std::string MissingProof(const ClusterState& state,
                          const std::vector<Verdict>& verdicts) {
   std::string text;
   VisitUnproven(state, node.id, [&](const Incident& incident) {
-    std::string missing = incident.covers.empty() ? "no validator is named for it" : "";
+    std::string missing = incident.covers.empty() ? "a validator, and none is named" : "";
     if (incident.ends && !incident.gone_at.is_set()) {
-      missing = "its agent has not seen it well again";
+      missing = "its agent to see it well again";
     }
     for (const std::string& validator : incident.covers) {
       if (const std::string why = WhyNotProven(verdicts, validator); !why.empty()) {
@@ -59,9 +59,9 @@ std::string MissingProof(const ClusterState& state,
       }
     }
     if (text.empty() && !missing.empty()) {
-      text = DescribeIncident(incident) + " is not proven gone: " + missing +
-             ". Mend that, or vouch for it: tide faults ack " +
-             std::to_string(incident.id.value()) + " --reason …";
+      text = DescribeIncident(incident) + " is not proven gone, for want of " + missing +
+             ". Or vouch for it: tide faults ack " + std::to_string(incident.id.value()) +
+             " --reason …";
     }
   });
   return text;
