@@ -184,6 +184,26 @@ TEST_CASE("a port that is watched is judged by its state, and not by a line of t
   CHECK(ports.spool->pending().size() == 2);
 }
 
+TEST_CASE("a line about a port counts where nobody watches the port any more") {
+  Kernel kernel;
+  Ports ports{kernel.Open()};
+  CHECK(ports.Feed(Port(4)).empty());
+  ports.spool.reset();
+  ports.spool = kernel.Open();  // it knows the port from its file, and no sample comes
+  kernel.Say("mlx5_core 0000:ab:00.0 mlx5_0: Port: 1 Link DOWN");
+  ReadAll(*ports.spool);
+  CHECK(ports.spool->pending().size() == 1);
+}
+
+TEST_CASE("ports that another release has written do not keep the agent from starting") {
+  Kernel kernel;
+  std::ofstream(kernel.dir.File("faults.json"))
+      << R"({"kmsg": "", "position": "", "pending": [], "ports": "ports 99\n"})";
+  Ports ports{kernel.Open()};
+  CHECK(ports.Feed(Port(4)).empty());
+  CHECK(ports.Feed(Port(5)) == std::vector<std::string>{"link_flash"});
+}
+
 TEST_CASE("the second cut within five minutes makes a port unsteady, the third within a day too") {
   Kernel kernel;
   Ports ports{kernel.Open()};

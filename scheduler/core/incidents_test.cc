@@ -152,4 +152,19 @@ TEST_CASE("the page of a leaf is over when its nodes are well") {
   CHECK(world.state.open_incidents.by_node.empty());
 }
 
+TEST_CASE("links that are gone, degraded or unsteady on a leaf are its switch's fault, too") {
+  for (const FaultKind kind :
+       {FaultKind::kLinkGone, FaultKind::kLinkDegraded, FaultKind::kLinkUnsteady}) {
+    World world(FullLeaves(2, 8));
+    std::vector<EventBody> faults;
+    for (uint32_t node = 0; node < 4; ++node) {
+      faults.emplace_back(FaultObserved{NodeId(node), kind, 0, "0000:ab:00.0", "text", world.now});
+    }
+    world.Turn(faults);
+    world.Pass(Duration::Minutes(5));
+    CHECK(CountNodes(world, NodeState::kReady) == 16);
+    CHECK(IncidentsOf(world, FaultKind::kLeafLinks).size() == 1);
+  }
+}
+
 }  // namespace tide::testing
