@@ -1,5 +1,5 @@
 #pragma once
-// What is computed with the elements: sums, copies, and numbers whose sum is known.
+// Computations on the elements: sums, copies, and numbers whose sum is known.
 
 #include <cstddef>
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements travel as they lie in memory");
 
-// As on the wire.
+// Layout on the wire.
 struct Header {
   uint32_t length = 0;
   uint32_t iteration = 0;

@@ -14,7 +14,7 @@
 
 namespace tide::allreduce {
 
-// What a frame says it is. On the wire: its length in bytes after the length (4 bytes), iteration,
+// Head of a frame. On the wire: its length in bytes after the length (4 bytes), iteration,
 // chunk, block (4 bytes each), then the elements, all as little-endian.
 struct FrameName {
   uint32_t iteration = 0;
@@ -25,7 +25,7 @@ struct FrameName {
 };
 inline constexpr uint32_t kBarrier = UINT32_MAX;
 
-// What went through an edge in one direction.
+// Traffic of an edge in one direction.
 struct LinkUse {
   uint64_t bytes = 0;  // elements only
   uint64_t frames = 0;

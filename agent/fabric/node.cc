@@ -60,7 +60,7 @@ class Node {
       TIDE_TRY(RanksDo(iteration, kCheck));
       TakeErrors(iteration);
     }
-    // Nobody closes before everybody has everything.
+    // No node closes before every node has everything.
     TIDE_TRY(trees_[0].Barrier(work_.iterations));
     ReportEdges();
     return std::move(report_);

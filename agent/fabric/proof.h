@@ -1,6 +1,6 @@
 #pragma once
-// What nodes send each other before they believe each other: 116 bytes from the one that connects,
-// 33 from the one that listens, after a nonce of it. Pure, but for the random nonces.
+// Messages that nodes send each other before they believe each other: 116 bytes from the one that
+// connects, 33 from the one that listens, after a nonce of it. Pure, but for the random nonces.
 
 #include <array>
 #include <cstdint>

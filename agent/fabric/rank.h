@@ -1,5 +1,5 @@
 #pragma once
-// What each rank of a node does: a process of its own, or a thread in tests.
+// A rank of a node and its work: a process of its own, or a thread in tests.
 
 #include <cstdint>
 

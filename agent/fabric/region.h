@@ -25,7 +25,7 @@ inline constexpr uint32_t kMostLocalRanks = 64;
 // still in the cache, and the network always has one to send.
 inline constexpr uint32_t kWindow = 4;
 
-// What is reduced; equal on all nodes but for `node` and the flip.
+// Shape of the reduction; equal on all nodes but for `node` and the flip.
 struct Work {
   uint32_t node = 0;
   uint32_t nodes = 1;
@@ -51,7 +51,7 @@ enum Step : uint32_t {
   return iteration * 3 + step;
 }
 
-// What the processes share beside the buffers. All zero at first.
+// State that the processes share beside the buffers. All zero at first.
 struct Control {
   std::atomic<uint32_t> stop{0};  // somebody failed: nobody waits any more
   Sequence step;

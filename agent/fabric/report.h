@@ -1,5 +1,5 @@
 #pragma once
-// What a run says at its end: one JSON line, or a few for people.
+// Report of a run at its end: one JSON line, or a few for people.
 
 #include <string>
 

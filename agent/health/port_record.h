@@ -1,5 +1,5 @@
 #pragma once
-// What is remembered of one port, and what its next sample means. Pure; one thread at a time.
+// Memory of one port, and the meaning of its next sample. Pure; one thread at a time.
 
 #include <array>
 #include <cstddef>

@@ -1,5 +1,5 @@
 #pragma once
-// What the kernel shows of a node's network ports in sysfs, read once.
+// One reading of a node's network ports as the kernel shows them in sysfs.
 //
 // Functions without state. Reading may hang with the driver: the caller does it where it can be
 // killed.

@@ -1,5 +1,5 @@
 #pragma once
-// What happened to a node's network ports, judged from samples about a second apart.
+// Judgement of a node's network ports from samples about a second apart.
 //
 // Pure: time and samples are inputs. One thread at a time.
 //

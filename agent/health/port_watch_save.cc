@@ -1,4 +1,4 @@
-// What a PortWatch remembers, as lines of words between single blanks:
+// Memory of a PortWatch as lines of words between single blanks:
 //   tide-ports 1 <boot id> <last sample>
 //   port <device> <name> <flags> <12 numbers, "-" for a counter that is not known>
 //   flash <device> <time>…

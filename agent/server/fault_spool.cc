@@ -14,7 +14,7 @@ namespace {
 // A storm of lines is one incident to the scheduler: with so many waiting, repeats are dropped, and
 // with many more everything.
 constexpr size_t kPendingMax = 1024;
-// Cuts of a port after which it is not trusted any more (design health.md section 2).
+// Cuts of a port after which it is not trusted any more.
 constexpr size_t kFlashesLately = 2;
 constexpr Duration kFlashSpan = Duration::Minutes(5);
 constexpr size_t kFlashesToday = 3;

@@ -94,7 +94,7 @@ TEST_CASE("errors that the kernel counts meanwhile are part of the verdict") {
   const Verdict uncorrected = CheckWhileCounting(sys, "ue_count");
   CHECK(uncorrected.outcome == Outcome::kFail);
   CHECK(Has(uncorrected.evidence, " uncorrected memory errors meanwhile (mc0)"));
-  // Those of the past are none of this check's.
+  // Errors of the past are none of this check's.
   CHECK(CheckMemory(SmallCheck(sys)).outcome == Outcome::kPass);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is done about a fault: data, not code. configs/fault-policy.yaml is compiled in; a site's
+// Rules about faults: data, not code. configs/fault-policy.yaml is compiled in; a site's
 // file may put rules before it (docs/guide/faults.md).
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Generated lines of all kinds: whole ones come back as they went in, broken ones give nothing.
 
 #include <catch2/catch.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -347,6 +348,7 @@ std::string Writer::Break(const Written& written) {
 
 TEST_CASE("100,000 generated lines of all kinds come back as they went in") {
   Writer writer(23);
+  std::set<FaultKind> kinds;
   for (int i = 0; i < kWorlds; ++i) {
     const Written written = writer.Write();
     const std::string line = std::string(writer.Envelope()) + written.message;
@@ -356,7 +358,9 @@ TEST_CASE("100,000 generated lines of all kinds come back as they went in") {
     if (!right) {
       FAIL(line);
     }
+    kinds.insert(fault->kind);
   }
+  CHECK(kinds.size() == 11);  // each that the kernel log can show
 }
 
 TEST_CASE("100,000 lines with any byte in their text never name another code or device") {

@@ -25,7 +25,7 @@ enum class RankPhase : uint32_t {
 // "training", "waiting"; "" for a number that is no phase.
 [[nodiscard]] std::string_view RankPhaseName(uint32_t phase);
 
-// What a rank was seen at.
+// One look at a rank.
 struct RankTick {
   uint32_t rank = 0;  // in the job
   int64_t step = -1;  // -1 = not known

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks are at, as agents report it and as people are shown it.
+// Ticks of ranks, as agents report them and as people are shown them.
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
 // The way back of a node that automation took out of service: what proves its faults gone, when it
-// is tried, and when only a repair helps (design health.md section 6).
+// is tried, and when only a repair helps.
 
 #include <string>
 #include <vector>

@@ -61,7 +61,7 @@ struct TaskProgress {
   bool operator==(const TaskProgress&) const = default;
 };
 
-// What the ranks of a task are at.
+// Ticks of the ranks of a task.
 struct TaskRanks {
   Instant seen_at;                      // of the ages
   std::vector<health::RankTick> ranks;  // `rank` counts from 0 in the task
