@@ -96,7 +96,7 @@ void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string&
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
 // The jobs on `node` cannot go on there.
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
-// Takes the node out of a validation that proves nothing any more; it counts as no try.
+// Takes the node out of a validation that proves nothing any more: a try like one that failed.
 void EndValidation(ClusterState& state, Node& node, Instant at, const std::string& why);
 // Settles jobs that have just failed on the node, once a fault there is judged.
 //   fault: what broke it, and is the reason of these failures; nothing: it is not.

@@ -142,7 +142,6 @@ void MoveNode(ClusterState& state, Node& node, NodeEvent event, Instant at) {
 void EndValidation(ClusterState& state, Node& node, Instant at, const std::string& why) {
   BlameValidation(node, why);
   node.validation_id.clear();
-  node.validation_tries -= std::min(node.validation_tries, 1U);
   MoveNode(state, node, NodeEvent::kValidationFailed, at);
 }
 

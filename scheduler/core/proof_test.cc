@@ -228,11 +228,23 @@ TEST_CASE("a fault that comes again in its validation is not proven gone", "[pro
   World world = Validating(79);
   world.Xid(0, 79);
   CHECK(world.NodeIs(0) == NodeState::kQuarantined);
-  CHECK(world.state.nodes[0].validation_tries == 0);
+  CHECK(world.state.nodes[0].validation_tries == 1);
   Report(world);
   CHECK(world.NodeIs(0) == NodeState::kQuarantined);
-  world.Pass(Duration::Minutes(2));
+  world.Pass(Duration::Minutes(11));
   CHECK(world.NodeIs(0) == NodeState::kProbation);
+}
+
+TEST_CASE("a fault that comes again in each validation is left to people", "[proof]") {
+  World world(FourNodes());
+  world.agents.validates = false;
+  world.Xid(0, 79);
+  for (int minute = 0; minute < 600; ++minute) {
+    world.Pass(Duration::Minutes(1));
+    world.Xid(0, 79);
+  }
+  CHECK(world.state.nodes[0].validation_tries == kValidationTriesMax);
+  CHECK(world.NodeIs(0) == NodeState::kQuarantined);
 }
 
 TEST_CASE("a word about a fault is void when it comes again", "[proof]") {
@@ -252,7 +264,7 @@ TEST_CASE("another fault during a validation is tried with the next one", "[proo
   See(world, 0, {.kind = FaultKind::kDrive, .code = 0, .device = "nvme0n1"});
   Report(world);
   CHECK(world.NodeIs(0) == NodeState::kQuarantined);
-  world.Pass(Duration::Minutes(2));
+  world.Pass(Duration::Minutes(11));
   CHECK(world.NodeIs(0) == NodeState::kProbation);  // with the storage validator
 }
 
