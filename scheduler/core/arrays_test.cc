@@ -145,14 +145,10 @@ TEST_CASE("who waits for an array says so, with a way to look at it") {
   World world(Cluster().Leaf(1));
   const JobId array = world.Submit(AJob().Count(2));
   const JobId job = world.Submit(AJob().AfterAll(array));
-  for (const Explanation& explanation : world.last.explanations) {
-    if (explanation.job == job) {
-      CHECK(DescribeReason(world.At(job), explanation.reasons.front()) ==
-            ReasonText{"held.dependency",
-                       "waits for the success of j-1[]",
-                       "tide why 'j-1[]': how far that is"});
-    }
-  }
+  CHECK(DescribeReason(world.At(job), world.ReasonsOf(job).front()) ==
+        ReasonText{"held.dependency",
+                   "waits for the success of j-1[]",
+                   "tide why 'j-1[]': how far that is"});
   CHECK(world.Why(job) == std::vector<std::string>{"held.dependency"});
 }
 

@@ -56,7 +56,6 @@ class Planner {
       capacity_.Withhold(nodes);
     }
     EvacuateDrainingNodes();
-    decision_.explanations.reserve(state_.waiting.size());
     const WaitingClasses classes(state_, policy_, shares_, quotas_);
     for (const auto& [priority, owners] : classes.all()) {
       PlanClass(priority, owners);
@@ -92,12 +91,17 @@ class Planner {
         continue;
       }
       const uint32_t owner = owners[order.owner()].owner;
-      if (const auto known = answers.Find(*next, owner, turn_)) {
+      if (auto known = answers.Find(*next, owner, turn_)) {
         WakeForRights(next->since);
-        decision_.explanations.push_back({next->id, *known});
+        if (order.IsAlike()) {
+          PassOverAlike(order, {priority, owner}, *next, std::move(known));
+        } else {
+          decision_.explanations.Add(next->id, known->List(known->CountAhead()));
+        }
         continue;
       }
       const uint64_t turn = turn_;
+      order_turn_ = order.turn();
       const Job& job = state_.jobs.at(next->id);
       if (Plan(job, owner, next)) {
         order.Charge(policy_.minimum_run.millis() * ChargedGpus(job.spec));
@@ -114,10 +118,22 @@ class Planner {
                      found_,
                      {{row_set_, waits_}}});
       }
+      if (turn_ != turn) {
+        order.TakeUp();
+      }
     }
-    if (std::ranges::any_of(ahead_, [](const auto& each) { return !each.second.empty(); })) {
+    if (std::ranges::any_of(ahead_, [](const auto& each) { return !each.second->empty(); })) {
       decision_.wake_at = std::min(decision_.wake_at, runners().NextChange(priority));
     }
+  }
+
+  // What one job of several that are alike was told holds for those that are as patient.
+  void PassOverAlike(WaitingOrder& order,
+                     const WaitingJobs::Key& queue,
+                     const WaitingJob& job,
+                     std::shared_ptr<WaitingReasons> known) {
+    decision_.explanations.AddAlike(queue, job, std::move(known), order.turn());
+    order.PassOver(IsPatient(job.since) ? Instant::Never() : now_ - policy_.minimum_run);
   }
 
   [[nodiscard]] bool IsPatient(Instant since) const {
@@ -159,8 +175,8 @@ class Planner {
 
   void Explain(const Job& job, const std::vector<Reason>& reasons) {
     found_.clear();
-    waits_ = WaitingReasons(reasons, nullptr);
-    decision_.explanations.push_back({job.id, waits_.List()});
+    waits_ = std::make_shared<WaitingReasons>(reasons, nullptr);
+    decision_.explanations.Add(job.id, waits_->List(0));
   }
 
   // --- who may use what ----------------------------------------------------------------------
@@ -315,7 +331,7 @@ class Planner {
     told_.spares_own = SparesOwn(contender, runners());
     refusal.told = told_;
     ExplainWaiting(job, refusal.reasons);
-    ahead_[job.spec.group].push_back(job.id);
+    AheadIn(ahead_, job.spec.group)->Add({job.id, job.queue_rank, order_turn_});
     if (!IsRetry(job)) {
       refusals_.Add(job.spec.group, std::move(refusal));
     }
@@ -488,7 +504,7 @@ class Planner {
     }
     waits_ =
         ReasonsBeside({state_, policy_, quotas_, ahead_, now_}, job, row_set_, std::move(told));
-    decision_.explanations.push_back({job.id, waits_.List()});
+    decision_.explanations.Add(job.id, waits_->List(waits_->CountAhead()));
   }
 
   void Start(const Job& job, const std::vector<NodeId>& nodes, const std::optional<Part>& part) {
@@ -503,7 +519,7 @@ class Planner {
     const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
     JobPlaced placed{job.id, Epoch(last + 1), {nodes, 0, part}, false};
     placed.allocation.master_port = ports_.Choose(state_, job.id, placed.epoch, nodes.front());
-    placed.opportunistic = !ahead_[job.spec.group].empty();
+    placed.opportunistic = !AheadIn(ahead_, job.spec.group)->empty();
     if (part) {
       capacity_.TakePart(nodes.front(), *part);
     } else {
@@ -742,9 +758,10 @@ class Planner {
   Told told_;                             // for whom that holds
   const Wish* refused_ =
       nullptr;  // the earlier refusal that it was told; until the next one is added
-  const Slowdown* slowdown_ = nullptr;  // of it
-  WaitingReasons waits_;                // of it
-  std::optional<Footing> footing_;      // of it
+  const Slowdown* slowdown_ = nullptr;     // of it
+  std::shared_ptr<WaitingReasons> waits_;  // of it
+  uint64_t order_turn_ = 0;                // of its owner
+  std::optional<Footing> footing_;         // of it
   PassClaims claims_;
   uint32_t claims_made_ = 0;  // by this pass
   std::set<JobId> asked_;     // to leave, by this pass
@@ -770,9 +787,10 @@ Decision Decide(const ClusterState& state, const Policy& policy, Instant now) {
   decision.wake_at = std::min(decision.wake_at, due.wake_at);
   const ReasonList held({{.code = ReasonCode::kHeldUser}});
   for (const JobId id : state.held) {
-    decision.explanations.push_back({id, held});
+    decision.explanations.Add(id, held);
   }
   ExplainBlocked(state, decision);
+  decision.explanations.Close(state);
   return decision;
 }
 

@@ -15,12 +15,8 @@ Result<Applied> TrySubmit(World& world, const AJob& job) {
 }
 
 std::string SentenceOf(const World& world, JobId job) {
-  for (const Explanation& explanation : world.last.explanations) {
-    if (explanation.job == job) {
-      return DescribeReason(world.At(job), explanation.reasons.front()).message;
-    }
-  }
-  return "";
+  const ReasonList reasons = world.ReasonsOf(job);
+  return reasons.empty() ? "" : DescribeReason(world.At(job), reasons.front()).message;
 }
 
 // Ends `job` so.

@@ -57,7 +57,7 @@ void ExplainBlocked(const ClusterState& state, Decision& decision) {
       reasons = ReasonList(
           {{.code = ReasonCode::kHeldDependency, .other = blocked.first, .count = blocked.open}});
     }
-    decision.explanations.push_back({id, reasons});
+    decision.explanations.Add(id, reasons);
   }
 }
 

@@ -9,9 +9,9 @@ void CollectRemovedUsers(const ClusterState& state, const Policy& policy, Decisi
     return;
   }
   std::set<JobId> held;  // by id: nothing is decided by the size of an owner's number
-  for (const auto& [key, jobs] : state.queue.buckets()) {
+  for (const auto& [key, queue] : state.queue.queues()) {
     if (policy.removed_users.contains(state.owners.User(key.owner))) {
-      for (const WaitingJob& job : jobs) {
+      for (const WaitingJob& job : queue.InOrder()) {
         held.insert(job.id);
       }
     }

@@ -15,7 +15,7 @@ struct StepResult {
   std::vector<Event> log;                // every event that changed the state, in order
   ChangeSet changed;                     // rows to write
   std::vector<Command> commands;         // to send after the commit
-  std::vector<Explanation> explanations;
+  Explanations explanations;
   Instant wake_at = Instant::Never();  // `now`: at once, since it has not come to rest
   bool at_rest = false;                // it decided, and the decision changed nothing
 };

@@ -81,7 +81,7 @@ class TurnHost {
   //   now: the turn's, the clock of every deadline in `command`.
   virtual void Send(const Command& command, const ClusterState& state, Instant now) = 0;
   // Why each waiting job waits, where the turn decided. Last, as nobody waits for it.
-  virtual void Explain(std::vector<Explanation> explanations) = 0;
+  virtual void Explain(Explanations explanations) = 0;
 };
 
 // Returns when time alone would change the decision (`now` where it did not decide), or the error

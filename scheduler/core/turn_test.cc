@@ -41,7 +41,7 @@ class RecordingHost final : public TurnHost {
     done.emplace_back("send");
     sent_at = now;
   }
-  void Explain(std::vector<Explanation> /*explanations*/) override { done.emplace_back("explain"); }
+  void Explain(Explanations /*explanations*/) override { done.emplace_back("explain"); }
 };
 
 // On a cluster of one node.

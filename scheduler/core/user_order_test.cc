@@ -30,7 +30,7 @@ struct Full {
   // In the order in which they are looked at.
   [[nodiscard]] std::vector<JobId> Order() const {
     std::vector<JobId> order;
-    for (const WaitingJob& job : world.state.queue.buckets().begin()->second) {
+    for (const WaitingJob& job : world.state.queue.queues().begin()->second.InOrder()) {
       order.push_back(job.id);
     }
     return order;

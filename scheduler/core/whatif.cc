@@ -37,15 +37,10 @@ PlannedVictim DescribeVictim(const Job& job, Instant now) {
   return victim;
 }
 
-void FillReasons(const StepResult& step, const Job& job, JobPlan& plan) {
-  for (const Explanation& explanation : step.explanations) {
-    if (explanation.job != job.id) {
-      continue;
-    }
-    for (const Reason& reason : explanation.reasons) {
-      const ReasonText text = DescribeReason(job, reason);
-      plan.reasons.push_back({text.code, text.message, text.remedy});
-    }
+void FillReasons(const ReasonList& reasons, const Job& job, JobPlan& plan) {
+  for (const Reason& reason : reasons) {
+    const ReasonText text = DescribeReason(job, reason);
+    plan.reasons.push_back({text.code, text.message, text.remedy});
   }
 }
 
@@ -129,7 +124,9 @@ Result<JobPlan> PlanJob(ClusterState copy,
         plan.victims.push_back(DescribeVictim(copy.jobs.at(victim), now));
       }
     }
-    FillReasons(step, job, plan);
+    if (const auto reasons = step.explanations.Of(copy, job.id)) {
+      FillReasons(*reasons, job, plan);
+    }
     if (const auto estimate = EstimateStart(copy, copy.fabric, policy, now, id)) {
       plan.estimate = DescribeEstimate(*estimate);
     }

@@ -207,21 +207,23 @@ void Loop::Turn(const std::deque<Request>& batch) {
 void Loop::ShowReasons(int64_t turn_began) {
   const Instant now = Now();
   if (now >= reasons_at_) {
+    if (!explanations_.empty()) {
+      made_out_ = std::exchange(explanations_, {}).All(state_);
+    }
     if (!changed_since_.empty()) {
-      std::erase_if(explanations_, [&](const Explanation& explanation) {
+      std::erase_if(made_out_, [&](const Explanation& explanation) {
         return changed_since_.contains(explanation.job);
       });
       changed_since_.clear();
     }
-    std::ranges::sort(explanations_, {}, &Explanation::job);
-    if (view_.PublishReasons(state_, explanations_, kReasonsAtOnce)) {
-      explanations_.clear();
+    if (view_.PublishReasons(state_, made_out_, kReasonsAtOnce)) {
+      made_out_.clear();
     }
     // With the turn, as one more is needed for those that are left.
     const Duration took = Duration::Nanos(MonotonicNanos() - turn_began);
     reasons_at_ = now + took * kReasonsShare;
   }
-  if (!explanations_.empty()) {
+  if (!explanations_.empty() || !made_out_.empty()) {
     wake_at_ = std::min(wake_at_, reasons_at_);
   }
 }
@@ -320,8 +322,9 @@ void Loop::Send(const Command& command, const ClusterState& state, Instant now) 
   sessions_.Send(command, state, now);
 }
 
-void Loop::Explain(std::vector<Explanation> explanations) {
+void Loop::Explain(Explanations explanations) {
   explanations_ = std::move(explanations);
+  made_out_.clear();
   changed_since_.clear();
 }
 

@@ -105,7 +105,7 @@ class Loop : private TurnHost {
                               Instant now) override;
   [[nodiscard]] uint64_t Publish(const ClusterState& state, const StepResult& step) override;
   void Send(const Command& command, const ClusterState& state, Instant now) override;
-  void Explain(std::vector<Explanation> explanations) override;
+  void Explain(Explanations explanations) override;
 
   std::unique_ptr<Store> store_;
   ClusterState state_;
@@ -124,13 +124,14 @@ class Loop : private TurnHost {
   const std::string cluster_id_;
   LoopClock clock_{SystemNow(), config_.boot_clock()};
   Instant wake_at_ = Instant::Never();
-  Instant step_due_;                       // the next turn that decides, though nothing comes
-  std::vector<EventBody> noticed_;         // for the turn that begins
-  int64_t noticed_ns_ = 0;                 // of CLOCK_MONOTONIC
-  std::vector<Explanation> explanations_;  // of the last decision, as far as not shown
-  std::set<JobId> changed_since_;  // jobs; what that decision said of them is not true any more
-  Instant reasons_at_;             // not before
-  Instant estimate_at_;            // not before
+  Instant step_due_;                   // the next turn that decides, though nothing comes
+  std::vector<EventBody> noticed_;     // for the turn that begins
+  int64_t noticed_ns_ = 0;             // of CLOCK_MONOTONIC
+  Explanations explanations_;          // of the last decision; none: they are made out
+  std::vector<Explanation> made_out_;  // of those, as far as not shown; by job
+  std::set<JobId> changed_since_;      // jobs; what that decision said of them is not true any more
+  Instant reasons_at_;                 // not before
+  Instant estimate_at_;                // not before
   std::atomic<int64_t> lease_until_ns_ = 0;  // of boot_clock
   TurnPace pace_;
   DecisionPace decision_pace_;

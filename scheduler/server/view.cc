@@ -38,13 +38,11 @@ bool Moved(const StartEstimate& shown, const StartEstimate& next, Instant now) {
 }
 
 // Why the jobs wait that the step changed, of those that do.
-std::map<JobId, const ReasonList*> ReasonsOfChanged(const StepResult& step) {
-  std::map<JobId, const ReasonList*> reasons;
-  if (!step.changed.jobs.empty()) {
-    for (const Explanation& each : step.explanations) {
-      if (step.changed.jobs.contains(each.job)) {
-        reasons.emplace(each.job, &each.reasons);
-      }
+std::map<JobId, ReasonList> ReasonsOfChanged(const ClusterState& state, const StepResult& step) {
+  std::map<JobId, ReasonList> reasons;
+  for (const JobId job : step.changed.jobs) {
+    if (auto told = step.explanations.Of(state, job)) {
+      reasons.emplace(job, std::move(*told));
     }
   }
   return reasons;
@@ -251,7 +249,7 @@ void ViewHub::PutPeople(const std::vector<PeopleRecord>& records) {
 }
 
 uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Term term) {
-  const std::map<JobId, const ReasonList*> reasons = ReasonsOfChanged(step);
+  const std::map<JobId, ReasonList> reasons = ReasonsOfChanged(state, step);
   uint64_t rev = 0;
   {
     const MutexLock lock(mutex_);
@@ -259,7 +257,7 @@ uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Ter
     for (const JobId id : step.changed.jobs) {
       const auto waits = reasons.find(id);
       const Job& job = state.jobs.at(id);
-      PutJob(job, WholeOf(state, job), waits == reasons.end() ? nullptr : waits->second);
+      PutJob(job, WholeOf(state, job), waits == reasons.end() ? nullptr : &waits->second);
     }
     for (const JobId id : step.changed.archived) {
       RemoveJob(id);

@@ -53,7 +53,7 @@ class SimScheduler final : private TurnHost {
                               Instant now) override;
   [[nodiscard]] uint64_t Publish(const ClusterState& state, const StepResult& step) override;
   void Send(const Command& command, const ClusterState& state, Instant now) override;
-  void Explain(std::vector<Explanation> /*explanations*/) override {}
+  void Explain(Explanations /*explanations*/) override {}
 
   void Post(std::function<void()> action);
   [[nodiscard]] std::function<void()> Posted(std::function<void()> action);

@@ -18,6 +18,12 @@ int64_t Slowdown::At(Instant now, Duration minimum_run) const {
   return kNotSlowed * (run + waited.UseAt(now, kSlowdownHalfLife)) / run;
 }
 
+Slowdown Slowdown::WaitingSince(Instant since) {
+  Slowdown slowdown;
+  Begin(slowdown.waited, since);
+  return slowdown;
+}
+
 Slowdown Slowdown::StartedAt(Instant start) const {
   Slowdown started = *this;
   End(started.waited, start);

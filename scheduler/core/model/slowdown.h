@@ -31,6 +31,8 @@ struct Slowdown {
   //   minimum_run: counts as run in any case (LeastRun).
   //   now: not before what is counted.
   [[nodiscard]] int64_t At(Instant now, Duration minimum_run) const;
+  // Returns that of a job that has waited since then and never ran.
+  [[nodiscard]] static Slowdown WaitingSince(Instant since);
   // Returns it for the case that the job, which waits, starts at that moment and runs from then on.
   [[nodiscard]] Slowdown StartedAt(Instant start) const;
 };

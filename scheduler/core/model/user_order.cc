@@ -16,10 +16,10 @@ bool ComesFirstOf(const Job* a, const Job* b) {
 std::vector<const Job*> QueueOf(const ClusterState& state, const Job& job) {
   std::vector<const Job*> queue;
   const auto owner = state.owners.Find(job.spec.project, job.user);
-  const auto bucket =
-      owner ? state.queue.buckets().find({job.spec.priority, *owner}) : state.queue.buckets().end();
-  if (bucket != state.queue.buckets().end()) {
-    for (const WaitingJob& waiting : bucket->second) {
+  const WaitingJobs::Queues& queues = state.queue.queues();
+  const auto found = owner ? queues.find({job.spec.priority, *owner}) : queues.end();
+  if (found != queues.end()) {
+    for (const WaitingJob& waiting : found->second.InOrder()) {
       if (waiting.id != job.id) {
         queue.push_back(&state.jobs.at(waiting.id));
       }

@@ -1,6 +1,7 @@
 #include "scheduler/core/model/waiting.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tide {
 namespace {
@@ -27,20 +28,70 @@ WaitingJob Line(const Job& job, uint32_t shape) {
           SlowdownOf(job)};
 }
 
-// Where the job stands in its owner's order, or would stand.
-template <typename Bucket>
-auto PlaceIn(Bucket& bucket, const Job& job) {
+// Returns the only line that a job of AlikeJobs may have.
+WaitingJob AlikeLine(JobId id, Instant since, uint32_t shape) {
+  WaitingJob line;
+  line.id = id;
+  line.since = since;
+  line.shape = shape;
+  line.plain = true;
+  line.slowdown = Slowdown::WaitingSince(since);
+  return line;
+}
+
+// Where the job stands among the singles of its owner, or would stand.
+template <typename Singles>
+auto PlaceIn(Singles& singles, const Job& job) {
   WaitingJob probe;
   probe.id = job.id;
   probe.rank = job.queue_rank;
-  return std::ranges::lower_bound(bucket, probe, ComesBefore);
+  return std::ranges::lower_bound(singles, probe, ComesBefore);
 }
 
-using Named = std::map<std::tuple<int32_t, std::string, std::string>, const WaitingJobs::Bucket*>;
-Named ByName(const WaitingJobs::Buckets& buckets, const Owners& owners) {
+template <typename Queue>
+auto PlaceOfAlike(Queue& queue, uint32_t shape) {
+  return std::ranges::lower_bound(queue.alike, shape, {}, &AlikeJobs::shape);
+}
+
+// Adds a job that is not there.
+void Insert(OwnerQueue& queue, const Job& job, const WaitingJob& line) {
+  if (line == AlikeLine(line.id, line.since, line.shape)) {
+    auto alike = PlaceOfAlike(queue, line.shape);
+    if (alike == queue.alike.end() || alike->shape() != line.shape) {
+      alike = queue.alike.emplace(alike, line.shape);
+    }
+    if (alike->Insert(line)) {
+      return;
+    }
+  }
+  queue.singles.insert(PlaceIn(queue.singles, job), line);
+  queue.after_fault += line.after_fault ? 1 : 0;
+}
+
+// Takes a job out. Returns whether it was there.
+bool TakeOut(OwnerQueue& queue, const Job& job, uint32_t shape) {
+  const auto alike = PlaceOfAlike(queue, shape);
+  if (alike != queue.alike.end() && alike->shape() == shape && alike->Has(job.id)) {
+    alike->Remove(job.id);
+    if (alike->size() == 0) {
+      queue.alike.erase(alike);
+    }
+    return true;
+  }
+  const auto place = PlaceIn(queue.singles, job);
+  if (place == queue.singles.end() || place->id != job.id) {
+    return false;
+  }
+  queue.after_fault -= place->after_fault ? 1 : 0;
+  queue.singles.erase(place);
+  return true;
+}
+
+using Named = std::map<std::tuple<int32_t, std::string, std::string>, const OwnerQueue*>;
+Named ByName(const WaitingJobs::Queues& queues, const Owners& owners) {
   Named named;
-  for (const auto& [key, bucket] : buckets) {
-    named[{key.priority, owners.Project(key.owner), owners.User(key.owner)}] = &bucket;
+  for (const auto& [key, queue] : queues) {
+    named[{key.priority, owners.Project(key.owner), owners.User(key.owner)}] = &queue;
   }
   return named;
 }
@@ -81,45 +132,143 @@ void JobShapes::Remove(const JobShape& shape) {
   }
 }
 
-void WaitingJobs::Put(const Job& job, uint32_t owner) {
-  Bucket& bucket = buckets_[{job.spec.priority, owner}];
-  const auto place = PlaceIn(bucket, job);
-  if (place != bucket.end() && place->id == job.id) {
-    *place = Line(job, place->shape);
-  } else {
-    bucket.insert(place, Line(job, shapes_.Add(ShapeOf(job.spec))));
+std::optional<uint32_t> JobShapes::Find(const JobShape& shape) const {
+  const auto it = shapes_.find(shape);
+  return it == shapes_.end() ? std::nullopt : std::optional(it->second.number);
+}
+
+WaitingJob AlikeJobs::operator[](size_t place) const {
+  const Line& line = place == 0 ? first_ : lines_[place];
+  return AlikeLine(line.id, line.since, shape_);
+}
+
+size_t AlikeJobs::After(int64_t rank, JobId id) const {
+  if (rank != 0) {
+    return rank < 0 ? 0 : lines_.size();
+  }
+  if (last_.id <= id) {
+    return lines_.size();
+  }
+  return static_cast<size_t>(std::ranges::upper_bound(lines_, id, {}, &Line::id) - lines_.begin());
+}
+
+size_t AlikeJobs::LaterThan(Instant since, size_t from) const {
+  if (last_.since <= since) {
+    return lines_.size();
+  }
+  const auto begin = lines_.begin() + static_cast<std::ptrdiff_t>(from);
+  return static_cast<size_t>(
+      std::ranges::upper_bound(begin, lines_.end(), since, {}, &Line::since) - lines_.begin());
+}
+
+bool AlikeJobs::Has(JobId id) const {
+  return std::ranges::binary_search(lines_, id, {}, &Line::id);
+}
+
+bool AlikeJobs::Insert(const WaitingJob& job) {
+  const auto place = std::ranges::lower_bound(lines_, job.id, {}, &Line::id);
+  const bool late = place == lines_.begin() || std::prev(place)->since <= job.since;
+  const bool early = place == lines_.end() || job.since <= place->since;
+  if (!late || !early) {
+    return false;
+  }
+  lines_.insert(place, {job.id, job.since});
+  NoteEnds();
+  return true;
+}
+
+void AlikeJobs::Remove(JobId id) {
+  lines_.erase(std::ranges::lower_bound(lines_, id, {}, &Line::id));
+  if (!lines_.empty()) {
+    NoteEnds();
   }
 }
 
+void AlikeJobs::NoteEnds() {
+  first_ = lines_.front();
+  last_ = lines_.back();
+}
+
+size_t OwnerQueue::size() const {
+  size_t count = singles.size();
+  for (const AlikeJobs& each : alike) {
+    count += each.size();
+  }
+  return count;
+}
+
+std::vector<WaitingJob> OwnerQueue::InOrder() const {
+  std::vector<WaitingJob> jobs(singles.begin(), singles.end());
+  for (const AlikeJobs& each : alike) {
+    for (size_t place = 0; place < each.size(); ++place) {
+      jobs.push_back(each[place]);
+    }
+  }
+  std::ranges::sort(jobs, ComesBefore);
+  return jobs;
+}
+
+JobId OwnerQueue::First() const {
+  std::tuple<int64_t, JobId> first{INT64_MAX, JobId()};
+  if (!singles.empty()) {
+    first = {singles.front().rank, singles.front().id};
+  }
+  for (const AlikeJobs& each : alike) {
+    first = std::min(first, {0, each.first()});
+  }
+  return std::get<JobId>(first);
+}
+
+const AlikeJobs* OwnerQueue::FindAlike(uint32_t shape) const {
+  const auto place = PlaceOfAlike(*this, shape);
+  return place == alike.end() || place->shape() != shape ? nullptr : &*place;
+}
+
+void WaitingJobs::Put(const Job& job, uint32_t owner) {
+  OwnerQueue& queue = queues_[{job.spec.priority, owner}];
+  const JobShape shape = ShapeOf(job.spec);
+  const std::optional<uint32_t> known = shapes_.Find(shape);
+  const bool again = known && TakeOut(queue, job, *known);
+  Insert(queue, job, Line(job, again ? *known : shapes_.Add(shape)));
+}
+
 void WaitingJobs::Remove(const Job& job, uint32_t owner) {
-  const auto bucket = buckets_.find({job.spec.priority, owner});
-  if (bucket == buckets_.end()) {
+  const auto queue = queues_.find({job.spec.priority, owner});
+  const JobShape shape = ShapeOf(job.spec);
+  const std::optional<uint32_t> known = shapes_.Find(shape);
+  if (queue == queues_.end() || !known || !TakeOut(queue->second, job, *known)) {
     return;
   }
-  const auto place = PlaceIn(bucket->second, job);
-  if (place == bucket->second.end() || place->id != job.id) {
-    return;
+  shapes_.Remove(shape);
+  if (queue->second.empty()) {
+    queues_.erase(queue);
   }
-  shapes_.Remove(ShapeOf(job.spec));
-  bucket->second.erase(place);
-  if (bucket->second.empty()) {
-    buckets_.erase(bucket);
+}
+
+std::optional<uint32_t> WaitingJobs::ShapeOfAlike(const Job& job, uint32_t owner) const {
+  const auto queue = queues_.find({job.spec.priority, owner});
+  const std::optional<uint32_t> shape = shapes_.Find(ShapeOf(job.spec));
+  if (queue == queues_.end() || !shape) {
+    return std::nullopt;
   }
+  const AlikeJobs* alike = queue->second.FindAlike(*shape);
+  return alike != nullptr && alike->Has(job.id) ? shape : std::nullopt;
 }
 
 bool WaitingJobs::SameJobs(const Owners& owners,
                            const WaitingJobs& other,
                            const Owners& owners_of_other) const {
-  const Named named = ByName(buckets_, owners);
+  const Named named = ByName(queues_, owners);
   return std::ranges::equal(
-      named, ByName(other.buckets_, owners_of_other), [](const auto& a, const auto& b) {
+      named, ByName(other.queues_, owners_of_other), [](const auto& a, const auto& b) {
         return a.first == b.first &&
-               std::ranges::equal(
-                   *a.second, *b.second, [](const WaitingJob& one, const WaitingJob& two) {
-                     WaitingJob of_same_shape = two;
-                     of_same_shape.shape = one.shape;
-                     return one == of_same_shape;
-                   });
+               std::ranges::equal(a.second->InOrder(),
+                                  b.second->InOrder(),
+                                  [](const WaitingJob& one, const WaitingJob& two) {
+                                    WaitingJob of_same_shape = two;
+                                    of_same_shape.shape = one.shape;
+                                    return one == of_same_shape;
+                                  });
       });
 }
 

@@ -1,11 +1,12 @@
 #pragma once
-// The waiting jobs as decisions read them: a few words for each, side by side, in buckets
-// by class and owner. A pass over ten thousand of them does not open ten thousand jobs.
+// The waiting jobs as decisions read them: a few words for each, side by side, by class and owner.
+// A pass over them opens few jobs, and of those that are alike it looks at the first alone.
 
 #include <compare>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -55,6 +56,8 @@ class JobShapes {
  public:
   uint32_t Add(const JobShape& shape);
   void Remove(const JobShape& shape);
+  // Returns the number of a shape; nothing: nobody has it.
+  [[nodiscard]] std::optional<uint32_t> Find(const JobShape& shape) const;
   // No number is as high.
   [[nodiscard]] size_t bound() const { return bound_; }
 
@@ -68,6 +71,57 @@ class JobShapes {
   uint32_t bound_ = 0;
 };
 
+// Jobs of one owner and shape about which nothing is special, which have not run, and which wait no
+// longer than those before them. Number and time say all there is to know of such a job, and what
+// the first of them is told is true of the others.
+class AlikeJobs {
+ public:
+  explicit AlikeJobs(uint32_t shape) : shape_(shape) {}
+
+  [[nodiscard]] uint32_t shape() const { return shape_; }
+  [[nodiscard]] size_t size() const { return lines_.size(); }
+  [[nodiscard]] WaitingJob operator[](size_t place) const;
+  [[nodiscard]] JobId first() const { return first_.id; }
+  // Returns the place of the first job that comes after one of such a rank and number.
+  [[nodiscard]] size_t After(int64_t rank, JobId id) const;
+  // Returns the place, from that one on, of the first job that waits since later than that.
+  [[nodiscard]] size_t LaterThan(Instant since, size_t from) const;
+  [[nodiscard]] bool Has(JobId id) const;
+
+  // Returns whether it is one of them from now on.
+  bool Insert(const WaitingJob& job);
+  void Remove(JobId id);
+
+ private:
+  struct Line {
+    JobId id;
+    Instant since;
+  };
+  void NoteEnds();
+
+  uint32_t shape_;
+  // Copies: a pass that looks at the ends alone reads no more memory than this object.
+  Line first_;
+  Line last_;
+  std::deque<Line> lines_;  // ascending by both
+};
+
+// Jobs that one owner has waiting in one class.
+struct OwnerQueue {
+  std::vector<AlikeJobs> alike;    // by shape; none is empty
+  std::deque<WaitingJob> singles;  // all others, in the order of their owner
+  size_t after_fault = 0;          // how many of those are
+
+  [[nodiscard]] bool empty() const { return alike.empty() && singles.empty(); }
+  [[nodiscard]] size_t size() const;
+  // Returns all of them in the order of their owner.   Cost: O(jobs × log).
+  [[nodiscard]] std::vector<WaitingJob> InOrder() const;
+  // Returns the number of the first of them in that order.
+  [[nodiscard]] JobId First() const;
+  // nullptr: there are none of the shape.
+  [[nodiscard]] const AlikeJobs* FindAlike(uint32_t shape) const;
+};
+
 class WaitingJobs {
  public:
   struct Key {
@@ -75,8 +129,7 @@ class WaitingJobs {
     uint32_t owner = 0;    // of ClusterState::owners
     auto operator<=>(const Key&) const = default;
   };
-  using Bucket = std::deque<WaitingJob>;  // in the order of their owner
-  using Buckets = std::map<Key, Bucket>;  // none is empty
+  using Queues = std::map<Key, OwnerQueue>;  // none is empty
 
   // `job` of `owner` waits. Again: what was special about it has changed.
   void Put(const Job& job, uint32_t owner);
@@ -85,15 +138,17 @@ class WaitingJobs {
   void Remove(const Job& job, uint32_t owner);
   void Clear() { *this = WaitingJobs(); }
 
-  [[nodiscard]] const Buckets& buckets() const { return buckets_; }
+  [[nodiscard]] const Queues& queues() const { return queues_; }
   [[nodiscard]] size_t shapes() const { return shapes_.bound(); }
+  // Returns the shape of a job that is one of AlikeJobs; nothing: it is none of them.
+  [[nodiscard]] std::optional<uint32_t> ShapeOfAlike(const Job& job, uint32_t owner) const;
   // The same jobs in the same order; numbers of shapes and owners may differ.
   [[nodiscard]] bool SameJobs(const Owners& owners,
                               const WaitingJobs& other,
                               const Owners& owners_of_other) const;
 
  private:
-  Buckets buckets_;
+  Queues queues_;
   JobShapes shapes_;
 };
 

@@ -265,7 +265,7 @@ class AdviceWorld : public World {
   }
 
   void CheckAdvice() {
-    for (const Explanation& explanation : last.explanations) {
+    for (const Explanation& explanation : last.explanations.All(state)) {
       const Job& job = At(explanation.job);
       for (const Reason& reason : explanation.reasons) {
         const ReasonText text = DescribeReason(job, reason);
@@ -296,9 +296,8 @@ class AdviceWorld : public World {
   [[nodiscard]] bool IsTold(JobId job, Instant at, const Matches& matches) {
     copy_ = state;
     followed_ = Step(copy_, {}, policy, std::max(at, now));
-    const auto explained = std::ranges::find(followed_.explanations, job, &Explanation::job);
-    return explained != followed_.explanations.end() &&
-           std::ranges::any_of(explained->reasons, matches);
+    const auto reasons = followed_.explanations.Of(copy_, job);
+    return reasons && std::ranges::any_of(*reasons, matches);
   }
 
   // A row that ends is in nobody's way from then on.
@@ -363,8 +362,8 @@ class AdviceWorld : public World {
 
   // After an advice was followed.
   [[nodiscard]] bool IsWithinQuota(const Job& job) const {
-    const auto explained = std::ranges::find(followed_.explanations, job.id, &Explanation::job);
-    return explained == followed_.explanations.end() || !explained->reasons.front().quota;
+    const auto reasons = followed_.explanations.Of(copy_, job.id);
+    return !reasons || !reasons->front().quota;
   }
 
   // --- times ---------------------------------------------------------------------------------

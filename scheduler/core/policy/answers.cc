@@ -12,19 +12,29 @@ constexpr size_t kKept = 8;  // of a shape: no one of them holds for all that co
 
 }  // namespace
 
-WaitingReasons ReasonsBeside(const PassView& pass,
-                             const Job& job,
-                             uint32_t row_set,
-                             std::vector<Reason> found) {
+std::shared_ptr<WaitingReasons> ReasonsBeside(const PassView& pass,
+                                              const Job& job,
+                                              uint32_t row_set,
+                                              std::vector<Reason> found) {
   if (!pass.policy.quotas.empty()) {
     KeepOpenClasses(pass.quotas, row_set, job, found);
   }
-  return {std::move(found), &pass.ahead[job.spec.group]};
+  return std::make_shared<WaitingReasons>(std::move(found), AheadIn(pass.ahead, job.spec.group));
 }
 
-std::optional<ReasonList> ClassAnswers::Find(const WaitingJob& job, uint32_t owner, uint64_t turn) {
+std::shared_ptr<AheadList> AheadIn(Ahead& ahead, const std::string& group) {
+  std::shared_ptr<AheadList>& list = ahead[group];
+  if (list == nullptr) {
+    list = std::make_shared<AheadList>();
+  }
+  return list;
+}
+
+std::shared_ptr<WaitingReasons> ClassAnswers::Find(const WaitingJob& job,
+                                                   uint32_t owner,
+                                                   uint64_t turn) {
   if (!job.plain) {
-    return std::nullopt;
+    return nullptr;
   }
   const bool patient = IsPatient(job.since, pass_.policy, pass_.now);
   std::optional<int64_t> slowdown;
@@ -40,7 +50,7 @@ std::optional<ReasonList> ClassAnswers::Find(const WaitingJob& job, uint32_t own
     return *slowdown <= answer.footing.slowdown;
   });
   if (known == answers.end()) {
-    return std::nullopt;
+    return nullptr;
   }
   std::rotate(answers.begin(), known, std::next(known));
   Answer& answer = *answers.front();
@@ -51,7 +61,7 @@ std::optional<ReasonList> ClassAnswers::Find(const WaitingJob& job, uint32_t own
         answer.reasons.emplace(row_set, ReasonsBeside(pass_, *answer.job, row_set, answer.found))
             .first;
   }
-  return reasons->second.List();
+  return reasons->second;
 }
 
 void ClassAnswers::Add(uint32_t shape, Answer answer) {

@@ -10,40 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/core/model/explanations.h"
 #include "scheduler/core/policy/refusals.h"
 
 namespace tide {
-
-// Reasons why a job waits. The list is made anew only when more jobs stand before it.
-class WaitingReasons {
- public:
-  WaitingReasons() = default;
-  //   ahead: who was refused before it in its group, so far; must outlive this. nullptr: it stands
-  //   in no order.
-  WaitingReasons(std::vector<Reason> own, const std::vector<JobId>* ahead)
-      : own_(std::move(own)), ahead_(ahead) {}
-
-  [[nodiscard]] const ReasonList& List() {
-    const size_t count = ahead_ == nullptr ? 0 : ahead_->size();
-    if (counted_ != count) {
-      counted_ = count;
-      std::vector<Reason> all = own_;
-      if (count > 0) {
-        all.push_back({.code = ReasonCode::kOrderAhead,
-                       .other = ahead_->front(),
-                       .count = static_cast<uint32_t>(count)});
-      }
-      list_ = ReasonList(std::move(all));
-    }
-    return list_;
-  }
-
- private:
-  std::vector<Reason> own_;
-  const std::vector<JobId>* ahead_ = nullptr;
-  size_t counted_ = SIZE_MAX;  // of those before it, in `list_`
-  ReasonList list_;
-};
 
 // Answer to a job, for others of its owner, and of owners who hold as much and stand as it does to
 // their quotas.
@@ -56,11 +26,15 @@ struct Answer {
   Footing footing;
   bool patient = false;
   Told told;
-  std::vector<Reason> found;                   // before anybody's quotas
-  std::map<uint32_t, WaitingReasons> reasons;  // by Quotas::RowSetOf the owner
+  std::vector<Reason> found;                                    // before anybody's quotas
+  std::map<uint32_t, std::shared_ptr<WaitingReasons>> reasons;  // by Quotas::RowSetOf the owner
 };
 
-using Ahead = std::map<std::string, std::vector<JobId>>;  // by group: who was refused, so far
+using Ahead =
+    std::map<std::string, std::shared_ptr<AheadList>>;  // by group: who was refused, so far
+
+// Returns the list of a group, which is made where it is not there.
+[[nodiscard]] std::shared_ptr<AheadList> AheadIn(Ahead& ahead, const std::string& group);
 
 // Knowledge of a pass that answers are looked for with. All of it outlives them.
 struct PassView {
@@ -78,10 +52,10 @@ struct PassView {
 
 // Returns what a job is told that waits beside others, for what was found out before anybody's
 // quotas.   row_set: Quotas::RowSetOf its owner.
-[[nodiscard]] WaitingReasons ReasonsBeside(const PassView& pass,
-                                           const Job& job,
-                                           uint32_t row_set,
-                                           std::vector<Reason> found);
+[[nodiscard]] std::shared_ptr<WaitingReasons> ReasonsBeside(const PassView& pass,
+                                                            const Job& job,
+                                                            uint32_t row_set,
+                                                            std::vector<Reason> found);
 
 // The last answers to jobs of one class, by shape.
 class ClassAnswers {
@@ -90,11 +64,12 @@ class ClassAnswers {
   ClassAnswers(const PassView& pass, std::function<const Runners&()> runners)
       : pass_(pass), runners_(std::move(runners)), by_shape_(pass.state.queue.shapes()) {}
 
-  // Returns what the job would be told; nothing: that has to be found out.
+  // Returns what the job would be told; nullptr: that has to be found out. It holds as well for
+  // jobs of AlikeJobs that come after it and are as patient.
   //   turn: counts what the pass has done to the answer of a waiting job.
-  [[nodiscard]] std::optional<ReasonList> Find(const WaitingJob& job,
-                                               uint32_t owner,
-                                               uint64_t turn);
+  [[nodiscard]] std::shared_ptr<WaitingReasons> Find(const WaitingJob& job,
+                                                     uint32_t owner,
+                                                     uint64_t turn);
   // Keeps it in place of the one of its shape that nobody was told for longest.
   void Add(uint32_t shape, Answer answer);
 

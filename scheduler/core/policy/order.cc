@@ -66,7 +66,8 @@ int64_t Shares::OwnUseOf(const std::string& project) const {
   return number ? own_[*number] : 0;
 }
 
-WaitingOrder::WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& shares) {
+WaitingOrder::WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& shares)
+    : owners_(owners) {
   shares_.emplace_back();  // the root
   // Projects that have jobs, and all above them; by name: ties go to the first one.
   const Owners& names = shares.owners();
@@ -107,8 +108,8 @@ WaitingOrder::WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& s
     }
     Share& user = shares_[Add(owner.use, 1)];
     user.parent = home;
-    user.jobs = owner.jobs;
-    user.first = owner.jobs->front().id;
+    user.is_user = true;
+    user.first = owner.First();
     user.owner = i;
   }
   for (size_t share = 1; share < shares_.size(); ++share) {
@@ -128,28 +129,56 @@ void WaitingOrder::Insert(size_t share) {
   shares_[shares_[share].parent].order.Insert(PlaceOf(share));
 }
 
-const WaitingJob* WaitingOrder::Next() {
-  if (shares_.front().order.empty()) {
-    return nullptr;
-  }
-  size_t at = 0;
-  while (shares_[at].jobs == nullptr) {
-    const auto& order = shares_[at].order;
-    at = std::get<2>(order[order.begin()]);
-  }
-  user_ = at;
-  const WaitingJob* job = &(*shares_[at].jobs)[shares_[at].next++];
-  bool done = shares_[at].next == shares_[at].jobs->size();
+void WaitingOrder::Drop(size_t share) {
+  size_t at = share;
+  bool done = true;
   while (done && at != 0) {
     Share& parent = shares_[shares_[at].parent];
     parent.order.Erase(PlaceOf(at));
     done = parent.order.empty();
     at = shares_[at].parent;
   }
-  return job;
+}
+
+const WaitingJob* WaitingOrder::Next() {
+  while (!shares_.front().order.empty()) {
+    size_t at = 0;
+    while (!shares_[at].is_user) {
+      const auto& order = shares_[at].order;
+      at = std::get<2>(order[order.begin()]);
+    }
+    if (at != user_) {
+      Turn(at);
+    }
+    if (const WaitingJob* job = jobs_.Next()) {
+      return job;
+    }
+    Drop(at);
+    user_ = 0;
+  }
+  return nullptr;
+}
+
+void WaitingOrder::Turn(size_t user) {
+  if (user_ != 0) {
+    others_.insert_or_assign(user_, std::move(jobs_));
+  }
+  if (auto left = others_.extract(user)) {
+    jobs_ = std::move(left.mapped());
+  } else {
+    jobs_.Begin(owners_[shares_[user].owner]);
+  }
+  user_ = user;
+  ++turn_;
+}
+
+void WaitingOrder::TakeUp() {
+  jobs_.TakeUp();
+  ++turn_;
 }
 
 void WaitingOrder::Charge(int64_t use) {
+  TakeUp();
   for (size_t at = user_; at != 0; at = shares_[at].parent) {
     const bool waits = shares_[shares_[at].parent].order.Erase(PlaceOf(at));
     shares_[at].use += use / shares_[at].weight;

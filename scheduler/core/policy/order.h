@@ -12,6 +12,7 @@
 
 #include "common/base/sorted_blocks.h"
 #include "scheduler/core/model/state.h"
+#include "scheduler/core/policy/owner_cursor.h"
 #include "scheduler/core/policy/policy.h"
 
 namespace tide {
@@ -49,13 +50,6 @@ class Shares {
   std::map<std::string, int64_t> trees_;
 };
 
-// The jobs of one owner in one class, in its own order.
-struct OwnerJobs {
-  uint32_t owner = 0;                         // of ClusterState::owners
-  const WaitingJobs::Bucket* jobs = nullptr;  // not empty
-  int64_t use = 0;                            // lately, as Shares::UseOf has it
-};
-
 // Hands out the jobs of one class, owner by owner. What an owner is given counts at once, so that
 // free nodes go to several owners rather than to the first alone.
 //   Cost of Next and Charge: O(depth of the tree × log owners).
@@ -63,12 +57,20 @@ class WaitingOrder {
  public:
   // What `owners` point to must outlive the order.
   WaitingOrder(const std::vector<OwnerJobs>& owners, const Shares& shares);
-  // nullptr at the end.
+  // nullptr at the end. What it points to stays until the next call.
   [[nodiscard]] const WaitingJob* Next();
   // Of the job that came last: index into `owners`.
   [[nodiscard]] size_t owner() const { return shares_[user_].owner; }
+  // Counts the rows of jobs of one owner that were handed out with no other's between them, nor
+  // with a change to what they are told.
+  [[nodiscard]] uint64_t turn() const { return turn_; }
   // The job that came last is going to run: `use` is added to its owner's and all projects' above.
+  // What it was that others are told is to be taken up again.
   void Charge(int64_t use);
+  // As OwnerCursor has them, of the job that came last.
+  [[nodiscard]] bool IsAlike() const { return jobs_.IsAlike(); }
+  void PassOver(Instant since) { jobs_.PassOver(since); }
+  void TakeUp();
 
  private:
   // A project, a user, or what a project with sub-projects runs of its own: that stands beside
@@ -79,8 +81,7 @@ class WaitingOrder {
     int64_t use = 0;  // over weight
     JobId first;      // of a user: ties go to whose first job came first
     SortedBlocks<std::tuple<int64_t, JobId, size_t>> order;  // of what lies below and has jobs left
-    const WaitingJobs::Bucket* jobs = nullptr;               // of a user
-    size_t next = 0;                                         // of them
+    bool is_user = false;
     size_t owner = 0;
   };
   // Its place among those beside it.
@@ -91,8 +92,17 @@ class WaitingOrder {
   size_t Add(int64_t use, int64_t weight);
   void Insert(size_t share);
 
+  // Goes on with the jobs of a user.
+  void Turn(size_t user);
+  // Drops it, and what lies above it and has nothing else left.
+  void Drop(size_t share);
+
+  const std::vector<OwnerJobs>& owners_;
   std::vector<Share> shares_;
-  size_t user_ = 0;  // of the job that came last
+  size_t user_ = 0;                       // of the job that came last
+  OwnerCursor jobs_;                      // of that user
+  std::map<size_t, OwnerCursor> others_;  // of users who had to make way for others
+  uint64_t turn_ = 0;
 };
 
 }  // namespace tide

@@ -40,8 +40,12 @@ struct Order {
     }
     std::vector<OwnerJobs> owners;
     const Shares shares(state, policy, kNow);
-    for (const auto& [key, bucket] : waiting.buckets()) {
-      owners.push_back({key.owner, &bucket, shares.UseOf(key.owner)});
+    for (const auto& [key, queue] : waiting.queues()) {
+      owners.push_back({key.owner,
+                        queue.alike.empty() ? nullptr : &queue.alike,
+                        queue.singles.empty() ? nullptr : &queue.singles,
+                        shares.UseOf(key.owner),
+                        false});
     }
     WaitingOrder order(owners, shares);
     std::string handed_out;

@@ -112,10 +112,10 @@ void Quotas::CountAuto(const std::vector<const Job*>& live) {
     }
   }
   std::set<JobId> waiting;
-  for (auto it = state_.queue.buckets().lower_bound({kAutoPriority, 0});
-       it != state_.queue.buckets().end() && it->first.priority == kAutoPriority;
+  for (auto it = state_.queue.queues().lower_bound({kAutoPriority, 0});
+       it != state_.queue.queues().end() && it->first.priority == kAutoPriority;
        ++it) {
-    for (const WaitingJob& job : it->second) {
+    for (const WaitingJob& job : it->second.InOrder()) {
       waiting.insert(job.id);
     }
   }

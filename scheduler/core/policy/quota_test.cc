@@ -52,12 +52,8 @@ struct QuotaWorld : World {
   }
   [[nodiscard]] bool Runs(JobId job) const { return Is(job) == JobState::kRunning; }
   [[nodiscard]] ReasonText FirstReason(JobId job) const {
-    for (const Explanation& explanation : last.explanations) {
-      if (explanation.job == job) {
-        return DescribeReason(At(job), explanation.reasons.front());
-      }
-    }
-    return {};
+    const ReasonList reasons = ReasonsOf(job);
+    return reasons.empty() ? ReasonText() : DescribeReason(At(job), reasons.front());
   }
   [[nodiscard]] int32_t ClassOf(JobId job) const {
     return Quotas(state, state.fabric, policy, now).ClassOf(At(job));
@@ -248,7 +244,7 @@ TEST_CASE("who wants its quota back is told when the borrower has had its minimu
     const JobId borrower = world.Submit(AJob().Project("llm").Nodes(2));
     const JobId job = world.Submit(AJob().Project("vision"), "bob");
     CHECK(world.Why(job) == Codes{"placement.zone_capacity", "preempt.protected"});
-    const Reason& reason = world.last.explanations.back().reasons.back();
+    const Reason reason = world.ReasonsOf(job).back();
     CHECK(reason.other == borrower);
     CHECK(reason.until ==
           world.now +

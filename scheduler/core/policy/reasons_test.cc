@@ -12,11 +12,9 @@ namespace tide::testing {
 namespace {
 
 std::optional<ReasonText> WhyNot(const World& world, JobId job, const std::string& code) {
-  for (const Explanation& explanation : world.last.explanations) {
-    for (const Reason& reason : explanation.reasons) {
-      if (explanation.job == job && ReasonName(reason.code) == code) {
-        return DescribeReason(world.At(job), reason);
-      }
+  for (const Reason& reason : world.ReasonsOf(job)) {
+    if (ReasonName(reason.code) == code) {
+      return DescribeReason(world.At(job), reason);
     }
   }
   return std::nullopt;

@@ -224,12 +224,15 @@ bool GoesOnAfterFault(const Job& job) {
 
 AfterFault::AfterFault(const std::vector<OwnerJobs>& owners) {
   for (const OwnerJobs& owner : owners) {
-    WaitingJobs::Bucket* jobs = nullptr;
-    for (const WaitingJob& job : *owner.jobs) {
+    if (!owner.after_fault) {
+      continue;
+    }
+    OwnerJobs::Singles* jobs = nullptr;
+    for (const WaitingJob& job : *owner.singles) {
       if (job.after_fault) {
         if (jobs == nullptr) {
           jobs = &jobs_.emplace_back();
-          owners_.push_back({owner.owner, jobs, owner.use});
+          owners_.push_back({owner.owner, nullptr, jobs, owner.use, true});
         }
         jobs->push_back(job);
       }

@@ -43,14 +43,14 @@ class KeptNodes {
 // Those of the waiting jobs of one class, owner by owner.
 class AfterFault {
  public:
-  //   Cost: O(waiting jobs of the owners), a byte each.
+  //   Cost: O(owners), and the waiting jobs of those who have some.
   explicit AfterFault(const std::vector<OwnerJobs>& owners);
 
   [[nodiscard]] const std::vector<OwnerJobs>& owners() const { return owners_; }
 
  private:
   std::vector<OwnerJobs> owners_;
-  std::deque<WaitingJobs::Bucket> jobs_;
+  std::deque<OwnerJobs::Singles> jobs_;
 };
 
 // Asks for the nodes that the job had, and for what PlaceAfterFault needs of one that a fault

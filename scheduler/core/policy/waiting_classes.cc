@@ -10,16 +10,21 @@ WaitingClasses::WaitingClasses(const ClusterState& state,
                                const Shares& shares,
                                const Quotas& quotas)
     : policy_(policy), shares_(shares) {
-  for (const auto& [key, jobs] : state.queue.buckets()) {
-    if (!MayStandElsewhere(key.priority, jobs)) {
-      Add(key, jobs);
+  for (const auto& [key, queue] : state.queue.queues()) {
+    const bool is_auto = key.priority == kAutoPriority && !policy_.quotas.empty();
+    if (is_auto) {
+      for (const WaitingJob& job : queue.InOrder()) {
+        Move(quotas, key.owner, job, state.jobs.at(job.id));
+      }
       continue;
     }
-    for (WaitingJob job : jobs) {
-      job.plain = false;  // quotas look at the class it asked for, too
-      const int32_t priority = quotas.ClassOf(state.jobs.at(job.id));
-      moved_[{priority, key.owner}].push_back(job);
+    // Only what has run sinks to a lower class.
+    const bool sinks = policy_.demotions.contains(key.priority) &&
+                       std::ranges::any_of(queue.singles, &WaitingJob::has_run);
+    for (size_t i = 0; sinks && i < queue.singles.size(); ++i) {
+      Move(quotas, key.owner, queue.singles[i], state.jobs.at(queue.singles[i].id));
     }
+    Add(key, queue, !sinks);
   }
   for (auto& [key, jobs] : moved_) {
     std::ranges::sort(jobs, ComesBefore);
@@ -27,25 +32,38 @@ WaitingClasses::WaitingClasses(const ClusterState& state,
   }
 }
 
-bool WaitingClasses::MayStandElsewhere(int32_t priority, const WaitingJobs::Bucket& jobs) const {
-  return (priority == kAutoPriority && !policy_.quotas.empty()) ||
-         (policy_.demotions.contains(priority) && std::ranges::any_of(jobs, &WaitingJob::has_run));
+void WaitingClasses::Move(const Quotas& quotas, uint32_t owner, WaitingJob job, const Job& opened) {
+  job.plain = false;  // quotas look at the class it asked for, too
+  moved_[{quotas.ClassOf(opened), owner}].push_back(job);
 }
 
-void WaitingClasses::Add(const WaitingJobs::Key& key, const WaitingJobs::Bucket& jobs) {
-  classes_[key.priority].push_back({key.owner, &jobs, shares_.UseOf(key.owner)});
+void WaitingClasses::Add(const WaitingJobs::Key& key, const OwnerQueue& queue, bool singles) {
+  OwnerJobs jobs;
+  jobs.owner = key.owner;
+  jobs.alike = queue.alike.empty() ? nullptr : &queue.alike;
+  jobs.singles = !singles || queue.singles.empty() ? nullptr : &queue.singles;
+  jobs.use = shares_.UseOf(key.owner);
+  jobs.after_fault = singles && queue.after_fault > 0;
+  if (jobs.alike != nullptr || jobs.singles != nullptr) {
+    classes_[key.priority].push_back(jobs);
+  }
 }
 
-void WaitingClasses::MergeIn(const WaitingJobs::Key& key, const WaitingJobs::Bucket& jobs) {
+void WaitingClasses::MergeIn(const WaitingJobs::Key& key, const OwnerJobs::Singles& jobs) {
   std::vector<OwnerJobs>& owners = classes_[key.priority];
   const auto place = std::ranges::lower_bound(owners, key.owner, {}, &OwnerJobs::owner);
   if (place == owners.end() || place->owner != key.owner) {
-    owners.insert(place, {key.owner, &jobs, shares_.UseOf(key.owner)});
+    owners.insert(place, {key.owner, nullptr, &jobs, shares_.UseOf(key.owner), true});
     return;
   }
-  WaitingJobs::Bucket& both = merged_.emplace_back();
-  std::ranges::merge(*place->jobs, jobs, std::back_inserter(both), ComesBefore);
-  place->jobs = &both;
+  place->after_fault = true;
+  if (place->singles == nullptr) {
+    place->singles = &jobs;
+    return;
+  }
+  OwnerJobs::Singles& both = merged_.emplace_back();
+  std::ranges::merge(*place->singles, jobs, std::back_inserter(both), ComesBefore);
+  place->singles = &both;
 }
 
 }  // namespace tide

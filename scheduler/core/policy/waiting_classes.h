@@ -27,19 +27,18 @@ class WaitingClasses {
 
  private:
   // Those that may stand elsewhere than where they asked to, owner by owner.
-  using Moved = std::map<WaitingJobs::Key, WaitingJobs::Bucket>;
+  using Moved = std::map<WaitingJobs::Key, OwnerJobs::Singles>;
 
-  // Some of them.
-  [[nodiscard]] bool MayStandElsewhere(int32_t priority, const WaitingJobs::Bucket& jobs) const;
+  void Move(const Quotas& quotas, uint32_t owner, WaitingJob job, const Job& opened);
   // Owners that come in order.
-  void Add(const WaitingJobs::Key& key, const WaitingJobs::Bucket& jobs);
-  void MergeIn(const WaitingJobs::Key& key, const WaitingJobs::Bucket& jobs);
+  void Add(const WaitingJobs::Key& key, const OwnerQueue& queue, bool singles);
+  void MergeIn(const WaitingJobs::Key& key, const OwnerJobs::Singles& jobs);
 
   const Policy& policy_;
   const Shares& shares_;
   Classes classes_;
   Moved moved_;
-  std::deque<WaitingJobs::Bucket> merged_;  // of owners with jobs of both kinds in a class
+  std::deque<OwnerJobs::Singles> merged_;  // of owners with jobs of both kinds in a class
 };
 
 }  // namespace tide

@@ -321,7 +321,7 @@ TEST_CASE("a job that would pass a full boundary waits for the one that does", "
   const JobId second = world.Submit(AJob().Nodes(6).Zone("cross-ok"));  // as many are idle
   CHECK(world.Is(second) == JobState::kQueued);
   CHECK(world.Why(second).front() == "placement.cross_zone_busy");
-  const Reason& reason = world.last.explanations.back().reasons.front();
+  const Reason reason = world.ReasonsOf(second).front();
   CHECK(reason.other == first);
   world.Finish(first);
   CHECK(world.Is(second) == JobState::kRunning);
@@ -334,7 +334,7 @@ TEST_CASE("nobody is blamed where zones do not meet", "[zone_chain]") {
   const JobId job = world.Submit(AJob().Nodes(4).Zone("cross-ok"));
   REQUIRE(world.Is(job) == JobState::kQueued);
   CHECK(world.Why(job).front() == "placement.zone_capacity");
-  const Reason& reason = world.last.explanations.back().reasons.front();
+  const Reason reason = world.ReasonsOf(job).front();
   CHECK(DescribeReason(world.At(job), reason).message ==
         "needs 4 nodes free in zones that are joined; most free now: 2, short 2");
 }
@@ -352,7 +352,7 @@ TEST_CASE("the job on the full boundary is named, not another that crosses", "[z
   world.Finish(in_d);
   const JobId job = world.Submit(AJob().Nodes(6).Zone("cross-ok"));
   REQUIRE(world.Is(job) == JobState::kQueued);
-  const Reason& reason = world.last.explanations.back().reasons.front();
+  const Reason reason = world.ReasonsOf(job).front();
   CHECK(reason.code == ReasonCode::kCrossZoneBusy);
   const bool full_in_c = world.state.fabric.ZoneOf(NodeId(world.NodesOf(full)[0])).name >= "C";
   CHECK(reason.other == (full_in_c ? full : other));

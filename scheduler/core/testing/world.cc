@@ -176,14 +176,14 @@ std::vector<uint32_t> World::NodesOf(JobId job) const {
   return nodes;
 }
 
+ReasonList World::ReasonsOf(JobId job) const {
+  return last.explanations.Of(state, job).value_or(ReasonList());
+}
+
 std::vector<std::string> World::Why(JobId job) const {
   std::vector<std::string> codes;
-  for (const Explanation& explanation : last.explanations) {
-    if (explanation.job == job) {
-      for (const Reason& reason : explanation.reasons) {
-        codes.emplace_back(ReasonName(reason.code));
-      }
-    }
+  for (const Reason& reason : ReasonsOf(job)) {
+    codes.emplace_back(ReasonName(reason.code));
   }
   return codes;
 }

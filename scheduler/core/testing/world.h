@@ -62,7 +62,9 @@ class World {
   [[nodiscard]] NodeState NodeIs(uint32_t node) const { return state.nodes.at(node).state; }
   // Node ids by task index; empty when it has none.
   [[nodiscard]] std::vector<uint32_t> NodesOf(JobId job) const;
-  // Codes of the reasons in the last explanation.
+  // Reasons of the last explanation; an empty list where it says nothing of the job.
+  [[nodiscard]] ReasonList ReasonsOf(JobId job) const;
+  // Codes of them.
   [[nodiscard]] std::vector<std::string> Why(JobId job) const;
   [[nodiscard]] const Claim* ClaimOf(JobId job) const;
   [[nodiscard]] std::string CauseOf(JobId job) const;  // of the last attempt's end

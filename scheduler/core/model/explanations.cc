@@ -1,0 +1,125 @@
+#include "scheduler/core/model/explanations.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace tide {
+
+size_t AheadList::CountBefore(JobId job, uint64_t turn, size_t from) const {
+  const auto begin = jobs_.begin() + static_cast<std::ptrdiff_t>(from);
+  const auto end = std::find_if(begin, jobs_.end(), [&](const AheadJob& each) {
+    return each.turn != turn || std::tuple(each.rank, each.id) > std::tuple(0, job);
+  });
+  return static_cast<size_t>(end - jobs_.begin());
+}
+
+const ReasonList& WaitingReasons::List(size_t count) {
+  if (counted_ != count) {
+    counted_ = count;
+    std::vector<Reason> all = own_;
+    if (count > 0) {
+      all.push_back({.code = ReasonCode::kOrderAhead,
+                     .other = ahead_->front(),
+                     .count = static_cast<uint32_t>(count)});
+    }
+    list_ = ReasonList(std::move(all));
+  }
+  return list_;
+}
+
+void Explanations::AddAlike(const WaitingJobs::Key& queue,
+                            const WaitingJob& first,
+                            std::shared_ptr<WaitingReasons> reasons,
+                            uint64_t turn) {
+  const size_t ahead = reasons->CountAhead();
+  alike_.push_back({queue, first.shape, first.id, turn, ahead, std::move(reasons)});
+  sorted_ = false;
+}
+
+void Explanations::Sort() const {
+  if (!std::exchange(sorted_, true)) {
+    std::ranges::sort(singles_, {}, &Explanation::job);
+    std::ranges::sort(alike_, {}, &Alike::Place);
+  }
+}
+
+ReasonList Explanations::ListFor(const Alike& alike, JobId job) {
+  WaitingReasons& reasons = *alike.reasons;
+  return reasons.List(
+      reasons.ahead() == nullptr ? 0 : reasons.ahead()->CountBefore(job, alike.turn, alike.ahead));
+}
+
+const Explanations::Alike* Explanations::Find(const WaitingJobs::Key& queue,
+                                              uint32_t shape,
+                                              JobId job) const {
+  if (job >= end_) {
+    return nullptr;
+  }
+  const auto after =
+      std::ranges::upper_bound(alike_, std::tuple(queue, shape, job), {}, &Alike::Place);
+  if (after == alike_.begin()) {
+    return nullptr;
+  }
+  const Alike& alike = *std::prev(after);
+  return alike.queue == queue && alike.shape == shape ? &alike : nullptr;
+}
+
+std::optional<ReasonList> Explanations::Of(const ClusterState& state, JobId job) const {
+  Sort();
+  const auto single = std::ranges::lower_bound(singles_, job, {}, &Explanation::job);
+  if (single != singles_.end() && single->job == job) {
+    return single->reasons;
+  }
+  const Job* asked = alike_.empty() ? nullptr : state.FindJob(job);
+  if (asked == nullptr) {
+    return std::nullopt;
+  }
+  const auto owner = state.owners.Find(asked->spec.project, asked->user);
+  const auto shape = owner ? state.queue.ShapeOfAlike(*asked, *owner) : std::nullopt;
+  const Alike* alike = shape ? Find({asked->spec.priority, *owner}, *shape, job) : nullptr;
+  return alike == nullptr ? std::nullopt : std::optional(ListFor(*alike, job));
+}
+
+void Explanations::AddAll(const WaitingJobs::Key& queue,
+                          const AlikeJobs& jobs,
+                          std::vector<Explanation>& all) const {
+  const Alike* alike = nullptr;
+  JobId until;  // the next one of the jobs for which something else is said
+  for (size_t place = 0; place < jobs.size(); ++place) {
+    const JobId job = jobs[place].id;
+    if (job >= until) {
+      alike = Find(queue, jobs.shape(), job);
+      const Alike* next = alike == nullptr ? nullptr : alike + 1;
+      const bool ends = next != nullptr && next != alike_.data() + alike_.size() &&
+                        next->queue == queue && next->shape == jobs.shape();
+      until =
+          ends ? std::min(next->from, end_) : (alike == nullptr ? JobId(job.value() + 1) : end_);
+    }
+    if (alike != nullptr && job < end_) {
+      all.push_back({job, ListFor(*alike, job)});
+    }
+  }
+}
+
+std::vector<Explanation> Explanations::All(const ClusterState& state) const {
+  Sort();
+  if (alike_.empty()) {
+    return singles_;
+  }
+  std::vector<Explanation> alike;
+  for (const auto& [key, queue] : state.queue.queues()) {
+    for (const AlikeJobs& jobs : queue.alike) {
+      AddAll(key, jobs, alike);
+    }
+  }
+  std::ranges::sort(alike, {}, &Explanation::job);
+  std::vector<Explanation> all;
+  all.reserve(singles_.size() + alike.size());
+  // What was said of one alone goes first.
+  std::ranges::set_union(
+      singles_, alike, std::back_inserter(all), {}, &Explanation::job, &Explanation::job);
+  return all;
+}
+
+}  // namespace tide
