@@ -31,7 +31,7 @@ class Live {
  public:
   explicit Live(World world) : world_(std::move(world)) {
     for (const auto& [id, job] : world_.state.jobs) {
-      if (StateOf(job) == JobState::kRunning && job.spec.nodes == 1) {
+      if (StateOf(job) == JobState::kRunning && job.spec->nodes == 1) {
         small_.push_back(id);
       }
     }

@@ -10,6 +10,7 @@
 
 #include "agent/runtime/processes.h"
 #include "common/base/file.h"
+#include "common/base/fnv1a.h"
 
 namespace tide::agent {
 
@@ -22,21 +23,19 @@ namespace {
 constexpr size_t kRecordBytes = 256;
 constexpr size_t kFileBytesMax = 4096;  // one page: it has its room from the first write on
 
-uint64_t Fnv1a64(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  }
-  return hash;
+uint64_t CheckWord(std::string_view text) {
+  Fnv1a hash;
+  hash.AddBytes(text);
+  return hash.value();
 }
 
 std::string Encode(const Contact& contact) {
   std::string record = BootId() + " " + std::to_string(contact.heard_ns) + " " +
                        std::to_string(contact.isolation_ms);
-  record += " " + std::to_string(Fnv1a64(record));
+  record += " " + std::to_string(CheckWord(record));
   if (contact.witness_ms > 0) {
     record += " " + std::to_string(contact.witness_ms) + " " + std::to_string(contact.witnessed_ns);
-    record += " " + std::to_string(Fnv1a64(record));
+    record += " " + std::to_string(CheckWord(record));
   }
   record += "\n";
   record.resize(kRecordBytes, '\0');
@@ -59,7 +58,7 @@ bool DecodeWitness(std::istringstream& in, std::string_view record, Contact& rea
     return false;
   }
   const size_t end = EndOf(in, record.size());
-  return in >> check && check == Fnv1a64(record.substr(0, end)) && read.witness_ms > 0;
+  return in >> check && check == CheckWord(record.substr(0, end)) && read.witness_ms > 0;
 }
 
 std::optional<Contact> Decode(std::string_view record, int64_t now_ns) {
@@ -73,7 +72,7 @@ std::optional<Contact> Decode(std::string_view record, int64_t now_ns) {
   const size_t end = EndOf(in, record.size());
   // Older agents replaced the file as a whole, without a check word.
   const bool whole =
-      in >> check ? check == Fnv1a64(record.substr(0, end)) && DecodeWitness(in, record, read)
+      in >> check ? check == CheckWord(record.substr(0, end)) && DecodeWitness(in, record, read)
                   : record.size() < kRecordBytes;
   const bool of_now = read.heard_ns <= now_ns && read.witnessed_ns <= now_ns;
   if (whole && boot_id == BootId() && of_now && read.isolation_ms > 0) {

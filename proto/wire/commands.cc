@@ -38,9 +38,9 @@ void FillStart(const ClusterState& state,
   if (job->array != JobId()) {
     out->set_array_job(job->array.value());
     out->set_array_index(job->array_index);
-    if (!job->spec.checkpoint_dir.empty()) {
+    if (!job->spec->checkpoint_dir.empty()) {
       // One folder would mix up the checkpoints of all elements.
-      out->mutable_spec()->set_checkpoint_dir(job->spec.checkpoint_dir + "/" +
+      out->mutable_spec()->set_checkpoint_dir(job->spec->checkpoint_dir + "/" +
                                               std::to_string(job->array_index));
     }
   }
@@ -98,7 +98,7 @@ tide::v1::Command ToProto(const ClusterState& state,
       break;
     case CommandKind::kFetchImage:
       out.mutable_fetch_image()->set_job_id(command.job.value());
-      out.mutable_fetch_image()->set_image(state.jobs.at(command.job).spec.image);
+      out.mutable_fetch_image()->set_image(state.jobs.at(command.job).spec->image);
       break;
   }
   return out;

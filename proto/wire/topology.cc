@@ -94,8 +94,9 @@ std::string TopologyJson(const ClusterState& state, const Job& job) {
                                Part{"leaves", leaf_runs.Take()},
                                Part{"trees", TreesJson(MakeCommPlan(zones))},
                                Part{"nodes", "[" + names + "]"}};
-  std::string json = R"({"version":1,"ranks_per_node":)" + std::to_string(job.spec.ranks_per_node) +
-                     R"(,"cross_zone_pairs":)" + PairsJson(CountCrossZonePairs(zones));
+  std::string json = R"({"version":1,"ranks_per_node":)" +
+                     std::to_string(job.spec->ranks_per_node) + R"(,"cross_zone_pairs":)" +
+                     PairsJson(CountCrossZonePairs(zones));
   constexpr size_t kAround = 64;  // keys, commas and `null`s
   size_t length = json.size() + kAround;
   for (const Part& part : parts) {

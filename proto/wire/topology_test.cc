@@ -48,7 +48,7 @@ Placed Large(size_t nodes) {
 
 TEST_CASE("a job in one zone knows its leaves and its trees") {
   Placed placed({"A/l1", "A/l1", "A/l2"});
-  placed.job.spec.ranks_per_node = 8;
+  placed.job.spec.Edit([](JobSpec& spec) { spec.ranks_per_node = 8; });
   CHECK(placed.Topology() == json::parse(R"({
     "version": 1, "ranks_per_node": 8,
     "zones": [["A", 3]], "leaves": [["l1", 2], ["l2", 1]], "nodes": ["n0", "n1", "n2"],
@@ -62,7 +62,7 @@ TEST_CASE("the example of rank-protocol.md is what ranks get") {
   const std::string fence = "```json\n";
   const size_t begin = text->find(fence) + fence.size();
   Placed placed({});
-  placed.job.spec.ranks_per_node = 8;
+  placed.job.spec.Edit([](JobSpec& spec) { spec.ranks_per_node = 8; });
   placed.Add("a-l01-n01", "A/a-l01");
   placed.Add("a-l01-n02", "A/a-l01");
   placed.Add("a-l02-n01", "A/a-l02");

@@ -363,7 +363,7 @@ TEST_CASE("every command is filled") {
   CHECK(convert(CommandKind::kValidate).validate().request_id() == "v1-1");
   CHECK(convert(CommandKind::kValidate).validate().suite() == "quick");
   CHECK(convert(CommandKind::kFetchImage).fetch_image().job_id() == job.value());
-  CHECK(convert(CommandKind::kFetchImage).fetch_image().image() == world.At(job).spec.image);
+  CHECK(convert(CommandKind::kFetchImage).fetch_image().image() == world.At(job).spec->image);
 }
 
 TEST_CASE("every field of a plan is filled") {

@@ -14,13 +14,15 @@ std::string WithoutSecrets(const std::string& data, bool keep_commands) {
     // Nobody knows what is in it; that it cannot be read is what the report is about.
     return std::string(kLeftOut) + ": " + job.error().message;
   }
-  for (auto& [name, value] : job->spec.env) {
-    value = kLeftOut;
-  }
+  job->spec.Edit([&](JobSpec& spec) {
+    for (auto& [name, value] : spec.env) {
+      value = kLeftOut;
+    }
+    if (!keep_commands && !spec.command.empty()) {
+      spec.command = {std::string(kLeftOut)};
+    }
+  });
   job->idempotency_key.clear();
-  if (!keep_commands && !job->spec.command.empty()) {
-    job->spec.command = {std::string(kLeftOut)};
-  }
   return EncodeJobRow(*job);
 }
 

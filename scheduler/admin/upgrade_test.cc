@@ -56,7 +56,7 @@ TEST_CASE("a dump of each schema loads", "[upgrade]") {
   CHECK(state->nodes.size() == 6);
   CHECK(state->nodes[2].identity.name == "node-2");
   REQUIRE_FALSE(state->jobs.empty());
-  CHECK(state->jobs.begin()->second.spec.command ==
+  CHECK(state->jobs.begin()->second.spec->command ==
         std::vector<std::string>{"python3", "train.py"});
   const auto events = LoadEvents((*store)->database(), 0, 1'000'000);
   REQUIRE(events);

@@ -14,7 +14,7 @@ void KeepUse(ClusterState& state, const Job& job, Duration half_life) {
   if (job.attempts.empty()) {
     return;
   }
-  const RunHistory::Owner owner(job.spec.project, job.user);
+  const RunHistory::Owner owner(job.spec->project, job.user);
   Account& kept = state.archived_use[owner];
   kept.Add(UseOf(job, half_life), half_life);
   if (kept.use_ms == 0) {

@@ -116,7 +116,7 @@ bool IsClaimedByOther(const NodeUse& use, JobId job) {
 
 bool NodesAreUsable(const ClusterState& state, const Job& job, const Allocation& allocation) {
   if (allocation.part &&
-      (job.spec.nodes != 1 ||
+      (job.spec->nodes != 1 ||
        static_cast<uint32_t>(std::popcount(allocation.part->devices)) != allocation.part->gpus)) {
     return false;
   }
@@ -137,7 +137,7 @@ bool NodesAreUsable(const ClusterState& state, const Job& job, const Allocation&
       }
     }
   }
-  return allocation.nodes.size() == job.spec.nodes;
+  return allocation.nodes.size() == job.spec->nodes;
 }
 
 // Nobody else claims any of it.
@@ -169,18 +169,19 @@ ApplyResult On(ClusterState& state, Instant at, const JobSubmitted& event) {
   TIDE_TRY(CheckEverFits(state, event.spec));
   TIDE_TRY(CheckDependencies(state, event.spec));
   TIDE_TRY(CheckCheckpointFolder(state, event.spec, event.user));
-  state.next_job_id = event.job.value() + event.spec.count;
+  state.next_job_id = event.job.value() + event.spec->count;
   if (!event.idempotency_key.empty()) {
     state.job_by_key[event.idempotency_key] = event.job;
   }
-  const bool array = event.spec.count > 1;
+  const SharedSpec spec = state.specs.Intern(event.spec);
+  const bool array = spec->count > 1;
   if (array) {
-    AddArray(state, event.job, event.spec.count);
+    AddArray(state, event.job, event.spec->count);
   }
-  for (uint32_t index = 0; index < event.spec.count; ++index) {
+  for (uint32_t index = 0; index < event.spec->count; ++index) {
     Job job;
     job.id = JobId(event.job.value() + index);
-    job.spec = event.spec;
+    job.spec = spec;
     job.user = event.user;
     job.idempotency_key = index == 0 ? event.idempotency_key : "";
     job.submitted_at = at;

@@ -28,15 +28,15 @@ Status CheckSameQueue(const Job& job, const Job& before) {
                 Name(before) + " belongs to " + before.user + ", " + Name(job) + " to " + job.user +
                     ": a job moves among those of its own user");
   }
-  if (before.spec.project != job.spec.project) {
+  if (before.spec->project != job.spec->project) {
     return Fail(ErrorCode::kConflict,
-                Name(before) + " is of project " + before.spec.project + ", " + Name(job) + " of " +
-                    job.spec.project + ": a job moves among those of its own project");
+                Name(before) + " is of project " + before.spec->project + ", " + Name(job) +
+                    " of " + job.spec->project + ": a job moves among those of its own project");
   }
-  if (before.spec.priority != job.spec.priority) {
+  if (before.spec->priority != job.spec->priority) {
     return Fail(ErrorCode::kConflict,
-                Name(before) + " has priority " + PriorityName(before.spec.priority) + ", " +
-                    Name(job) + " " + PriorityName(job.spec.priority) +
+                Name(before) + " has priority " + PriorityName(before.spec->priority) + ", " +
+                    Name(job) + " " + PriorityName(job.spec->priority) +
                     ": a job moves among those of its own priority");
   }
   return CheckWaits(before);
@@ -74,8 +74,8 @@ ApplyResult On(ClusterState& state, Instant /*at*/, const JobMoved& event) {
 ApplyResult On(ClusterState& state, Instant at, const DependencyFailed& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kDependencyFailed));
-  const auto failed = std::ranges::find(job->spec.after, event.awaited, &Dependency::job);
-  if (failed == job->spec.after.end() || !state.dependencies.doomed.contains(job->id) ||
+  const auto failed = std::ranges::find(job->spec->after, event.awaited, &Dependency::job);
+  if (failed == job->spec->after.end() || !state.dependencies.doomed.contains(job->id) ||
       StateOf(state, *failed) != DependencyState::kNever) {
     return Fail(ErrorCode::kConflict,
                 FormatJobName(job->id.value()) + " may still start after " +

@@ -51,7 +51,7 @@ TEST_CASE("an array is one event and as many jobs, with ids in a row") {
     const Job& element = world.At(JobId(first.value() + i));
     CHECK(element.array == first);
     CHECK(element.array_index == i);
-    CHECK(element.spec.count == 3);
+    CHECK(element.spec->count == 3);
   }
   const JobId single = world.Submit(AJob());
   CHECK(world.At(single).array == JobId());

@@ -48,7 +48,7 @@ std::optional<Command> ForTask(const Policy& policy, const Job& job, uint32_t in
 
 // While its victims are still there.
 void AppendFetch(const Job& claimant, NodeId node, std::vector<Command>& out) {
-  if (claimant.spec.image == "host") {
+  if (claimant.spec->image == "host") {
     return;
   }
   Command command;

@@ -170,7 +170,7 @@ class Planner {
   }
 
   [[nodiscard]] Duration NoticeOf(const Job& job) const {
-    return std::min(job.spec.suspend_notice, policy_.suspend_notice_max);
+    return std::min(job.spec->suspend_notice, policy_.suspend_notice_max);
   }
 
   void Explain(const Job& job, const std::vector<Reason>& reasons) {
@@ -247,20 +247,20 @@ class Planner {
 
   [[nodiscard]] PlacementRequest RequestOf(const Job& job) {
     PlacementRequest request;
-    request.nodes = job.spec.nodes;
-    request.group = job.spec.group;
-    request.zone = job.spec.zone;
-    request.cross_zone_free = job.spec.nodes == 1 || crossing_.MayCross(job);
-    request.boundaries = job.spec.nodes == 1 ? nullptr : crossing_.LeftFor(job);
+    request.nodes = job.spec->nodes;
+    request.group = job.spec->group;
+    request.zone = job.spec->zone;
+    request.cross_zone_free = job.spec->nodes == 1 || crossing_.MayCross(job);
+    request.boundaries = job.spec->nodes == 1 ? nullptr : crossing_.LeftFor(job);
     request.warm = &state_.warm;
-    request.image = job.spec.image;
+    request.image = job.spec->image;
     AskForFormer(state_, job, request);
     return request;
   }
 
   // The part it takes on the largest nodes of its group, or nothing: whole nodes.
   [[nodiscard]] std::optional<Part> WantedPart(const Job& job) const {
-    const int group = fabric_.FindGroup(job.spec.group);
+    const int group = fabric_.FindGroup(job.spec->group);
     return group < 0 ? std::nullopt
                      : PartOf(job.spec, fabric_.groups[static_cast<size_t>(group)].largest);
   }
@@ -331,9 +331,9 @@ class Planner {
     told_.spares_own = SparesOwn(contender, runners());
     refusal.told = told_;
     ExplainWaiting(job, refusal.reasons);
-    AheadIn(ahead_, job.spec.group)->Add({job.id, job.queue_rank, order_turn_});
+    AheadIn(ahead_, job.spec->group)->Add({job.id, job.queue_rank, order_turn_});
     if (!IsRetry(job)) {
-      refusals_.Add(job.spec.group, std::move(refusal));
+      refusals_.Add(job.spec->group, std::move(refusal));
     }
     return false;
   }
@@ -366,7 +366,7 @@ class Planner {
     wish.since = now_;
     wish.patient = IsPatient(now_);
     wish.footing = {kNotSlowed, INT64_MAX};
-    if (const Refusal* same = refusals_.Find(job.spec.group, wish, UserOf(owner_)).same) {
+    if (const Refusal* same = refusals_.Find(job.spec->group, wish, UserOf(owner_)).same) {
       told_ = same->told;
       for (Reason reason : same->reasons) {
         reason.beside = true;
@@ -387,15 +387,15 @@ class Planner {
   }
 
   [[nodiscard]] Wish WishOf(const Job& job, const std::optional<Part>& part, Standing standing) {
-    return {.zone = job.spec.zone,
-            .gpu_model = job.spec.gpu_model,
-            .disk_bytes = job.spec.disk_bytes_per_node,
-            .nodes = job.spec.nodes,
-            .gpus_per_node = job.spec.gpus_per_node,
+    return {.zone = job.spec->zone,
+            .gpu_model = job.spec->gpu_model,
+            .disk_bytes = job.spec->disk_bytes_per_node,
+            .nodes = job.spec->nodes,
+            .gpus_per_node = job.spec->gpus_per_node,
             .part = part,
-            .bounded = crossing_.IsBounded() && MayLieAcross(job.spec.zone),
-            .named_cpus = job.spec.cpus_per_node,
-            .named_memory = job.spec.memory_bytes_per_node,
+            .bounded = crossing_.IsBounded() && MayLieAcross(job.spec->zone),
+            .named_cpus = job.spec->cpus_per_node,
+            .named_memory = job.spec->memory_bytes_per_node,
             .since = job.state_since,
             .footing = FootingOf(job),
             .standing = standing,
@@ -407,7 +407,7 @@ class Planner {
                                             Standing standing) {
     return claims_.Has(job.id) || refusals_.empty()
                ? Refusals::Known()
-               : refusals_.Find(job.spec.group, WishOf(job, part, standing), UserOf(owner_));
+               : refusals_.Find(job.spec->group, WishOf(job, part, standing), UserOf(owner_));
   }
 
   bool StartPart(const Job& job, const PlacementRequest& request) {
@@ -496,7 +496,7 @@ class Planner {
   void ExplainWaiting(const Job& job, const std::vector<Reason>& reasons) {
     std::vector<Reason> told = reasons;
     if (IsRetry(job)) {
-      evidence_.AddRetry(job.spec.group, ClassOf(job));
+      evidence_.AddRetry(job.spec->group, ClassOf(job));
       std::erase_if(told, [](const Reason& each) { return each.code == ReasonCode::kTurn; });
     }
     if (!policy_.quotas.empty()) {
@@ -519,7 +519,7 @@ class Planner {
     const uint64_t last = job.attempts.empty() ? 0 : job.attempts.back().epoch.value();
     JobPlaced placed{job.id, Epoch(last + 1), {nodes, 0, part}, false};
     placed.allocation.master_port = ports_.Choose(state_, job.id, placed.epoch, nodes.front());
-    placed.opportunistic = !AheadIn(ahead_, job.spec.group)->empty();
+    placed.opportunistic = !AheadIn(ahead_, job.spec->group)->empty();
     if (part) {
       capacity_.TakePart(nodes.front(), *part);
     } else {
@@ -539,7 +539,7 @@ class Planner {
     const Contender contender = ContenderOf(job, standing);
     // A job that keeps failing does not stop others on each retry.
     const bool may_ask = !IsRetry(job);
-    const auto group = state_.groups.Find(job.spec.group);
+    const auto group = state_.groups.Find(job.spec->group);
     const TakeRules rules{
         [&](NodeId node) { return MayUse(job, node) && (part || !capacity_.IsParted(node)); },
         [&](const Runner& runner) {

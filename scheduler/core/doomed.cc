@@ -9,7 +9,7 @@ namespace {
 
 // It has ended otherwise than `job` wants.
 JobId FailedDependencyOf(const ClusterState& state, const Job& job) {
-  const auto failed = std::ranges::find_if(job.spec.after, [&](const Dependency& dependency) {
+  const auto failed = std::ranges::find_if(job.spec->after, [&](const Dependency& dependency) {
     return StateOf(state, dependency) == DependencyState::kNever;
   });
   return failed->job;
@@ -32,7 +32,7 @@ void CollectDoomed(const ClusterState& state, Decision& decision) {
       return;
     }
     for (const JobId id : dependents->second) {
-      const auto& after = state.jobs.at(id).spec.after;
+      const auto& after = state.jobs.at(id).spec->after;
       const auto on = std::ranges::find(after, awaited.first, &Dependency::job)->on;
       if (on == AfterOutcome::kSuccess && ends.insert(id).second) {
         decision.proposals.emplace_back(DependencyFailed{id, awaited.first});

@@ -119,7 +119,7 @@ void ResolveLeft(ClusterState& state, Job& job, Instant at, JobId beneficiary) {
   }
   Instant not_before;
   if (!job.attempts.back().notice_at.is_set()) {
-    not_before = at + std::max(job.spec.retry_backoff, kLeast) * (in_vain + 1);
+    not_before = at + std::max(job.spec->retry_backoff, kLeast) * (in_vain + 1);
   }
   ++job.suspensions;
   EnterQueued(state, job, at, {StartReason::kResumed, not_before, beneficiary, std::nullopt});
@@ -143,7 +143,7 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
       EnterHeld(state, job, at, StartReason::kResumed);
       return;
     case StopCause::kFault:
-      if (job.hardware_restarts < job.spec.retry_hardware_max) {
+      if (job.hardware_restarts < job.spec->retry_hardware_max) {
         ++job.hardware_restarts;
         EnterQueued(
             state, job, at, {StartReason::kFault, AfterFault(job, at), beneficiary, std::nullopt});
@@ -160,9 +160,9 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
         EnterHeld(state, job, at, StartReason::kResumed);
         return;
       }
-      if (job.failure_restarts < job.spec.retry_failure_max) {
+      if (job.failure_restarts < job.spec->retry_failure_max) {
         ++job.failure_restarts;
-        const Instant not_before = at + job.spec.retry_backoff * job.failure_restarts;
+        const Instant not_before = at + job.spec->retry_backoff * job.failure_restarts;
         EnterQueued(state, job, at, {StartReason::kRetry, not_before, beneficiary, std::nullopt});
         return;
       }

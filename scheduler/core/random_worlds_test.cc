@@ -196,13 +196,13 @@ class RandomWorld : public World {
       int64_t used = 0;
       for (const JobId id : state.live) {
         const Job& job = At(id);
-        const bool owns =
-            row.subject == QuotaRow::Subject::kUser
-                ? job.user == row.name
-                : job.spec.project == row.name || (row.name == "llm" && job.spec.project == "chat");
-        if (owns && (!row.priority || row.priority == job.spec.priority)) {
-          const uint32_t gpus = job.spec.gpus_per_node;
-          used += gpus == 0 || gpus == 8 ? job.spec.nodes * 1000 : gpus * 125;
+        const bool owns = row.subject == QuotaRow::Subject::kUser
+                              ? job.user == row.name
+                              : job.spec->project == row.name ||
+                                    (row.name == "llm" && job.spec->project == "chat");
+        if (owns && (!row.priority || row.priority == job.spec->priority)) {
+          const uint32_t gpus = job.spec->gpus_per_node;
+          used += gpus == 0 || gpus == 8 ? job.spec->nodes * 1000 : gpus * 125;
         }
       }
       REQUIRE(used <= int64_t{*row.limit} * 1000);
@@ -217,7 +217,7 @@ class RandomWorld : public World {
       for (const NodeId node : AllocationOf(At(id))->nodes) {
         zones.insert(state.fabric.ZoneIndexOf(node));
       }
-      REQUIRE(zones.size() <= ZonesMax(At(id).spec.zone));
+      REQUIRE(zones.size() <= ZonesMax(At(id).spec->zone));
       if (policy.boundaries.empty()) {
         continue;
       }
@@ -252,11 +252,11 @@ class RandomWorld : public World {
   // A lower class at once; one's own only when it started later, or has had its time.
   void CheckMayBeAsked(const Job& victim, const Job& beneficiary) {
     if (!policy.quotas.empty() &&
-        (victim.spec.priority == kAutoPriority || beneficiary.spec.priority == kAutoPriority)) {
+        (victim.spec->priority == kAutoPriority || beneficiary.spec->priority == kAutoPriority)) {
       return;  // its class depends on what all the others use
     }
-    const int32_t asked = Demote(victim.spec.priority, RunTimeAt(victim, now), policy);
-    const int32_t asking = Demote(beneficiary.spec.priority, RunTimeAt(beneficiary, now), policy);
+    const int32_t asked = Demote(victim.spec->priority, RunTimeAt(victim, now), policy);
+    const int32_t asking = Demote(beneficiary.spec->priority, RunTimeAt(beneficiary, now), policy);
     REQUIRE(asked <= asking);
     if (asked == asking) {
       const Attempt& attempt = victim.attempts.back();
@@ -552,8 +552,8 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
       moved += std::holds_alternative<JobMoved>(each.body) ? 1 : 0;
       doomed += std::holds_alternative<DependencyFailed>(each.body) ? 1 : 0;
       const auto* submitted = std::get_if<JobSubmitted>(&each.body);
-      arrays += submitted != nullptr && submitted->spec.count > 1 ? 1 : 0;
-      after_others += submitted != nullptr && !submitted->spec.after.empty() ? 1 : 0;
+      arrays += submitted != nullptr && submitted->spec->count > 1 ? 1 : 0;
+      after_others += submitted != nullptr && !submitted->spec->after.empty() ? 1 : 0;
       withdrawals += std::holds_alternative<SuspendWithdrawn>(each.body) ? 1 : 0;
     }
   }

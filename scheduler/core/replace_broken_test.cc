@@ -200,7 +200,7 @@ World WorldOfGangs(Prng& prng) {
 JobId GangWithOneSpare(const World& world, uint32_t node) {
   const ClusterState& state = world.state;
   const JobId id = state.uses[node].first().job;
-  if (id == JobId() || world.At(id).spec.nodes == 1 || world.At(id).spec.priority == 0 ||
+  if (id == JobId() || world.At(id).spec->nodes == 1 || world.At(id).spec->priority == 0 ||
       state.fabric.Crosses(AllocationOf(world.At(id))->nodes)) {
     return {};
   }

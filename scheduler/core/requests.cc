@@ -56,7 +56,7 @@ namespace {
 EventBody MakeEvent(const Job& job, const JobOrder& order, Instant now, const Policy& policy) {
   switch (order.verb) {
     case JobVerb::kSuspend: {
-      const Duration asked = order.notice.nanos() > 0 ? order.notice : job.spec.suspend_notice;
+      const Duration asked = order.notice.nanos() > 0 ? order.notice : job.spec->suspend_notice;
       const Instant deadline = now + std::min(asked, policy.suspend_notice_max);
       return HoldRequested{job.id, deadline, order.actor, order.reason};
     }
@@ -102,7 +102,7 @@ Result<std::vector<EventBody>> MakeJobOrder(const BatchContext& context,
   if (order.count <= 1) {
     return std::vector<EventBody>{MakeEvent(*job, order, context.now(), policy)};
   }
-  if (job->array == JobId() || order.count > job->spec.count - job->array_index) {
+  if (job->array == JobId() || order.count > job->spec->count - job->array_index) {
     return Fail(ErrorCode::kNotFound,
                 FormatJobName(order.job.value()) + " is not followed by " +
                     std::to_string(order.count - 1) + " elements of its array");

@@ -39,7 +39,7 @@ std::vector<JobId> Known(const World& world) {
 void CheckSameUse(ClusterState& loaded, const World& world, const Job& job) {
   const Duration half_life = world.policy.share_half_life;
   const Account& before =
-      world.state.accounts.at(world.state.owners.At(job.spec.project, job.user));
+      world.state.accounts.at(world.state.owners.At(job.spec->project, job.user));
   const auto use = static_cast<double>(before.UseAt(world.now, half_life));
   const auto after = static_cast<double>(AccountOf(loaded, job).UseAt(world.now, half_life));
   CHECK(after == Approx(use).epsilon(0.001));

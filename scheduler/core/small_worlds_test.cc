@@ -27,7 +27,7 @@ const Job* FirstInOrder(const ClusterState& state) {
   const Job* first = nullptr;
   for (const JobId id : state.waiting) {
     const Job& job = state.jobs.at(id);
-    if (first == nullptr || job.spec.priority > first->spec.priority) {
+    if (first == nullptr || job.spec->priority > first->spec->priority) {
       first = &job;
     }
   }
@@ -38,7 +38,7 @@ bool ClaimedAgainst(const ClusterState& state, const Job& job, NodeId node) {
   for (const JobId id : state.waiting) {
     const Job& other = state.jobs.at(id);
     const auto& claim = std::get<Queued>(other.phase).claim;
-    if (id != job.id && claim && other.spec.priority >= job.spec.priority &&
+    if (id != job.id && claim && other.spec->priority >= job.spec->priority &&
         std::find(claim->nodes.begin(), claim->nodes.end(), node) != claim->nodes.end()) {
       return true;
     }
@@ -52,7 +52,7 @@ bool AnotherCrosses(const ClusterState& state, const Job& job) {
     const Allocation* allocation = AllocationOf(other);
     if (id != job.id &&
         ((allocation != nullptr && state.fabric.Crosses(allocation->nodes)) ||
-         (queued != nullptr && queued->claim && other.spec.priority >= job.spec.priority &&
+         (queued != nullptr && queued->claim && other.spec->priority >= job.spec->priority &&
           state.fabric.Crosses(queued->claim->nodes)))) {
       return true;
     }
@@ -71,7 +71,7 @@ size_t CountZones(const Fabric& fabric, const std::vector<NodeId>& nodes) {
 // Is there any set of nodes for the gang among those that `usable` accepts?
 template <typename Usable>
 bool Exists(const ClusterState& state, const Job& job, Usable usable) {
-  const uint32_t zones_max = AnotherCrosses(state, job) ? 1 : ZonesMax(job.spec.zone);
+  const uint32_t zones_max = AnotherCrosses(state, job) ? 1 : ZonesMax(job.spec->zone);
   for (uint32_t set = 1; set < 1U << state.nodes.size(); ++set) {
     std::vector<NodeId> nodes;
     for (const Node& node : state.nodes) {
@@ -79,7 +79,7 @@ bool Exists(const ClusterState& state, const Job& job, Usable usable) {
         nodes.push_back(node.id);
       }
     }
-    if (nodes.size() == job.spec.nodes && std::popcount(set) == static_cast<int>(nodes.size()) &&
+    if (nodes.size() == job.spec->nodes && std::popcount(set) == static_cast<int>(nodes.size()) &&
         CountZones(state.fabric, nodes) <= zones_max) {
       return true;
     }
@@ -90,8 +90,8 @@ bool Exists(const ClusterState& state, const Job& job, Usable usable) {
 std::string Describe(const ClusterState& state) {
   std::string text;
   for (const auto& [id, job] : state.jobs) {
-    text += FormatJobName(id.value()) + " " + std::to_string(job.spec.nodes) + "x" +
-            PriorityName(job.spec.priority) + " " + job.spec.zone + " " +
+    text += FormatJobName(id.value()) + " " + std::to_string(job.spec->nodes) + "x" +
+            PriorityName(job.spec->priority) + " " + job.spec->zone + " " +
             std::string(JobStateName(StateOf(job)));
     if (const Allocation* allocation = AllocationOf(job)) {
       for (const NodeId node : allocation->nodes) {
@@ -110,7 +110,7 @@ void TurnAndCompare(World& world, const EventBody& body) {
   world.Turn({body});
   for (const Event& event : world.last.log) {
     if (const auto* asked = std::get_if<SuspendRequested>(&event.body)) {
-      REQUIRE(world.At(asked->job).spec.priority < world.At(asked->beneficiary).spec.priority);
+      REQUIRE(world.At(asked->job).spec->priority < world.At(asked->beneficiary).spec->priority);
     }
   }
   const Job* first = FirstInOrder(between);
@@ -125,7 +125,7 @@ void TurnAndCompare(World& world, const EventBody& body) {
     const JobId occupant = between.uses[node.id.value()].first().job;
     return TakesWork(node) && !ClaimedAgainst(between, *first, node.id) &&
            (occupant == JobId() || LeavesForGood(between.jobs.at(occupant)) ||
-            between.jobs.at(occupant).spec.priority < first->spec.priority);
+            between.jobs.at(occupant).spec->priority < first->spec->priority);
   };
   INFO(EventName(body) << ", " << FormatJobName(first->id.value()) << " is first:\n"
                        << Describe(between));

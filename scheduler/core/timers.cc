@@ -29,7 +29,7 @@ class Timers {
   void Job(const tide::Job& job) {
     if (std::holds_alternative<Starting>(job.phase)) {
       // Agents keep the time themselves, from the launch on; an image may take any time before it.
-      if (job.spec.image == "host") {
+      if (job.spec->image == "host") {
         Due(Awaited(job.state_since) + StartTimeoutOf(job.spec, policy_) + kStartSlack,
             DeadlinePassed{job.id});
       }
@@ -38,8 +38,8 @@ class Timers {
       if (const Instant left = FirstLeftAt(job.attempts.back()); left.is_set()) {
         Due(Awaited(left) + policy_.leave_grace, DeadlinePassed{job.id});
       }
-      if (job.spec.max_runtime.nanos() > 0) {
-        const Duration left = job.spec.max_runtime - job.run_time;
+      if (job.spec->max_runtime.nanos() > 0) {
+        const Duration left = job.spec->max_runtime - job.run_time;
         Due(job.attempts.back().running_at + left, TimeLimitReached{job.id});
       }
     } else if (const auto* saving = std::get_if<Saving>(&job.phase)) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/fnv1a.h"
 #include "scheduler/core/policy/estimate.h"
 #include "scheduler/core/policy/estimate_text.h"
 #include "scheduler/core/policy/quota.h"
@@ -30,7 +31,7 @@ void FillLayout(const ClusterState& state, const std::vector<NodeId>& nodes, Job
 }
 
 PlannedVictim DescribeVictim(const Job& job, Instant now) {
-  PlannedVictim victim{job.id, job.spec.name, job.user, job.spec.priority, job.spec.nodes, {}};
+  PlannedVictim victim{job.id, job.spec->name, job.user, job.spec->priority, job.spec->nodes, {}};
   if (const auto* saving = std::get_if<Saving>(&job.phase)) {
     victim.notice = saving->deadline - now;
   }
@@ -43,23 +44,6 @@ void FillReasons(const ReasonList& reasons, const Job& job, JobPlan& plan) {
     plan.reasons.push_back({text.code, text.message, text.remedy});
   }
 }
-
-class Fnv1a {
- public:
-  // Each with its end: "ab" + "c" is not "a" + "bc".
-  void Add(std::string_view text) {
-    for (const char c : text) {
-      AddByte(static_cast<uint8_t>(c));
-    }
-    AddByte(0);
-  }
-  void Add(uint64_t number) { Add(std::to_string(number)); }
-  [[nodiscard]] uint64_t value() const { return value_; }
-
- private:
-  void AddByte(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001b3U; }
-  uint64_t value_ = 0xcbf29ce484222325U;
-};
 
 // Without what time alone changes.
 uint64_t HashOf(const JobPlan& plan) {

@@ -10,69 +10,16 @@ namespace {
 // The structured bindings below name every field, so that a new one does not compile until somebody
 // has said whether decisions read it.
 
-JobSpec CopySpec(const JobSpec& spec) {
-  [[maybe_unused]] const auto& [name,
-                                project,
-                                image,
-                                workdir,
-                                command,
-                                group,
-                                nodes,
-                                gpus_per_node,
-                                ranks_per_node,
-                                cpus_per_node,
-                                memory_bytes_per_node,
-                                disk_bytes_per_node,
-                                gpu_model,
-                                zone,
-                                priority,
-                                suspend_notice,
-                                suspend_signal,
-                                suspend_exit_ok_done,
-                                checkpoint_dir,
-                                checkpoint_every,
-                                retry_failure_max,
-                                retry_hardware_max,
-                                retry_backoff,
-                                max_runtime,
-                                start_timeout,
-                                env,
-                                labels,
-                                mounts,
-                                after,
-                                count,
-                                secrets] = spec;
-  return {name,
-          project,
-          image,
-          "",
-          {},
-          group,
-          nodes,
-          gpus_per_node,
-          ranks_per_node,
-          cpus_per_node,
-          memory_bytes_per_node,
-          disk_bytes_per_node,
-          gpu_model,
-          zone,
-          priority,
-          suspend_notice,
-          suspend_signal,
-          suspend_exit_ok_done,
-          "",
-          {},
-          retry_failure_max,
-          retry_hardware_max,
-          retry_backoff,
-          max_runtime,
-          start_timeout,
-          {},
-          {},
-          {},
-          {},
-          count,
-          {}};
+// Returns it without what ties a job to others that are not in the copy.
+SharedSpec CopySpec(const SharedSpec& spec) {
+  SharedSpec copy = spec;
+  if (!spec->after.empty() || !spec->checkpoint_dir.empty()) {
+    copy.Edit([](JobSpec& loose) {
+      loose.after.clear();
+      loose.checkpoint_dir.clear();
+    });
+  }
+  return copy;
 }
 
 Attempt WithoutTasks(const Attempt& attempt) {
@@ -295,6 +242,7 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
                                 fabric,
                                 fabric_stale,
                                 led_since,
+                                specs,
                                 warm,
                                 changed] = from;
   ClusterState copy;

@@ -87,7 +87,7 @@ TEST_CASE("a plan names those that would be asked to leave, and their notice") {
   CHECK(plan->verdict == PlanVerdict::kPreempts);
   CHECK(plan->layout.size() == 1);
   CHECK(plan->victims == std::vector<PlannedVictim>{
-                             {low, world.At(low).spec.name, "ada", 0, 2, Duration::Seconds(40)}});
+                             {low, world.At(low).spec->name, "ada", 0, 2, Duration::Seconds(40)}});
   CHECK(Codes(*plan) == std::vector<std::string>{"preempt.in_progress"});
   CHECK(world.Is(low) == JobState::kRunning);  // nobody was asked
 }

@@ -553,7 +553,7 @@ class SchedulerService final : public Service {
     if (const auto id = ParseJobName(asked.object);
         id && asked.operation == Operation::kControlJob) {
       if (const Job* job = state.FindJob(JobId(*id))) {
-        return CheckCaller(*people, asked.caller, asked.operation, job->user, job->spec.project);
+        return CheckCaller(*people, asked.caller, asked.operation, job->user, job->spec->project);
       }
     }
     return CheckCaller(*people, asked.caller, asked.operation, asked.owner);

@@ -9,7 +9,7 @@ template <typename V, MaybeConst<JobSubmitted> T>
 void VisitFields(V& visit, T& record) {
   auto& [job, spec, user, idempotency_key] = record;
   visit("job", job);
-  visit("spec", spec);
+  VisitSpec(visit, spec);
   visit("user", user);
   visit("idempotency_key", idempotency_key);
 }

@@ -84,9 +84,15 @@ class Loader {
     return {};
   }
 
+  struct HashedJob {
+    Job job;
+    uint64_t spec = 0;  // HashOf it
+  };
+  using HashedJobs = std::vector<HashedJob>;
+
   // There may be a hundred thousand: threads decode some while the next ones are read.
   Status LoadJobs() {
-    std::deque<std::future<Result<std::vector<Job>>>> decoding;  // in the order of the pages
+    std::deque<std::future<Result<HashedJobs>>> decoding;  // in the order of the pages
     SqlRow last;
     for (bool more = true; more || !decoding.empty();) {
       TIDE_TRY(Meanwhile());
@@ -104,8 +110,8 @@ class Loader {
     return {};
   }
 
-  static Result<std::vector<Job>> DecodeJobs(const std::vector<SqlRow>& rows) {
-    std::vector<Job> jobs;
+  static Result<HashedJobs> DecodeJobs(const std::vector<SqlRow>& rows) {
+    HashedJobs jobs;
     jobs.reserve(rows.size());
     for (const SqlRow& row : rows) {
       TIDE_TRY(CheckRow(Tables().jobs, row));
@@ -115,17 +121,19 @@ class Loader {
       if (std::cmp_not_equal(job.id.value(), id)) {
         return Fail(ErrorCode::kCorrupt, name + ": its id disagrees with `data`");
       }
-      jobs.push_back(std::move(job));
+      const uint64_t spec = HashOf(*job.spec);
+      jobs.push_back({std::move(job), spec});
     }
     return jobs;
   }
 
-  Status AddJobs(Result<std::vector<Job>> jobs) {
+  Status AddJobs(Result<HashedJobs> jobs) {
     if (!jobs) {
       return BrokenRow(database_, jobs.error().message);
     }
-    for (Job& job : *jobs) {
+    for (auto& [job, spec] : *jobs) {
       const JobId id = job.id;
+      job.spec = state_.specs.Intern(std::move(job.spec), spec);
       state_.jobs.emplace_hint(state_.jobs.end(), id, std::move(job));
     }
     return {};

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <type_traits>
+#include <utility>
 
 #include "scheduler/core/model/account.h"
 #include "scheduler/core/model/event.h"
@@ -243,6 +244,20 @@ void VisitFields(V& visit, T& record) {
   visit("at", at);
 }
 
+// Visits what is shared as a member; one that is not const becomes what was made of it.
+template <typename V, MaybeConst<SharedSpec> T>
+void VisitSpec(V& visit, T& shared) {
+  if constexpr (requires { visit.Shared("spec", shared); }) {
+    visit.Shared("spec", shared);
+  } else if constexpr (std::is_const_v<T>) {
+    visit("spec", *shared);
+  } else {
+    JobSpec spec = *shared;
+    visit("spec", spec);
+    shared = SharedSpec(std::move(spec));
+  }
+}
+
 template <typename V, MaybeConst<Job> T>
 void VisitFields(V& visit, T& record) {
   auto& [id,
@@ -265,7 +280,7 @@ void VisitFields(V& visit, T& record) {
          array_index,
          resume_step] = record;
   visit("id", id);
-  visit("spec", spec);
+  VisitSpec(visit, spec);
   visit("user", user);
   visit("idempotency_key", idempotency_key);
   visit("submitted_at", submitted_at);

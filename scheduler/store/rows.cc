@@ -73,16 +73,16 @@ Status WriteJob(Database& database, const Job& job) {
   return WriteRow(database,
                   Tables().jobs,
                   {SqlInt(job.id.value()),
-                   Word(job.spec.name),
+                   Word(job.spec->name),
                    Word(job.user),
-                   Word(job.spec.project),
-                   Word(job.spec.group),
+                   Word(job.spec->project),
+                   Word(job.spec->group),
                    Word(StateOf(job)),
                    finished == nullptr ? SqlValue() : Word(finished->outcome),
                    finished == nullptr ? SqlValue() : SqlValue(int64_t{finished->exit_code}),
-                   int64_t{job.spec.priority},
-                   int64_t{job.spec.nodes},
-                   int64_t{job.spec.gpus_per_node},
+                   int64_t{job.spec->priority},
+                   int64_t{job.spec->nodes},
+                   int64_t{job.spec->gpus_per_node},
                    TimeValue(job.submitted_at),
                    TimeValue(job.state_since),
                    SqlInt(job.attempts.size()),
@@ -98,7 +98,7 @@ Status WriteJob(Database& database, const Job& job) {
 
 Status WriteAttempt(Database& database, const Job& job, const Attempt& attempt) {
   const double gpus =
-      static_cast<double>(job.spec.gpus_per_node) * static_cast<double>(attempt.tasks.size());
+      static_cast<double>(job.spec->gpus_per_node) * static_cast<double>(attempt.tasks.size());
   const SqlValue held = Seconds(attempt.placed_at, attempt.released_at);
   const auto* held_seconds = std::get_if<double>(&held);
   return WriteRow(database,

@@ -72,7 +72,7 @@ TEST_CASE("a long queue is loaded whole", "[store]") {
   const auto store = MustOpenStore(test->Open(), "a", kNow);
   ClusterState state;
   JobSubmitted submit = Submit(1, 1, 10);
-  submit.spec.count = 5000;
+  submit.spec.Edit([](JobSpec& spec) { spec.count = 5000; });
   for (const EventBody& body : {EventBody(Join(0)), EventBody(submit)}) {
     REQUIRE(store->Commit(state, StepOne(state, body, kNow), kNow));
   }
@@ -327,7 +327,7 @@ TEST_CASE("a failed commit leaves nothing and ends the store", "[store]") {
   REQUIRE(store->database().RunScript("PRAGMA max_page_count = " +
                                       std::to_string(std::get<int64_t>(pages->rows.at(0).at(0)))));
   JobSubmitted large = Submit(1, 1, 10);
-  large.spec.env["LARGE"] = std::string(100'000, 'x');
+  large.spec.Edit([](JobSpec& spec) { spec.env["LARGE"] = std::string(100'000, 'x'); });
   const Status full = store->Commit(state, StepOne(state, large, kNow), kNow);
   REQUIRE_FALSE(full);
   CHECK_THAT(full.error().message, Contains("no space left"));

@@ -117,7 +117,7 @@ TEST_CASE("a database of schema 1 loads", "[upgrade]") {
   CHECK(state->nodes.size() == 6);
   CHECK(state->nodes[2].identity.name == "node-2");
   CHECK_FALSE(state->jobs.empty());
-  CHECK(state->jobs.begin()->second.spec.command ==
+  CHECK(state->jobs.begin()->second.spec->command ==
         std::vector<std::string>{"python3", "train.py"});
   CHECK_FALSE(state->incidents.empty());
   const auto events = LoadEvents((*store)->database(), 0, 1'000'000);

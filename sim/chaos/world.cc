@@ -180,7 +180,7 @@ std::string World::Unfinished() const {
   std::string text = "liveness: " + std::to_string(people_.unanswered()) + " unanswered requests";
   for (const auto& [id, job] : store_.rows().jobs) {
     if (StateOf(job) != JobState::kFinished) {
-      text += ", " + FormatJobName(id.value()) + " (" + std::to_string(job.spec.nodes) +
+      text += ", " + FormatJobName(id.value()) + " (" + std::to_string(job.spec->nodes) +
               " nodes) is still " + std::string(JobStateName(StateOf(job)));
     }
   }

@@ -36,11 +36,11 @@ std::set<JobId> Before(const ClusterState& state, const JobSpec& spec) {
       if (awaited == nullptr) {
         continue;
       }
-      for (uint64_t i = 1; dependency.array && i < awaited->spec.count; ++i) {
+      for (uint64_t i = 1; dependency.array && i < awaited->spec->count; ++i) {
         before.insert(JobId(dependency.job.value() + i));
       }
       if (before.insert(dependency.job).second) {
-        specs.push_back(&awaited->spec);
+        specs.push_back(&*awaited->spec);
       }
     }
   }
@@ -56,10 +56,10 @@ bool HasRun(const Job& job) {
 }  // namespace
 
 void IndexCheckpointFolder(CheckpointFolders& folders, const Job& job) {
-  if (job.spec.checkpoint_dir.empty()) {
+  if (job.spec->checkpoint_dir.empty()) {
     return;
   }
-  const std::string key = KeyOf(job.spec.checkpoint_dir);
+  const std::string key = KeyOf(job.spec->checkpoint_dir);
   if (StateOf(job) != JobState::kFinished) {
     folders[key].insert(job.id);
     return;
@@ -80,7 +80,7 @@ Status CheckCheckpointFolder(const ClusterState& state,
   const std::set<JobId> before = Before(state, spec);
   for (const JobId id : found->second) {
     const Job& other = state.jobs.at(id);
-    const bool counts = other.user == user ? other.spec.name != spec.name : HasRun(other);
+    const bool counts = other.user == user ? other.spec->name != spec.name : HasRun(other);
     if (!counts || before.contains(id)) {
       continue;
     }
@@ -91,7 +91,7 @@ Status CheckCheckpointFolder(const ClusterState& state,
     }
     const std::string name = FormatJobName(id.value());
     return Fail(ErrorCode::kConflict,
-                "checkpoint.dir: " + name + " (" + other.spec.name + " of " + other.user +
+                "checkpoint.dir: " + name + " (" + other.spec->name + " of " + other.user +
                     ") saves in " + spec.checkpoint_dir +
                     "; give another folder, or run after it: `after: " + name + "`");
   }

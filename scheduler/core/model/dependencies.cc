@@ -49,7 +49,7 @@ DependencyState Judge(const ClusterState& state,
 }
 
 bool MayBeBlocked(const Job& job) {
-  return !job.spec.after.empty() && job.attempts.empty() &&
+  return !job.spec->after.empty() && job.attempts.empty() &&
          std::holds_alternative<Queued>(job.phase);
 }
 
@@ -57,7 +57,7 @@ bool MayBeBlocked(const Job& job) {
 void Enter(const ClusterState& state, const Job& job, Dependencies& dependencies) {
   Blocked blocked;
   bool never = false;
-  for (const Dependency& dependency : job.spec.after) {
+  for (const Dependency& dependency : job.spec->after) {
     switch (Judge(state, dependencies, dependency)) {
       case DependencyState::kOpen:
         blocked.first = blocked.open == 0 ? dependency.job : blocked.first;
@@ -84,7 +84,7 @@ void Erase(Dependencies& dependencies, const Job& job) {
     return;
   }
   dependencies.doomed.erase(job.id);
-  for (const Dependency& dependency : job.spec.after) {
+  for (const Dependency& dependency : job.spec->after) {
     const auto awaited = dependencies.dependents.find({dependency.job, dependency.array});
     if (awaited != dependencies.dependents.end() && awaited->second.erase(job.id) > 0 &&
         awaited->second.empty()) {
@@ -171,7 +171,7 @@ void AddDependent(ClusterState& state, const Job& job) {
 }
 
 void RemoveDependent(ClusterState& state, const Job& job) {
-  if (!job.spec.after.empty()) {
+  if (!job.spec->after.empty()) {
     Erase(state.dependencies, job);
   }
 }
@@ -198,7 +198,7 @@ Dependencies CountDependencies(const ClusterState& state, const JobList& jobs) {
   std::map<JobId, uint32_t> archived;
   for (const Job* job : jobs) {
     if (job->array != JobId()) {
-      --archived.try_emplace(job->array, job->spec.count).first->second;
+      --archived.try_emplace(job->array, job->spec->count).first->second;
       ArrayTally& tally = dependencies.arrays[job->array];
       const bool ended = std::holds_alternative<Finished>(job->phase);
       tally.left += ended ? 0 : 1;

@@ -19,7 +19,7 @@ namespace tide {
 // --- asked for by people -------------------------------------------------------------------
 struct JobSubmitted {
   JobId job;
-  JobSpec spec;
+  SharedSpec spec;
   std::string user;
   std::string idempotency_key;
   bool operator==(const JobSubmitted&) const = default;

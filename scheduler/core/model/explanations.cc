@@ -75,9 +75,9 @@ std::optional<ReasonList> Explanations::Of(const ClusterState& state, JobId job)
   if (asked == nullptr) {
     return std::nullopt;
   }
-  const auto owner = state.owners.Find(asked->spec.project, asked->user);
+  const auto owner = state.owners.Find(asked->spec->project, asked->user);
   const auto shape = owner ? state.queue.ShapeOfAlike(*asked, *owner) : std::nullopt;
-  const Alike* alike = shape ? Find({asked->spec.priority, *owner}, *shape, job) : nullptr;
+  const Alike* alike = shape ? Find({asked->spec->priority, *owner}, *shape, job) : nullptr;
   return alike == nullptr ? std::nullopt : std::optional(ListFor(*alike, job));
 }
 

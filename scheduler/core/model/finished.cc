@@ -7,7 +7,7 @@ namespace {
 
 // It may yet ask how others ended.
 bool IsAwaiting(const Job& job) {
-  return !job.spec.after.empty() && job.attempts.empty() && StateOf(job) != JobState::kFinished;
+  return !job.spec->after.empty() && job.attempts.empty() && StateOf(job) != JobState::kFinished;
 }
 
 // Of an element; one of an array that is archived in part has ended with all the others.
@@ -52,7 +52,7 @@ void ConsiderAll(ClusterState& state, Awaited awaited) {
 
 void Await(ClusterState& state, const Job& job) {
   state.finished.awaiting.insert(job.id);
-  for (const Dependency& dependency : job.spec.after) {
+  for (const Dependency& dependency : job.spec->after) {
     const Awaited awaited(dependency.job, dependency.array);
     if (++state.finished.awaited[awaited] == 1) {
       ConsiderAll(state, awaited);
@@ -62,7 +62,7 @@ void Await(ClusterState& state, const Job& job) {
 
 void AwaitNoMore(ClusterState& state, const Job& job) {
   state.finished.awaiting.erase(job.id);
-  for (const Dependency& dependency : job.spec.after) {
+  for (const Dependency& dependency : job.spec->after) {
     const auto awaited = state.finished.awaited.find({dependency.job, dependency.array});
     if (--awaited->second == 0) {
       const Awaited free = awaited->first;
@@ -79,7 +79,7 @@ bool MayBeArchived(const ClusterState& state, const Job& job) {
 }
 
 void IndexFinished(ClusterState& state, const Job& job) {
-  if (!job.spec.after.empty()) {
+  if (!job.spec->after.empty()) {
     const bool awaiting = IsAwaiting(job);
     if (awaiting != state.finished.awaiting.contains(job.id)) {
       awaiting ? Await(state, job) : AwaitNoMore(state, job);
@@ -100,7 +100,7 @@ FinishedJobs CountFinished(const ClusterState& state, const JobList& jobs) {
   for (const Job* job : jobs) {
     if (IsAwaiting(*job)) {
       finished.awaiting.insert(job->id);
-      for (const Dependency& dependency : job->spec.after) {
+      for (const Dependency& dependency : job->spec->after) {
         ++finished.awaited[{dependency.job, dependency.array}];
       }
     }

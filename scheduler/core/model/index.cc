@@ -17,7 +17,7 @@ void SetMember(std::set<JobId>& set, JobId job, bool member) {
 // Plainly running jobs wait for nothing but what their agents say.
 bool IsRestless(const Job& job) {
   return AllocationOf(job) != nullptr &&
-         (StateOf(job) != JobState::kRunning || job.spec.max_runtime.nanos() > 0 ||
+         (StateOf(job) != JobState::kRunning || job.spec->max_runtime.nanos() > 0 ||
           FirstLeftAt(job.attempts.back()).is_set());
 }
 
@@ -28,7 +28,7 @@ bool Claims(const Job& job) {
 
 // Of a live job. A stale fabric knows nothing; all are looked at again when it is fresh.
 bool Crosses(const ClusterState& state, const Job& job) {
-  return job.spec.nodes > 1 && !state.fabric_stale &&
+  return job.spec->nodes > 1 && !state.fabric_stale &&
          state.fabric.Crosses(AllocationOf(job)->nodes);
 }
 
@@ -54,7 +54,7 @@ void IndexJob(ClusterState& state, const Job& job) {
   }
   SetMember(state.live, job.id, live);
   if (live) {
-    const uint32_t group = state.groups.Add(job.spec.group);
+    const uint32_t group = state.groups.Add(job.spec->group);
     state.runners.Put(job, owner, state.owners.UserNumber(owner), group);
   } else {
     state.runners.Remove(job.id);
@@ -93,7 +93,7 @@ void IndexNode(ClusterState& state, const Node& node) {
 
 bool CheckLine(const ClusterState& state, const Job& job, uint32_t owner) {
   const LiveJob* line = state.runners.Find(job.id);
-  const std::optional<uint32_t> group = state.groups.Find(job.spec.group);
+  const std::optional<uint32_t> group = state.groups.Find(job.spec->group);
   return AllocationOf(job) == nullptr
              ? line == nullptr
              : line != nullptr && group &&
@@ -163,7 +163,7 @@ std::optional<std::string> CheckIndexes(const ClusterState& state) {
   for (const auto& [id, job] : state.jobs) {
     IndexCheckpointFolder(folders, job);
     const bool waits = MayBeLookedAt(state, job);
-    const std::optional<uint32_t> owner = state.owners.Find(job.spec.project, job.user);
+    const std::optional<uint32_t> owner = state.owners.Find(job.spec->project, job.user);
     if (!owner) {
       return "the owner of " + FormatJobName(id.value()) + " has no number";
     }

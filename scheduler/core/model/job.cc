@@ -77,7 +77,7 @@ bool IsRetry(const Job& job) {
 
 bool AwaitsEvidence(const Job& job) {
   const auto* stopping = std::get_if<Stopping>(&job.phase);
-  const bool has_hardware = job.spec.gpus_per_node > 0 || job.spec.nodes > 1;  // GPUs or links
+  const bool has_hardware = job.spec->gpus_per_node > 0 || job.spec->nodes > 1;  // GPUs or links
   if (stopping == nullptr || stopping->cause != StopCause::kFailed || !has_hardware) {
     return false;
   }

@@ -11,6 +11,7 @@
 #include "common/base/ids.h"
 #include "common/base/time.h"
 #include "common/spec/job_spec.h"
+#include "scheduler/core/model/shared_spec.h"
 #include "scheduler/core/model/task.h"
 
 namespace tide {
@@ -152,7 +153,7 @@ struct Checkpoint {
 
 struct Job {
   JobId id;
-  JobSpec spec;
+  SharedSpec spec;
   std::string user;
   std::string idempotency_key;
   Instant submitted_at;

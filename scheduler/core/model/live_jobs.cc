@@ -45,8 +45,8 @@ LiveJob LineOf(
   line.user = user;
   line.group = group;
   line.node = AllocationOf(job)->nodes.front();
-  line.nodes = job.spec.nodes;
-  line.priority = job.spec.priority;
+  line.nodes = job.spec->nodes;
+  line.priority = job.spec->priority;
   line.leaving =
       std::holds_alternative<Saving>(job.phase) || std::holds_alternative<Stopping>(job.phase);
   line.opportunistic = attempt.opportunistic;

@@ -31,7 +31,7 @@ std::optional<OwnedRun> RunOf(const Job& job, Instant ended) {
     return std::nullopt;
   }
   return OwnedRun{
-      job.spec.project, job.user, SizeClassOf(job.spec), PastRun{ended, job.id, job.run_time}};
+      job.spec->project, job.user, SizeClassOf(job.spec), PastRun{ended, job.id, job.run_time}};
 }
 
 std::vector<JobId> RunHistory::Add(const OwnedRun& owned) {

@@ -245,7 +245,7 @@ void CountAccounts(ClusterState& state, const JobList& jobs) {
 }  // namespace
 
 uint32_t OwnerOf(ClusterState& state, const Job& job) {
-  const uint32_t owner = state.owners.Add(job.spec.project, job.user);
+  const uint32_t owner = state.owners.Add(job.spec->project, job.user);
   state.accounts.resize(state.owners.size());
   return owner;
 }
@@ -314,7 +314,7 @@ std::optional<std::string> CheckAllocation(const Job& job) {
     return std::nullopt;
   }
   const std::string name = FormatJobName(job.id.value());
-  if (allocation->nodes.size() != job.spec.nodes) {
+  if (allocation->nodes.size() != job.spec->nodes) {
     return "I2: the gang of " + name + " is not whole";
   }
   std::vector<NodeId> distinct = allocation->nodes;

@@ -116,6 +116,8 @@ struct ClusterState {
   // the wait for a lost node's tasks to be gone begins anew here.
   Instant led_since;
 
+  SpecPool specs;  // those that jobs have, and a few that they had
+
   WarmImages warm;  // set by the server, not by events
 
   ChangeSet changed;

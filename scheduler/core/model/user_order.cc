@@ -15,9 +15,9 @@ bool ComesFirstOf(const Job* a, const Job* b) {
 
 std::vector<const Job*> QueueOf(const ClusterState& state, const Job& job) {
   std::vector<const Job*> queue;
-  const auto owner = state.owners.Find(job.spec.project, job.user);
+  const auto owner = state.owners.Find(job.spec->project, job.user);
   const WaitingJobs::Queues& queues = state.queue.queues();
-  const auto found = owner ? queues.find({job.spec.priority, *owner}) : queues.end();
+  const auto found = owner ? queues.find({job.spec->priority, *owner}) : queues.end();
   if (found != queues.end()) {
     for (const WaitingJob& waiting : found->second.InOrder()) {
       if (waiting.id != job.id) {
@@ -27,8 +27,8 @@ std::vector<const Job*> QueueOf(const ClusterState& state, const Job& job) {
   }
   for (const auto& [id, blocked] : state.dependencies.blocked) {
     const Job& other = state.jobs.at(id);
-    if (id != job.id && other.user == job.user && other.spec.project == job.spec.project &&
-        other.spec.priority == job.spec.priority) {
+    if (id != job.id && other.user == job.user && other.spec->project == job.spec->project &&
+        other.spec->priority == job.spec->priority) {
       queue.push_back(&other);
     }
   }

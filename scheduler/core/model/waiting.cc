@@ -225,7 +225,7 @@ const AlikeJobs* OwnerQueue::FindAlike(uint32_t shape) const {
 }
 
 void WaitingJobs::Put(const Job& job, uint32_t owner) {
-  OwnerQueue& queue = queues_[{job.spec.priority, owner}];
+  OwnerQueue& queue = queues_[{job.spec->priority, owner}];
   const JobShape shape = ShapeOf(job.spec);
   const std::optional<uint32_t> known = shapes_.Find(shape);
   const bool again = known && TakeOut(queue, job, *known);
@@ -233,7 +233,7 @@ void WaitingJobs::Put(const Job& job, uint32_t owner) {
 }
 
 void WaitingJobs::Remove(const Job& job, uint32_t owner) {
-  const auto queue = queues_.find({job.spec.priority, owner});
+  const auto queue = queues_.find({job.spec->priority, owner});
   const JobShape shape = ShapeOf(job.spec);
   const std::optional<uint32_t> known = shapes_.Find(shape);
   if (queue == queues_.end() || !known || !TakeOut(queue->second, job, *known)) {
@@ -246,7 +246,7 @@ void WaitingJobs::Remove(const Job& job, uint32_t owner) {
 }
 
 std::optional<uint32_t> WaitingJobs::ShapeOfAlike(const Job& job, uint32_t owner) const {
-  const auto queue = queues_.find({job.spec.priority, owner});
+  const auto queue = queues_.find({job.spec->priority, owner});
   const std::optional<uint32_t> shape = shapes_.Find(ShapeOf(job.spec));
   if (queue == queues_.end() || !shape) {
     return std::nullopt;

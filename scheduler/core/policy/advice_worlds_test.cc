@@ -345,7 +345,7 @@ class AdviceWorld : public World {
            AllocationOf(after) != nullptr || (StateOf(after) == JobState::kQueued &&
                                               std::get<Queued>(after.phase).claim.has_value()));
     }
-    if (CountEver(job.spec) < job.spec.nodes) {
+    if (CountEver(job.spec) < job.spec->nodes) {
       return;  // nodes have shrunk since: no quota helps it, as another reason says
     }
     if (std::regex_search(remedy, found, kQuota)) {

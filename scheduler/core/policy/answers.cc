@@ -19,7 +19,7 @@ std::shared_ptr<WaitingReasons> ReasonsBeside(const PassView& pass,
   if (!pass.policy.quotas.empty()) {
     KeepOpenClasses(pass.quotas, row_set, job, found);
   }
-  return std::make_shared<WaitingReasons>(std::move(found), AheadIn(pass.ahead, job.spec.group));
+  return std::make_shared<WaitingReasons>(std::move(found), AheadIn(pass.ahead, job.spec->group));
 }
 
 std::shared_ptr<AheadList> AheadIn(Ahead& ahead, const std::string& group) {
@@ -95,7 +95,7 @@ bool ClassAnswers::StandsAs(uint32_t owner, uint64_t turn, const Answer& answer)
   }
   const uint32_t row_set = pass_.quotas.RowSetOf(owner);
   return answer.reasons.contains(row_set) ||
-         (answer.standing != Standing::kOverLimit && answer.job->spec.priority != kAutoPriority &&
+         (answer.standing != Standing::kOverLimit && answer.job->spec->priority != kAutoPriority &&
           pass_.quotas.Check(row_set, *answer.job) == answer.standing);
 }
 

@@ -179,7 +179,7 @@ std::optional<Capacity::PartPlacement> Capacity::FindPart(const Job& job,
     return is_former ? 2 : std::ranges::binary_search(warm, node) ? 1 : 0;
   };
   // The fewest free GPUs first: nodes that are whole stay whole.
-  for (uint32_t gpus = job.spec.gpus_per_node; gpus <= kGpusPerNodeMax; ++gpus) {
+  for (uint32_t gpus = job.spec->gpus_per_node; gpus <= kGpusPerNodeMax; ++gpus) {
     std::optional<PartPlacement> found;
     int preference = -1;  // of `found`
     for (const NodeId node : rooms_by_gpus_[gpus]) {

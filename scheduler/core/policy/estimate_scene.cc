@@ -54,7 +54,7 @@ class OpenedJobs {
 
 // How long a holder takes to leave once it is asked: at once, as its saves did, or all its notice.
 std::array<Duration, kOutlooks> LeaveOf(const Job& job, const Policy& policy) {
-  const Duration notice = std::min(job.spec.suspend_notice, policy.suspend_notice_max);
+  const Duration notice = std::min(job.spec->suspend_notice, policy.suspend_notice_max);
   const Duration half_cost = Duration::Nanos(CostOfSuspension(job, policy).nanos() / 2);
   return {Duration(), std::min(half_cost, notice), notice + policy.stop_grace};
 }
@@ -133,7 +133,7 @@ void Scene::AddClaimant(const Job& job, const Claim& claim) {
   }
   Holder holder;
   holder.job = &job;
-  holder.owner = OwnerOf(state_.owners.At(job.spec.project, job.user));
+  holder.owner = OwnerOf(state_.owners.At(job.spec->project, job.user));
   holder.priority = quotas_.ClassOf(job);
   holder.since = claimant.starts[kLikely];
   holder.leave = LeaveOf(job, policy_);
@@ -252,7 +252,7 @@ Waiter Scene::MakeWaiter(const Job& job, uint32_t number, int32_t priority) {
   waiter.number = number;
   waiter.user = state_.owners.UserNumber(number);
   waiter.priority = priority;
-  waiter.nodes = job.spec.nodes;
+  waiter.nodes = job.spec->nodes;
   waiter.since = job.state_since;
   waiter.slowdown = SlowdownOf(job);
   waiter.holds = runners_.HoldsOf(HoldingOf(state_, job, priority));
@@ -261,7 +261,7 @@ Waiter Scene::MakeWaiter(const Job& job, uint32_t number, int32_t priority) {
   waiter.gpus = ChargedGpus(job.spec);
   waiter.slice = SliceOf(CostOfSuspension(job, policy_), policy_);
   waiter.fails = IsRetry(job);
-  waiter.zones_max = job.spec.nodes > 1 ? ZonesMax(job.spec.zone) : 1;
+  waiter.zones_max = job.spec->nodes > 1 ? ZonesMax(job.spec->zone) : 1;
   ChooseZones(waiter);
   if (waiter.none == NoEstimate::kNone) {
     CheckQuota(waiter);

@@ -210,7 +210,7 @@ TEST_CASE("who cannot start has no estimate, and says why") {
   world.Hold(held);
   const JobId gang = world.Submit(AJob().Nodes(2));
   const JobId stray = world.Submit(AJob());
-  world.state.jobs.at(stray).spec.group = "gone";
+  world.state.jobs.at(stray).spec.Edit([](JobSpec& spec) { spec.group = "gone"; });
   CHECK(EstimateOf(world, held).none == NoEstimate::kHeld);
   CHECK(EstimateOf(world, stray).none == NoEstimate::kGroup);
   CHECK(EstimateOf(world, gang).none == NoEstimate::kNone);

@@ -55,7 +55,7 @@ void Evidence::AddPlacement(const Contender& waiting,
                             waiting.priority,
                             capacity_.idle(),
                             request.cross_zone_free && request.boundaries == nullptr);
-  const auto retry = retries_.find(job.spec.group);
+  const auto retry = retries_.find(job.spec->group);
   if (open_priority && retry != retries_.end()) {
     open_priority = std::max(*open_priority, retry->second);
   }
@@ -89,7 +89,7 @@ Reason Evidence::Fragmentation(const Job& job, const PlacementRequest& request) 
   };
   capacity_.VisitRooms(add);
   // Nodes without room count for what the job wants of them. Where all are alike one will do.
-  const int index = state_.fabric.FindGroup(job.spec.group);
+  const int index = state_.fabric.FindGroup(job.spec->group);
   const bool alike = index >= 0 && state_.fabric.groups[static_cast<size_t>(index)].alike;
   for (uint32_t i = 0; i < state_.nodes.size() && !(alike && !search.empty()); ++i) {
     if ((state_.node_flags[i] & kTakesWork) != 0) {
@@ -98,7 +98,7 @@ Reason Evidence::Fragmentation(const Job& job, const PlacementRequest& request) 
   }
   if (search.empty()) {  // none that could hold it takes work
     search.Add({},
-               {job.spec.gpus_per_node, job.spec.cpus_per_node, job.spec.memory_bytes_per_node});
+               {job.spec->gpus_per_node, job.spec->cpus_per_node, job.spec->memory_bytes_per_node});
   }
   const Shortage shortage = search.First();
   return {.code = ReasonCode::kFragmented,
@@ -123,7 +123,7 @@ uint32_t Evidence::Startable(const Job& job,
   Job smaller = job;
   int tries = kStartableTries;
   for (auto amount = amounts.begin(); amount != amounts.end() && tries > 0; ++amount, --tries) {
-    SetAmount(smaller.spec, shortage.lacking, *amount);
+    smaller.spec.Edit([&](JobSpec& spec) { SetAmount(spec, shortage.lacking, *amount); });
     if (capacity_.PlacePart(smaller, request)) {
       return *amount;
     }
@@ -193,7 +193,7 @@ uint32_t Evidence::OutOfService(const std::string& group) {
 
 const Evidence::Classmates& Evidence::ClassmatesOf(const Contender& waiting,
                                                    const Runners& runners) {
-  const std::string& name = waiting.job->spec.group;
+  const std::string& name = waiting.job->spec->group;
   const auto [it, fresh] = classmates_.try_emplace({waiting.priority, name, waiting.standing});
   Classmates& classmates = it->second;
   if (!fresh) {

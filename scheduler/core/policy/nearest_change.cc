@@ -62,13 +62,13 @@ std::optional<int32_t> HigherClasses::Find(const Job& job,
                                            int32_t priority,
                                            const FreeNodes& idle,
                                            bool may_cross) const {
-  const int index = fabric_.FindGroup(job.spec.group);
+  const int index = fabric_.FindGroup(job.spec->group);
   if (index < 0) {
     return std::nullopt;
   }
   const FabricGroup& group = fabric_.groups[static_cast<size_t>(index)];
-  const bool in_one = MayLieAcross(job.spec.zone) && !may_cross;
-  const std::string_view rule = in_one ? kSingleZone : std::string_view(job.spec.zone);
+  const bool in_one = MayLieAcross(job.spec->zone) && !may_cross;
+  const std::string_view rule = in_one ? kSingleZone : std::string_view(job.spec->zone);
   std::optional<int32_t> lowest;
   for (const PriorityClass& higher : kPriorityClasses) {  // highest first
     if (higher.value <= priority) {
@@ -77,7 +77,7 @@ std::optional<int32_t> HigherClasses::Find(const Job& job,
     const uint32_t most = LargestGang(fabric_, group, rule, [&](uint32_t zone) {
       return CountFor(job.spec, zone, higher.value, idle);
     });
-    if (most < job.spec.nodes) {
+    if (most < job.spec->nodes) {
       break;
     }
     lowest = higher.value;

@@ -52,7 +52,7 @@ int64_t Shares::WeightOfPath(const std::string& project) const {
 }
 
 int64_t Shares::UseOf(const Job& job) const {
-  const auto owner = owners_.Find(job.spec.project, job.user);
+  const auto owner = owners_.Find(job.spec->project, job.user);
   return owner ? UseOf(*owner) : 0;
 }
 

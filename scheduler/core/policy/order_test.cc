@@ -36,7 +36,7 @@ struct Order {
   [[nodiscard]] std::string Run() {
     WaitingJobs waiting;
     for (const Job& job : jobs) {
-      waiting.Put(job, NumberOf(job.spec.project, job.user));
+      waiting.Put(job, NumberOf(job.spec->project, job.user));
     }
     std::vector<OwnerJobs> owners;
     const Shares shares(state, policy, kNow);

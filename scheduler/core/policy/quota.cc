@@ -26,11 +26,11 @@ bool SameKey(const QuotaRow& a, const QuotaRow& b) {
 }
 
 bool IsForGroup(const QuotaRow& row, const Job& job) {
-  return row.group.empty() || row.group == job.spec.group;
+  return row.group.empty() || row.group == job.spec->group;
 }
 
 bool IsAuto(const Job& job) {
-  return job.spec.priority == kAutoPriority;
+  return job.spec->priority == kAutoPriority;
 }
 
 int64_t LimitOf(const QuotaRow& row) {
@@ -165,7 +165,7 @@ bool Quotas::FitsAs(const RowIndexes& rows,
 }
 
 int32_t Quotas::ClassOf(const Job& job) const {
-  return ClassOf(job.id, job.spec.priority, RunTimeAt(job, now_));
+  return ClassOf(job.id, job.spec->priority, RunTimeAt(job, now_));
 }
 
 int32_t Quotas::ClassOf(const LiveJob& job) const {
@@ -270,11 +270,11 @@ std::optional<int32_t> Quotas::NearestClass(const Job& job) {
     return above;
   }
   for (const PriorityClass& each : kPriorityClasses) {  // falling
-    if (each.value == kAutoPriority || each.value == job.spec.priority ||
+    if (each.value == kAutoPriority || each.value == job.spec->priority ||
         !FitsAs(RowsOf(job), job, each.value, false)) {
       continue;
     }
-    if (each.value < job.spec.priority) {
+    if (each.value < job.spec->priority) {
       return each.value;
     }
     above = each.value;
@@ -315,7 +315,7 @@ bool Quotas::Counts(const Row& row, const Job& job) const {
     return true;
   }
   if (!IsAuto(job)) {
-    return row.row->priority == job.spec.priority;
+    return row.row->priority == job.spec->priority;
   }
   const auto chosen = auto_class_.find(job.id);
   return chosen != auto_class_.end() && row.row->priority == chosen->second;
@@ -329,13 +329,13 @@ int64_t Quotas::UsedByOthers(const Row& row, const Job& job) const {
 }
 
 int64_t Quotas::ChargeOf(const Job& job) const {
-  const int group = fabric_.FindGroup(job.spec.group);
-  return group < 0 ? int64_t{job.spec.nodes} * kMilliNodes
+  const int group = fabric_.FindGroup(job.spec->group);
+  return group < 0 ? int64_t{job.spec->nodes} * kMilliNodes
                    : MilliNodesOf(job.spec, fabric_.groups[static_cast<size_t>(group)].largest);
 }
 
 uint32_t Quotas::RowSetOf(const Job& job) {
-  return RowSetOf(state_.owners.At(job.spec.project, job.user));
+  return RowSetOf(state_.owners.At(job.spec->project, job.user));
 }
 
 uint32_t Quotas::RowSetOf(uint32_t owner) {

@@ -37,7 +37,7 @@ ReasonText QuotaWords(const Job& job, const char* subject, const QuotaShortage& 
   if (row.open_priority) {
     add("priority: " + PriorityName(*row.open_priority) + " has quota left");
   }
-  if (row.nodes_left > 0 && row.nodes_left < job.spec.nodes) {
+  if (row.nodes_left > 0 && row.nodes_left < job.spec->nodes) {
     add("resources: {nodes: " + std::to_string(row.nodes_left) + "} would be within quota");
   }
   if (row.until.is_set()) {
@@ -51,10 +51,10 @@ ReasonText QuotaWords(const Job& job, const char* subject, const QuotaShortage& 
 }
 
 ReasonText DependencyWords(const Job& job, const Reason& reason) {
-  const auto awaited = std::ranges::find(job.spec.after, reason.other, &Dependency::job);
+  const auto awaited = std::ranges::find(job.spec->after, reason.other, &Dependency::job);
   std::string end = "the end";
   std::string name = Name(reason.other);
-  if (awaited != job.spec.after.end()) {
+  if (awaited != job.spec->after.end()) {
     name = FormatAwaited(*awaited);
     end = awaited->on == AfterOutcome::kSuccess   ? "the success"
           : awaited->on == AfterOutcome::kFailure ? "the failure"
@@ -81,14 +81,14 @@ ReasonText ZoneCapacityWords(const Job& job, const Reason& reason) {
   if (remedy.empty()) {
     remedy = "tide ps --all: who runs, and for how long";
   }
-  const bool named = IsNamedZone(job.spec.zone);
+  const bool named = IsNamedZone(job.spec->zone);
   return {
       "",
-      "needs " + Count(job.spec.nodes, "node") + KindText(job.spec) + " free in " +
+      "needs " + Count(job.spec->nodes, "node") + KindText(job.spec) + " free in " +
           (reason.joined ? "zones that are joined"
-                         : DescribeZones(named || reason.across ? job.spec.zone : kSingleZone)) +
+                         : DescribeZones(named || reason.across ? job.spec->zone : kSingleZone)) +
           "; most free now: " + std::to_string(reason.count) + ", short " +
-          std::to_string(job.spec.nodes - std::min(job.spec.nodes, reason.count)),
+          std::to_string(job.spec->nodes - std::min(job.spec->nodes, reason.count)),
       remedy};
 }
 

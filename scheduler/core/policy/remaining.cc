@@ -78,7 +78,7 @@ Remaining RunTimes::Of(const Job& job, const BySize* own, Duration ran) const {
       remaining.spans[i] = Duration::Nanos(elapsed.nanos() / (100 - kPercent[i]) * kPercent[i]);
     }
   }
-  const Duration limit = job.spec.max_runtime;
+  const Duration limit = job.spec->max_runtime;
   const Duration bound = limit > Duration() ? std::max(limit - ran, Duration()) : kSpanMax;
   if (limit > Duration() && remaining.basis == RunTimeBasis::kElapsed) {
     // People state limits that are too long rather than too short, but nobody knows by how much:

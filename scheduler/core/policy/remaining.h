@@ -55,7 +55,7 @@ class RunTimes {
   //   Cost: O(log past runs).
   [[nodiscard]] Remaining Of(const Job& job, const BySize* own, Duration ran) const;
   [[nodiscard]] Remaining Of(const Job& job, Duration ran) const {
-    return Of(job, OwnRuns(job.spec.project, job.user), ran);
+    return Of(job, OwnRuns(job.spec->project, job.user), ran);
   }
 
  private:

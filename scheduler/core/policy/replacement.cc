@@ -189,10 +189,10 @@ bool MayLieOn(const Fabric& fabric,
 
 bool KeepsNodes(const Job& job) {
   const auto* stopping = std::get_if<Stopping>(&job.phase);
-  if (stopping == nullptr || job.spec.nodes == 1 || stopping->beneficiary != JobId()) {
+  if (stopping == nullptr || job.spec->nodes == 1 || stopping->beneficiary != JobId()) {
     return false;
   }
-  const bool may_go_on = job.hardware_restarts < job.spec.retry_hardware_max;
+  const bool may_go_on = job.hardware_restarts < job.spec->retry_hardware_max;
   if (stopping->cause == StopCause::kFailed) {
     return may_go_on && std::ranges::any_of(job.attempts.back().tasks, [](const Task& task) {
              return task.exit.reason == ExitReason::kFailed;
@@ -250,7 +250,7 @@ void AskForFormer(const ClusterState& state, const Job& job, PlacementRequest& r
       request.former.push_back(task.node);
     }
   }
-  if (request.former.size() < tasks.size() || !GoesOnAfterFault(job) || job.spec.nodes == 1) {
+  if (request.former.size() < tasks.size() || !GoesOnAfterFault(job) || job.spec->nodes == 1) {
     return;
   }
   request.after_fault = true;

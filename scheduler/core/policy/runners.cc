@@ -181,7 +181,7 @@ void Runners::AddToCrowd(const Runner& runner) {
 }
 
 bool Runners::MayTakeAny(const Contender& waiting) const {
-  const auto group = groups_.Find(waiting.job->spec.group);
+  const auto group = groups_.Find(waiting.job->spec->group);
   const int64_t slowdown = waiting.footing.slowdown;
   return std::ranges::any_of(crowds_, [&](const Crowd& crowd) {
     if (crowd.group != group || crowd.leaves || !crowd.stays) {
@@ -214,8 +214,8 @@ const Runner* Runners::Find(JobId job) const {
 }
 
 Holding HoldingOf(const ClusterState& state, const Job& job, int32_t priority) {
-  return {state.owners.At(job.spec.project, job.user),
-          state.groups.Find(job.spec.group).value_or(kNoGroup),
+  return {state.owners.At(job.spec->project, job.user),
+          state.groups.Find(job.spec->group).value_or(kNoGroup),
           priority};
 }
 

@@ -116,7 +116,7 @@ int32_t HighestClass(const std::vector<VictimCandidate>& candidates, uint32_t ch
   int32_t highest = -100;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if ((chosen >> i & 1U) != 0) {
-      highest = std::max(highest, candidates[i].job->spec.priority);
+      highest = std::max(highest, candidates[i].job->spec->priority);
     }
   }
   return highest;

@@ -93,7 +93,7 @@ void World::Pass(Duration span) {
 }
 
 void World::Hold(JobId job) {
-  (void)Do(HoldRequested{job, now + At(job).spec.suspend_notice, "ada", ""});
+  (void)Do(HoldRequested{job, now + At(job).spec->suspend_notice, "ada", ""});
 }
 
 void World::Release(JobId job) {
@@ -122,7 +122,7 @@ void World::Saved(JobId job, int64_t step) {
 }
 
 void World::Finish(JobId job) {
-  for (uint32_t task = 0; task < At(job).spec.nodes; ++task) {
+  for (uint32_t task = 0; task < At(job).spec->nodes; ++task) {
     agents.Exit(job, task, ExitReason::kSucceeded, 0, now);
   }
   Run();

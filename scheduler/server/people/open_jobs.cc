@@ -34,11 +34,11 @@ void OpenJobs::Note(const Job& job) {
   if (StateOf(job) != JobState::kFinished) {
     if (open_.insert(job.id).second) {
       ++there_.of_user[job.user];
-      ++there_.of_project[job.spec.project];
+      ++there_.of_project[job.spec->project];
     }
   } else if (open_.erase(job.id) > 0) {
     TakeOne(there_.of_user, job.user);
-    TakeOne(there_.of_project, job.spec.project);
+    TakeOne(there_.of_project, job.spec->project);
   }
 }
 

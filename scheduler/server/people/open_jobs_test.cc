@@ -9,7 +9,7 @@ Job QueuedBy(uint64_t id, const std::string& user, const std::string& project = 
   Job job;
   job.id = JobId(id);
   job.user = user;
-  job.spec.project = project;
+  job.spec.Edit([&](JobSpec& spec) { spec.project = project; });
   return job;
 }
 

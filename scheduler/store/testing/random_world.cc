@@ -29,12 +29,14 @@ JobSubmitted Submit(uint64_t job, uint32_t nodes, int32_t priority) {
   submitted.job = JobId(job);
   submitted.user = "ada";
   submitted.idempotency_key = "key-" + std::to_string(job);
-  submitted.spec.name = "train-" + std::to_string(job);
-  submitted.spec.command = {"python3", "train.py"};
-  submitted.spec.nodes = nodes;
-  submitted.spec.gpus_per_node = 8;
-  submitted.spec.priority = priority;
-  submitted.spec.zone = "cross-ok";
+  submitted.spec.Edit([&](JobSpec& spec) {
+    spec.name = "train-" + std::to_string(job);
+    spec.command = {"python3", "train.py"};
+    spec.nodes = nodes;
+    spec.gpus_per_node = 8;
+    spec.priority = priority;
+    spec.zone = "cross-ok";
+  });
   return submitted;
 }
 
@@ -95,12 +97,14 @@ EventBody RandomWorld::AnyEvent() {
 EventBody RandomWorld::Submission() {
   JobSubmitted submitted =
       Submit(state_.next_job_id, static_cast<uint32_t>(prng_.Below(3)) + 1, 10);
-  submitted.spec.priority = kPriorityClasses[prng_.Below(std::size(kPriorityClasses))].value;
-  if (prng_.Below(4) == 0) {
-    submitted.spec.after = {{RandomJob(), static_cast<AfterOutcome>(prng_.Below(3))}};
-  }
-  submitted.spec.count = prng_.Below(8) == 0 ? 3 : 1;
-  submitted.spec.env["KEY"] = "a=\"b\"";
+  submitted.spec.Edit([&](JobSpec& spec) {
+    spec.priority = kPriorityClasses[prng_.Below(std::size(kPriorityClasses))].value;
+    if (prng_.Below(4) == 0) {
+      spec.after = {{RandomJob(), static_cast<AfterOutcome>(prng_.Below(3))}};
+    }
+    spec.count = prng_.Below(8) == 0 ? 3 : 1;
+    spec.env["KEY"] = "a=\"b\"";
+  });
   return submitted;
 }
 
