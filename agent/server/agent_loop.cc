@@ -56,9 +56,10 @@ char StateOfProcess(int32_t pid) {
 // Reports what each rank is at. The state of a process that has just ticked says nothing, and costs
 // a look at /proc.
 void SetRankTicks(const std::vector<RankView>& ranks,
-                  const TaskStatus& status,
+                  const HeldTask& task,
                   tide::v1::RankTicks& ticks) {
   constexpr int64_t kSilentMs = 5000;
+  const TaskStatus& status = task.status;
   const int64_t now_ns = MonotonicNanos();
   for (size_t i = 0; i < ranks.size(); ++i) {
     const RankView& view = ranks[i];
@@ -74,6 +75,9 @@ void SetRankTicks(const std::vector<RankView>& ranks,
         std::ranges::find(status.ranks, static_cast<uint32_t>(i), &RankStatus::local_rank);
     const bool look = age_ms > kSilentMs && rank != status.ranks.end() && rank->pid > 0;
     ticks.mutable_states()->push_back(look ? StateOfProcess(rank->pid) : '?');
+    if (!task.stacks.empty()) {
+      ticks.add_places(look && i < task.stacks.size() ? task.stacks[i].place : "");
+    }
   }
 }
 
@@ -473,7 +477,7 @@ void AgentLoop::SendHeartbeat() {
   tide::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   heartbeat->set_sent_at(SystemNow().unix_nanos());
   heartbeat->set_number(core_.OnHeartbeat(Now()));
-  for (const auto& [id, task] : held_) {
+  for (auto& [id, task] : held_) {
     const TaskMachine* machine = core_.Find(id);  // none while it is being disowned
     const bool attached = task.pages && task.pages->AnyAttached();
     if (machine == nullptr || machine->exited()) {
@@ -502,7 +506,8 @@ void AgentLoop::SendHeartbeat() {
     const std::vector<RankView> ranks = ReadPages(task);
     SetOldestTick(ranks, *progress);
     SetFailedSaves(ranks, *progress);
-    SetRankTicks(ranks, task.status, *progress->mutable_ranks());
+    FindPlaces(task);
+    SetRankTicks(ranks, task, *progress->mutable_ranks());
     progress->set_step(std::ranges::min(ranks, {}, &RankView::step).step);
     progress->set_total_steps(ranks.front().total_steps);
     progress->set_loss(ranks.front().loss);

@@ -74,6 +74,10 @@ class AgentLoop {
   void Carry(const tide::v1::Command& command);
   void StartTask(const tide::v1::StartTask& start);
   void FetchEarly(const tide::v1::FetchImage& order);
+  void DumpStacks(const tide::v1::DumpStacks& order);
+  // Reads from their logs where the ranks stand that were asked for their stacks.
+  void FindPlaces(HeldTask& task) const;
+  [[nodiscard]] std::string LogFolder(const HeldTask& task) const;
   static std::string EarlyKey(const std::string& image);  // of its fetch
   [[nodiscard]] std::string Preparing(const HeldTask& task);
   void Validate(const tide::v1::Validate& order);

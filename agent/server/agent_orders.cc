@@ -3,6 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "agent/logs/stack_place.h"
+#include "agent/runtime/stacks.h"
+#include "agent/runtime/task_folder.h"
 #include "agent/server/agent_loop.h"
 #include "agent/server/deadline.h"
 #include "agent/server/start_plan.h"
@@ -48,6 +51,9 @@ void AgentLoop::Carry(const tide::v1::Command& command) {
     case tide::v1::Command::kValidate:
       Validate(command.validate());
       break;
+    case tide::v1::Command::kDumpStacks:
+      DumpStacks(command.dump_stacks());
+      break;
     case tide::v1::Command::kFetchImage:
       FetchEarly(command.fetch_image());
       break;
@@ -76,6 +82,41 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
     task.key = TaskKey(id);
     task.secrets = TakeSecrets(config_, task.key, task.start);
   }
+}
+
+// Once for each time that its ranks stand still.
+void AgentLoop::DumpStacks(const tide::v1::DumpStacks& order) {
+  HeldTask* task = FindHeld(IdOf(order));
+  if (task == nullptr || std::exchange(task->stacks_of, order.since()) == order.since()) {
+    return;
+  }
+  uint32_t asked = 0;
+  task->stacks.assign(task->status.ranks.size(), {});
+  for (const RankStatus& rank : task->status.ranks) {
+    if (rank.local_rank < task->stacks.size()) {
+      task->stacks[rank.local_rank].log_from = LogLength(LogFolder(*task), rank.rank);
+    }
+    asked += rank.pid > 0 && !rank.exited ? AskForStacks(rank.pid) : 0;
+  }
+  log::Info("Ranks stand still", {{"Task", task->key}, {"Stacks", std::to_string(asked)}});
+}
+
+void AgentLoop::FindPlaces(HeldTask& task) const {
+  constexpr uint32_t kLooksMax = 30;
+  for (const RankStatus& rank : task.status.ranks) {
+    if (rank.local_rank >= task.stacks.size()) {
+      return;
+    }
+    RankStack& stack = task.stacks[rank.local_rank];
+    if (stack.place.empty() && stack.looks < kLooksMax) {
+      ++stack.looks;
+      stack.place = StackPlaceFrom(LogFolder(task), rank.rank, stack.log_from);
+    }
+  }
+}
+
+std::string AgentLoop::LogFolder(const HeldTask& task) const {
+  return config_.state_dir + "/tasks/" + task.key + "/" + kLogsFolder;
 }
 
 std::string AgentLoop::EarlyKey(const std::string& image) {

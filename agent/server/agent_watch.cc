@@ -51,7 +51,7 @@ void AgentLoop::UpdateStatus(HeldTask& task, const TaskStatus& status) {
 std::string AgentLoop::LastWords(const HeldTask& task, int32_t rank) const {
   constexpr size_t kLineMax = 200;
   constexpr size_t kTailBytes = 4096;
-  const std::string folder = config_.state_dir + "/tasks/" + task.key + "/" + kLogsFolder;
+  const std::string folder = LogFolder(task);
   const auto segments = ListLogSegments(folder, static_cast<uint32_t>(rank));
   if (!segments || segments->empty()) {
     return "";

@@ -16,6 +16,13 @@
 
 namespace tide::agent {
 
+// Where a rank stands still, read from its log.
+struct RankStack {
+  uint64_t log_from = 0;  // its length when the rank was asked
+  uint32_t looks = 0;     // at the log since then
+  std::string place;      // "" = not known
+};
+
 struct HeldTask {
   tide::v1::StartTask start;  // without values of secrets
   std::string key;
@@ -27,6 +34,8 @@ struct HeldTask {
   std::optional<SaveClock> saves = {};  // of task 0, since its ranks have attached
   uint64_t fetch = 0;                   // numbers what is fetched for it, from 1; 0 = nothing was
   bool job_over = false;                // its job will not start again
+  int64_t stacks_of = 0;  // since when its ranks stood still when they were asked for their stacks
+  std::vector<RankStack> stacks = {};  // what they wrote since then, by local rank
   bool unread = false;  // its journal could not be read, but perhaps another time: it is kept
 };
 

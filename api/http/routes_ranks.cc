@@ -54,7 +54,8 @@ json ToJson(const SeenRank& rank) {
           {"tick_age_s", tick.age.nanos() > 0 ? json(Seconds(tick.age)) : json()},
           {"phase", phase.empty() ? json() : json(phase)},
           {"step_s", tick.step_time.nanos() > 0 ? json(Seconds(tick.step_time)) : json()},
-          {"process_state", tick.state == 0 ? json() : json(std::string(1, tick.state))}};
+          {"process_state", tick.state == 0 ? json() : json(std::string(1, tick.state))},
+          {"place", tick.place.empty() ? json() : json(tick.place)}};
 }
 
 Outcome ShowRanks(const App& app, const Call& call) {

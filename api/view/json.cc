@@ -105,6 +105,7 @@ json AttemptObject(const v1::Attempt& attempt) {
           {"end_reason", TextOrNull(attempt.end_reason())},
           {"end_detail", TextOrNull(attempt.end_detail())},
           {"master_port", PositiveOrNull(attempt.master_port())},
+          {"stalled_at", TimeOrNull(attempt.stalled_at())},
           {"cross_zone_pairs", PairsOrNull(attempt)}};
 }
 

@@ -40,6 +40,11 @@ std::string Steps(int64_t count) {
   return std::to_string(count) + (count == 1 ? " step" : " steps");
 }
 
+// Reports whether a function of PyTorch is one in which ranks wait for each other.
+bool IsCollective(std::string_view place) {
+  return place.find("(distributed_c10d.py:") != std::string_view::npos;
+}
+
 // Says what a process state means for a rank that does not get on; "" = nothing.
 std::string_view WhyStateIsOdd(char state) {
   switch (state) {
@@ -62,7 +67,8 @@ class OddOnes {
   explicit OddOnes(const std::vector<RankTick>& ranks) : ranks_(ranks) {}
 
   std::vector<OddRank> Find() {
-    for (const auto kind : {&OddOnes::ByState, &OddOnes::ByStep, &OddOnes::ByPhase}) {
+    for (const auto kind :
+         {&OddOnes::ByState, &OddOnes::ByStep, &OddOnes::ByPhase, &OddOnes::ByPlace}) {
       std::vector<OddRank> odd = (this->*kind)();
       if (!odd.empty() && odd.size() * 2 <= ranks_.size()) {
         std::ranges::sort(odd, {}, &OddRank::rank);
@@ -78,7 +84,7 @@ class OddOnes {
     std::vector<OddRank> odd;
     for (const RankTick& rank : ranks_) {
       if (const std::string_view why = WhyStateIsOdd(rank.state); !why.empty()) {
-        odd.push_back({rank.rank, std::string(why)});
+        odd.push_back({rank.rank, std::string(why), rank.state});
       }
     }
     return odd;
@@ -89,7 +95,7 @@ class OddOnes {
     std::vector<OddRank> odd;
     for (const RankTick& rank : ranks_) {
       if (rank.step < most) {
-        odd.push_back({rank.rank, Steps(most - rank.step) + " behind most ranks"});
+        odd.push_back({rank.rank, Steps(most - rank.step) + " behind most ranks", 0});
       }
     }
     return odd;
@@ -107,7 +113,30 @@ class OddOnes {
       if (rank.phase != most) {
         odd.push_back({rank.rank,
                        std::string(RankPhaseName(rank.phase)) + ", while most ranks are " +
-                           std::string(RankPhaseName(most))});
+                           std::string(RankPhaseName(most)),
+                       0});
+      }
+    }
+    return odd;
+  }
+
+  // The others wait in a collective for one that does something else.
+  std::vector<OddRank> ByPlace() {
+    std::map<std::string, size_t> counts;
+    for (const RankTick& rank : ranks_) {
+      if (rank.place.empty()) {
+        return {};  // it may be anywhere
+      }
+      ++counts[rank.place];
+    }
+    const auto most = std::ranges::max_element(counts, {}, [](const auto& each) {
+      return std::pair(each.second, IsCollective(each.first));  // of two ranks one is in it
+    });
+    std::vector<OddRank> odd;
+    for (const RankTick& rank : ranks_) {
+      if (rank.place != most->first) {
+        odd.push_back(
+            {rank.rank, "in " + rank.place + ", while most ranks are in " + most->first, 0});
       }
     }
     return odd;
@@ -134,7 +163,8 @@ RanksVerdict JudgeRanks(const std::vector<RankTick>& ranks) {
   verdict.step_time = MedianOf<Duration>(running, step_time);
   const Duration longest = std::ranges::max(running, {}, step_time).step_time;
   verdict.limit = std::max(kStallLeast, longest * 2 + kStallMore);
-  if (std::ranges::any_of(running, IsInSection)) {
+  verdict.in_section = std::ranges::any_of(running, IsInSection);
+  if (verdict.in_section) {
     verdict.limit = std::max(verdict.limit, kStallInSection);
   }
   verdict.silence = std::ranges::min(running, {}, &RankTick::age).age;

@@ -33,12 +33,15 @@ struct RankTick {
   uint32_t phase = 0;
   Duration step_time = {};  // of its last steps; 0 = not known
   char state = 0;           // of its process, as /proc has it: 'R', 'S', 'D', 'T'; 0 = not known
+  std::string place =
+      {};  // "all_reduce (distributed_c10d.py:2050)": where it stands; "" = not known
   bool operator==(const RankTick&) const = default;
 };
 
 struct OddRank {
   uint32_t rank = 0;
   std::string why;  // "its process is stopped (SIGSTOP)", "2 steps behind"
+  char state = 0;   // that of its process, where that is why; else 0
   bool operator==(const OddRank&) const = default;
 };
 
@@ -47,6 +50,7 @@ struct RanksVerdict {
   Duration silence;          // since the last rank came to the end of a step
   Duration limit;            // after which a silence counts as a stall
   Duration step_time;        // median
+  bool in_section = false;   // a rank evaluates or saves
   std::vector<OddRank> odd;  // by rank; none: no one stands out
 };
 

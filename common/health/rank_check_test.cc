@@ -67,6 +67,15 @@ TEST_CASE("ranks that have not begun or are done say nothing", "[ranks]") {
 TEST_CASE("the odd one is named by the best evidence there is", "[ranks]") {
   std::vector<RankTick> ranks = Ranks(8, 100, 60);
   CHECK(JudgeRanks(ranks).odd.empty());
+  for (RankTick& rank : ranks) {
+    rank.place = rank.rank == 4 ? "lock (train.py:9)" : "all_reduce (distributed_c10d.py:2050)";
+  }
+  CHECK(JudgeRanks(ranks).odd ==
+        std::vector<OddRank>{{4,
+                              "in lock (train.py:9), while most ranks are in all_reduce "
+                              "(distributed_c10d.py:2050)"}});
+  ranks[6].place = "";  // it may be anywhere
+  CHECK(JudgeRanks(ranks).odd.empty());
   ranks[2].phase = 2;
   CHECK(JudgeRanks(ranks).odd ==
         std::vector<OddRank>{{2, "waiting, while most ranks are training"}});
@@ -74,7 +83,7 @@ TEST_CASE("the odd one is named by the best evidence there is", "[ranks]") {
   CHECK(JudgeRanks(ranks).odd == std::vector<OddRank>{{5, "2 steps behind most ranks"}});
   ranks[7].state = 'T';
   CHECK(JudgeRanks(ranks).odd ==
-        std::vector<OddRank>{{7, "its process is stopped (SIGSTOP, or a debugger)"}});
+        std::vector<OddRank>{{7, "its process is stopped (SIGSTOP, or a debugger)", 'T'}});
 }
 
 TEST_CASE("what half of the ranks have in common is not odd", "[ranks]") {
@@ -85,6 +94,17 @@ TEST_CASE("what half of the ranks have in common is not odd", "[ranks]") {
   CHECK(JudgeRanks(ranks).odd.empty());
   ranks[2].state = 'S';
   CHECK(JudgeRanks(ranks).odd.size() == 2);
+}
+
+TEST_CASE("of two ranks the odd one is the one outside of the collective", "[ranks]") {
+  for (const size_t odd : {0U, 1U}) {
+    std::vector<RankTick> ranks = Ranks(2, 100, 60);
+    ranks[odd].place = odd == 0 ? "a_lock (train.py:9)" : "z_lock (train.py:9)";
+    ranks[1 - odd].place = "all_reduce (distributed_c10d.py:2050)";
+    const std::vector<OddRank> found = JudgeRanks(ranks).odd;
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].rank == odd);
+  }
 }
 
 TEST_CASE("of random gangs the one that stopped is named, and no other", "[ranks]") {

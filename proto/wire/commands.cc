@@ -96,6 +96,9 @@ tide::v1::Command ToProto(const ClusterState& state,
         out.mutable_validate()->add_validators(validator);
       }
       break;
+    case CommandKind::kDumpStacks:
+      FillKey(command, out.mutable_dump_stacks())->set_since(command.deadline.unix_nanos());
+      break;
     case CommandKind::kFetchImage:
       out.mutable_fetch_image()->set_job_id(command.job.value());
       out.mutable_fetch_image()->set_image(state.jobs.at(command.job).spec->image);

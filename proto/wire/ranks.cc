@@ -20,6 +20,8 @@ std::vector<health::RankTick> FromProto(const tide::v1::RankTicks& message) {
       message.states().size() != static_cast<size_t>(count)) {
     return {};
   }
+  constexpr size_t kPlaceMax = 250;
+  const bool has_places = message.places_size() == count;
   std::vector<health::RankTick> ranks;
   for (int i = 0; i < count; ++i) {
     const char state = message.states()[static_cast<size_t>(i)];
@@ -29,7 +31,8 @@ std::vector<health::RankTick> FromProto(const tide::v1::RankTicks& message) {
                      .age = Span(message.ages_ms(i)),
                      .phase = message.phases(i),
                      .step_time = Span(message.step_ms(i)),
-                     .state = is_letter ? state : '\0'});
+                     .state = is_letter ? state : '\0',
+                     .place = has_places ? message.places(i).substr(0, kPlaceMax) : ""});
   }
   return ranks;
 }
@@ -43,6 +46,12 @@ tide::v1::RankTicks ToProto(const std::vector<health::RankTick>& ranks, Duration
     message.add_phases(rank.phase);
     message.add_step_ms(static_cast<uint64_t>(rank.step_time.millis()));
     message.mutable_states()->push_back(rank.state == 0 ? '?' : rank.state);
+  }
+  const auto has_place = [](const health::RankTick& rank) { return !rank.place.empty(); };
+  if (std::ranges::any_of(ranks, has_place)) {
+    for (const health::RankTick& rank : ranks) {
+      message.add_places(rank.place);
+    }
   }
   return message;
 }

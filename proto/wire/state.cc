@@ -90,6 +90,7 @@ void FillAttempt(const ClusterState& state,
   out->set_start_reason(StartReasonName(attempt.start_reason));
   out->set_end_detail(attempt.end_detail);
   out->set_master_port(attempt.master_port);
+  out->set_stalled_at(Nanos(attempt.stalled_at));
   if (!LiesInOneZone(state, attempt)) {
     const CrossZonePairs pairs = CountCrossZonePairs(ZonesOf(state, attempt));
     out->mutable_cross_zone_pairs()->set_plan(pairs.plan);

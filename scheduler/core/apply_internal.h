@@ -42,6 +42,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeLost& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event);
 ApplyResult On(ClusterState& state, Instant at, const ProbationOver& event);
+ApplyResult On(ClusterState& state, Instant at, const JobStalled& event);
 
 // --- lookups -------------------------------------------------------------------------------
 Result<Job*> FindJob(ClusterState& state, JobId id);

@@ -46,6 +46,29 @@ std::optional<Command> ForTask(const Policy& policy, const Job& job, uint32_t in
   return std::nullopt;
 }
 
+// Asks what the ranks of a task are doing that stands still.
+std::optional<Command> ForStalled(const Job& job, uint32_t index) {
+  const Attempt& attempt = job.attempts.back();
+  if (StateOf(job) != JobState::kRunning || !attempt.stalled_at.is_set() ||
+      attempt.tasks[index].state == TaskState::kExited) {
+    return std::nullopt;
+  }
+  Command command = For(job, index, CommandKind::kDumpStacks);
+  command.deadline = attempt.stalled_at;
+  return command;
+}
+
+void AppendForTask(const Policy& policy,
+                   const Job& job,
+                   uint32_t index,
+                   std::vector<Command>& out) {
+  for (const auto& command : {ForTask(policy, job, index), ForStalled(job, index)}) {
+    if (command) {
+      out.push_back(*command);
+    }
+  }
+}
+
 // While its victims are still there.
 void AppendFetch(const Job& claimant, NodeId node, std::vector<Command>& out) {
   if (claimant.spec->image == "host") {
@@ -87,9 +110,7 @@ void AppendForJob(const ClusterState& /*state*/,
     return;
   }
   for (uint32_t task = 0; task < job.attempts.back().tasks.size(); ++task) {
-    if (const auto command = ForTask(policy, job, task)) {
-      out.push_back(*command);
-    }
+    AppendForTask(policy, job, task, out);
   }
 }
 
@@ -116,9 +137,7 @@ void AppendForNode(const ClusterState& state,
     out.push_back(command);
   }
   for (const Occupant& occupant : state.uses[node.id.value()].tasks) {
-    if (const auto command = ForTask(policy, state.jobs.at(occupant.job), occupant.task)) {
-      out.push_back(*command);
-    }
+    AppendForTask(policy, state.jobs.at(occupant.job), occupant.task, out);
   }
   for (const JobId claimant : state.uses[node.id.value()].claimants) {
     AppendFetch(state.jobs.at(claimant), node.id, out);

@@ -44,6 +44,9 @@ void Forget(ClusterState& state, const std::vector<JobId>& jobs) {
   }
 }
 
+// Restarts that lead nowhere, one after the other, before a job is given up.
+constexpr uint32_t kInVainMax = 3;
+
 bool IsFailure(ExitReason reason) {
   switch (reason) {
     case ExitReason::kFailed:
@@ -108,7 +111,6 @@ Instant AfterFault(const Job& job, Instant at) {
 // It saved and left. A notice that was taken back too late costs it no time (docs/adr/0001); a
 // program that leaves unasked waits, and is not started for ever when that leads nowhere.
 void ResolveLeft(ClusterState& state, Job& job, Instant at, JobId beneficiary) {
-  constexpr uint32_t kInVainMax = 3;
   constexpr Duration kLeast = Duration::Seconds(1);
   const uint32_t in_vain = LeftInVain(job);
   if (in_vain >= kInVainMax) {
@@ -143,6 +145,12 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
       EnterHeld(state, job, at, StartReason::kResumed);
       return;
     case StopCause::kFault:
+      if (const uint32_t in_vain = StalledInVain(job); in_vain >= kInVainMax) {
+        job.detail += " (" + std::to_string(in_vain) +
+                      " times in a row without a newer checkpoint: its own code may be the reason)";
+        EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});
+        return;
+      }
       if (job.hardware_restarts < job.spec->retry_hardware_max) {
         ++job.hardware_restarts;
         EnterQueued(

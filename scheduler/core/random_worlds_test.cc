@@ -116,6 +116,9 @@ class RandomWorld : public World {
       case 19:
         Checked({JobMoved{AnyWaiting(), prng_.Below(2) == 0 ? JobId() : AnyWaiting(), "ada"}});
         break;
+      case 20:
+        StallRandom();
+        break;
       default:
         Deliver();
         break;
@@ -162,6 +165,20 @@ class RandomWorld : public World {
     }
     const auto chosen = static_cast<int64_t>(prng_.Below(state.waiting.size()));
     return *std::next(state.waiting.begin(), chosen);
+  }
+  // A job is said to stand still, to get on again, or to have stood still for too long.
+  void StallRandom() {
+    const JobId id = AnyJob();
+    const Job* job = state.FindJob(id);
+    if (job == nullptr || job->attempts.empty()) {
+      return;
+    }
+    const uint64_t kind = prng_.Below(3);
+    Checked({JobStalled{id,
+                        job->attempts.back().epoch,
+                        kind == 0 ? Instant() : now,
+                        kind == 0 ? "" : "stands still",
+                        kind == 2}});
   }
   NodeId AnyNode() { return NodeId(static_cast<uint32_t>(prng_.Below(state.nodes.size()))); }
 

@@ -53,6 +53,10 @@ void SentCommands::Prune(const Command& command) {
         images_ = 1;
       }
       break;
+    case CommandKind::kDumpStacks:
+      drop(CommandKind::kDumpStacks);
+      sent_.insert(KeyOf(command));
+      break;
     case CommandKind::kStartTask:
     case CommandKind::kStopTask:
       break;

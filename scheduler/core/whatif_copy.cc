@@ -38,7 +38,8 @@ Attempt WithoutTasks(const Attempt& attempt) {
                                 start_reason,
                                 end_cause,
                                 end_detail,
-                                master_port] = attempt;
+                                master_port,
+                                stalled_at] = attempt;
   return {epoch,
           {},
           queued_at,
@@ -54,7 +55,8 @@ Attempt WithoutTasks(const Attempt& attempt) {
           start_reason,
           end_cause,
           "",
-          master_port};
+          master_port,
+          stalled_at};
 }
 
 // Only the last attempt's tasks say where a job is, or was.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "common/log/log.h"
@@ -255,7 +256,13 @@ std::vector<EventBody> Loop::LookAround(const ClusterState& state) {
   }
   noticed_ns_ = now_ns;
   view_.ForgetRefused(SystemNow() - kRefusedShown);
-  return liveness_.Check(state, sessions_.LastHeard(), now_ns);
+  std::vector<EventBody> events = liveness_.Check(state, sessions_.LastHeard(), now_ns);
+  if (now_ns - stalls_looked_ns_ >= StallWatch::check_interval().nanos()) {
+    stalls_looked_ns_ = now_ns;
+    const auto seen = view_.QuietRanks(health::kStallLeast, stall_watch_.stalled(state));
+    std::ranges::move(stall_watch_.Check(state, policy_, seen, Now()), std::back_inserter(events));
+  }
+  return events;
 }
 
 Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant now) {

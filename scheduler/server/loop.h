@@ -16,6 +16,7 @@
 #include "common/people/people_registry.h"
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
+#include "scheduler/core/stall_watch.h"
 #include "scheduler/core/turn.h"
 #include "scheduler/server/decision_pace.h"
 #include "scheduler/server/people/audit_tally.h"
@@ -118,6 +119,7 @@ class Loop : private TurnHost {
   const LoopConfig config_;
   Policy policy_;
   Liveness liveness_;
+  StallWatch stall_watch_;
   ViewHub& view_;
   SessionRegistry& sessions_;
   const Term term_;
@@ -127,6 +129,7 @@ class Loop : private TurnHost {
   Instant step_due_;                   // the next turn that decides, though nothing comes
   std::vector<EventBody> noticed_;     // for the turn that begins
   int64_t noticed_ns_ = 0;             // of CLOCK_MONOTONIC
+  int64_t stalls_looked_ns_ = 0;       // the same
   Explanations explanations_;          // of the last decision; none: they are made out
   std::vector<Explanation> made_out_;  // of those, as far as not shown; by job
   std::set<JobId> changed_since_;      // jobs; what that decision said of them is not true any more

@@ -477,6 +477,46 @@ JobRanks ViewHub::RanksOf(JobId job) {
   return {it->second.epoch, it->second.ranks};
 }
 
+std::optional<Duration> ViewHub::SilenceOf(const JobProgress& progress, Instant now) {
+  constexpr Duration kLately = Duration::Seconds(5);
+  if (!progress.holds_nodes || progress.epoch != progress.newest || progress.nodes.empty() ||
+      progress.ranks.size() != progress.nodes.size()) {
+    return std::nullopt;
+  }
+  Duration silence = Duration::Nanos(INT64_MAX);
+  for (const auto& [task, seen] : progress.ranks) {
+    if (now - seen.seen_at > kLately) {
+      return std::nullopt;
+    }
+    for (const health::RankTick& rank : seen.ranks) {
+      silence = rank.age.nanos() > 0 ? std::min(silence, rank.age) : silence;
+    }
+  }
+  return silence;
+}
+
+std::vector<SeenRanks> ViewHub::QuietRanks(Duration least, const std::set<JobId>& also) {
+  const Instant now = SystemNow();
+  std::vector<SeenRanks> quiet;
+  const MutexLock lock(mutex_);
+  for (const auto& [job, progress] : progress_) {
+    const std::optional<Duration> silence = SilenceOf(progress, now);
+    if (!silence || (*silence < least && !also.contains(job))) {
+      continue;
+    }
+    SeenRanks& seen = quiet.emplace_back();
+    seen.job = job;
+    seen.epoch = progress.epoch;
+    for (const auto& [task, of_task] : progress.ranks) {
+      for (health::RankTick rank : of_task.ranks) {
+        rank.rank += task * static_cast<uint32_t>(of_task.ranks.size());
+        seen.ranks.push_back(rank);
+      }
+    }
+  }
+  return quiet;
+}
+
 std::string ViewHub::BytesOf(JobId job) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find({Kind::kJob, job.value()});

@@ -6,12 +6,14 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "scheduler/core/model/start_estimate.h"
+#include "scheduler/core/stall_watch.h"
 #include "scheduler/core/step.h"
 #include "scheduler/server/people/job_tokens.h"
 #include "scheduler/server/view_bytes.h"
@@ -50,6 +52,10 @@ class ViewHub {
   void SetRanks(JobId job, Epoch epoch, uint32_t task, NodeId node, TaskRanks ranks);
   // Returns those of the job's last attempt; an empty list where none were reported.
   [[nodiscard]] JobRanks RanksOf(JobId job);
+  // Returns the ranks of the jobs of which none has come to the end of a step for so long, and of
+  // those of `also`: of each whose tasks have all reported within the last seconds.
+  //   Cost: O(ranks).
+  [[nodiscard]] std::vector<SeenRanks> QuietRanks(Duration least, const std::set<JobId>& also);
 
   // When waiting jobs will start. What has moved little since it was last shown is not shown again,
   // so that a long queue is not sent to every watcher each time.
@@ -152,6 +158,9 @@ class ViewHub {
     std::vector<NodeId> nodes;  // of the tasks of the newest attempt
     int64_t saved_step = -1;
   };
+  // Returns the shortest time since one of its ranks came to the end of a step; nothing where not
+  // all of its tasks have reported lately.
+  static std::optional<Duration> SilenceOf(const JobProgress& progress, Instant now);
   static std::string DescribePreparing(const JobProgress& progress);
   static std::string Encode(const JobProgress& progress);
   std::map<JobId, JobProgress> progress_ TIDE_GUARDED_BY(mutex_);     // that hold nodes, or did

@@ -256,4 +256,14 @@ void VisitFields(V& visit, T& record) {
   visit("node", node);
 }
 
+template <typename V, MaybeConst<JobStalled> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, epoch, since, why, restart] = record;
+  visit("job", job);
+  visit("epoch", epoch);
+  visit("since", since);
+  visit("why", why);
+  visit("restart", restart);
+}
+
 }  // namespace tide

@@ -217,7 +217,8 @@ void VisitFields(V& visit, T& record) {
          start_reason,
          end_cause,
          end_detail,
-         master_port] = record;
+         master_port,
+         stalled_at] = record;
   visit("epoch", epoch);
   visit("tasks", tasks);
   visit("queued_at", queued_at);
@@ -234,6 +235,7 @@ void VisitFields(V& visit, T& record) {
   visit("end_cause", end_cause);
   visit("end_detail", end_detail);
   visit("master_port", master_port);
+  visit("stalled_at", stalled_at);
 }
 
 template <typename V, MaybeConst<Checkpoint> T>

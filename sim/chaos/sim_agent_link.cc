@@ -174,6 +174,7 @@ void SimAgent::Obey(const ToAgent& message) {
     case CommandKind::kValidate:
       Validate(order.request_id);
       break;
+    case CommandKind::kDumpStacks:
     case CommandKind::kFetchImage:
       break;  // only hurries what comes with the start
   }

@@ -130,6 +130,7 @@ void SimAgents::Obey(const Command& command, int64_t now_ms, Reports& out) {
     case CommandKind::kWithdrawSuspend:  // its ranks are parked: from there on it leaves
     case CommandKind::kForgetTask:
     case CommandKind::kValidate:
+    case CommandKind::kDumpStacks:
     case CommandKind::kFetchImage:
       break;
   }

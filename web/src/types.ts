@@ -20,6 +20,7 @@ export interface Attempt {
   start_reason: string | null;
   end_reason: string | null;
   end_detail: string | null;
+  stalled_at: string | null;
 }
 
 export interface Reason {

@@ -17,6 +17,7 @@ enum class CommandKind : uint8_t {
   kStopTask,
   kForgetTask,
   kValidate,
+  kDumpStacks,  // of ranks that stand still, into their logs
   kFetchImage,  // of a job that claims the node; the epoch and the task say nothing
 };
 
@@ -27,7 +28,7 @@ struct Command {
   Epoch epoch;
   uint32_t task = 0;
   Duration start_timeout;               // kStartTask
-  Instant deadline;                     // kSuspendTask
+  Instant deadline;                     // kSuspendTask; kDumpStacks: since when they stand still
   bool kill = false;                    // kStopTask
   Duration grace;                       // kStopTask
   std::string request_id;               // kValidate

@@ -215,6 +215,16 @@ struct ProbationOver {
   bool operator==(const ProbationOver&) const = default;
 };
 
+// Its ranks get on no more (health::JudgeRanks), or again.
+struct JobStalled {
+  JobId job;
+  Epoch epoch;
+  Instant since;         // the end of the last step of any rank; not set = it gets on again
+  std::string why;       // for people: at which step, and which rank is the odd one
+  bool restart = false;  // it stood still for too long: it begins again from its checkpoint
+  bool operator==(const JobStalled&) const = default;
+};
+
 using EventBody = std::variant<JobSubmitted,
                                HoldRequested,
                                ReleaseRequested,
@@ -244,7 +254,8 @@ using EventBody = std::variant<JobSubmitted,
                                NodeHeard,
                                NodeLost,
                                NodeIsolated,
-                               ProbationOver>;
+                               ProbationOver,
+                               JobStalled>;
 
 struct Event {
   Instant at;

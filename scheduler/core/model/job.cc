@@ -119,6 +119,14 @@ uint32_t LeftInVain(const Job& job) {
       }));
 }
 
+uint32_t StalledInVain(const Job& job) {
+  return static_cast<uint32_t>(
+      std::count_if(job.attempts.begin(), job.attempts.end(), [&](const Attempt& each) {
+        return each.epoch > job.checkpoint.epoch && each.end_cause == StopCause::kFault &&
+               each.stalled_at.is_set();
+      }));
+}
+
 std::string CheckpointName(int64_t step, Epoch epoch) {
   return FormatCheckpointId(
       {.step = step, .attempt = static_cast<int64_t>(epoch.value()), .start = {}, .generation = 1});

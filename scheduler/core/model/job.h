@@ -141,6 +141,7 @@ struct Attempt {
   StopCause end_cause = StopCause::kNone;
   std::string end_detail;
   uint32_t master_port = 0;
+  Instant stalled_at;  // the end of its last step, while it stands still; not set = it gets on
   bool operator==(const Attempt&) const = default;
 };
 
@@ -210,6 +211,10 @@ using JobList = std::vector<const Job*>;
 
 // How many restarts have left on their own, unasked, since the newest checkpoint grew.
 [[nodiscard]] uint32_t LeftInVain(const Job& job);
+
+// Returns how many attempts were given up because they stood still, since the newest checkpoint
+// grew.
+[[nodiscard]] uint32_t StalledInVain(const Job& job);
 
 // "s000000001200-0003": what the name of the checkpoint's folder begins with, in the job's own
 // folder (docs/rank-protocol.md).

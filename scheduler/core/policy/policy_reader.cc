@@ -42,6 +42,7 @@ constexpr SpanBounds kFaultWindow{Duration::Seconds(1), kWithdrawalsKept};
 constexpr SpanBounds kStart{Duration::Seconds(1), kDay};
 constexpr SpanBounds kLeafWait{Duration(), Duration::Minutes(5)};
 constexpr SpanBounds kReturnAfter{Duration(), Duration::Minutes(60)};
+constexpr SpanBounds kStallRestart{Duration(), Duration::Minutes(7 * 24 * 60)};
 constexpr SpanBounds kAfter{Duration::Seconds(1), kDay * 10'000};
 
 // A text of the file with its place.
@@ -79,7 +80,9 @@ class PolicyReader {
                  {"leaf_nodes", "faults"},
                  {"leaf_window", "faults"},
                  {"leaf_wait", "faults"},
-                 {"return_after", "faults"}});
+                 {"return_after", "faults"},
+                 {"stall_restart", "faults"},
+                 {"stall_restart_faulty", "faults"}});
     reader_.Require(top, {"version"});
     CheckProjectsUsed();
     if (reader_.count() == 0) {
@@ -413,7 +416,9 @@ class PolicyReader {
                  WholeField("leaf_nodes", kLeafNodes, leaf_nodes),
                  SpanField("leaf_window", kFaultWindow, faults.leaf_window),
                  SpanField("leaf_wait", kLeafWait, faults.leaf_wait),
-                 SpanField("return_after", kReturnAfter, faults.return_after)});
+                 SpanField("return_after", kReturnAfter, faults.return_after),
+                 SpanField("stall_restart", kStallRestart, faults.stall_restart),
+                 SpanField("stall_restart_faulty", kStallRestart, faults.stall_restart_faulty)});
     faults.breaker_percent = static_cast<uint32_t>(percent);
     faults.breaker_least = static_cast<uint32_t>(least);
     faults.leaf_nodes = static_cast<uint32_t>(leaf_nodes);

@@ -90,6 +90,7 @@ void FakeAgents::Obey(const Command& command, Instant now) {
     case CommandKind::kValidate:
       validations_[command.node] = {command.request_id, command.validators};
       break;
+    case CommandKind::kDumpStacks:
     case CommandKind::kFetchImage:
       break;
   }

@@ -15,6 +15,7 @@ from ._errors import TideError, first_line, warn
 from ._page import Order, Page
 from ._request import Request
 from ._socket import Reporter
+from ._stacks import answer_requests
 from ._state import State
 
 EXIT_SUSPENDED = 85
@@ -267,6 +268,7 @@ def attach() -> Run:
     if _current is None:
         _current = Run(os.environ)
         _current.reporter.hello()
+        answer_requests()
     return _current
 
 

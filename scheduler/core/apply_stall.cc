@@ -1,0 +1,48 @@
+// Events about jobs whose ranks get on no more.
+
+#include "scheduler/core/apply_internal.h"
+
+namespace tide::apply {
+namespace {
+
+// What was told of it is true no more.
+void GoOn(ClusterState& state, Job& job) {
+  job.attempts.back().stalled_at = Instant();
+  job.detail.clear();
+  MarkJob(state, job.id);
+}
+
+}  // namespace
+
+// Once it leaves, or has left, nothing follows from it. One that is asked to save has a deadline.
+ApplyResult On(ClusterState& state, Instant at, const JobStalled& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  if (StateOf(*job) != JobState::kRunning || job->attempts.back().epoch != event.epoch) {
+    return Applied::kNoOp;
+  }
+  Attempt& attempt = job->attempts.back();
+  if (!event.since.is_set()) {
+    if (!attempt.stalled_at.is_set()) {
+      return Applied::kNoOp;
+    }
+    GoOn(state, *job);
+    return Applied::kChanged;
+  }
+  if (event.restart) {
+    attempt.stalled_at = event.since;
+    EnterStopping(state, *job, at, StopCause::kFault, event.why);
+    return Applied::kChanged;
+  }
+  if (attempt.stalled_at.is_set() && job->detail == event.why) {
+    return Applied::kNoOp;
+  }
+  if (!attempt.stalled_at.is_set()) {
+    attempt.stalled_at = event.since;
+    state.changed.orders.insert(job->id);  // its agents are to say what its ranks are doing
+  }
+  job->detail = event.why;
+  MarkJob(state, job->id);
+  return Applied::kChanged;
+}
+
+}  // namespace tide::apply
