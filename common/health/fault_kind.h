@@ -17,6 +17,7 @@ enum class FaultKind : uint8_t {
   kFailedStarts = 3,  // several tasks in a row could not start on a node, by its own fault
   kLeafLinks = 4,     // several nodes of one leaf switch lost their links: the device is the leaf
   kBreaker = 5,       // more nodes broke than automation may take out of service
+  kBlackHole = 20,    // jobs of several users failed on a node as soon as they ran there
   // Read in the kernel log.
   kSxid = 6,             // an NVSwitch, by its driver; with its code
   kMachineCheck = 7,     // CPU, cache or memory: an error that was not corrected
@@ -56,6 +57,7 @@ inline constexpr auto kFaultKindNames = std::to_array<std::pair<FaultKind, std::
     {FaultKind::kLinkGone, "link_gone"},
     {FaultKind::kLinkNoisy, "link_noisy"},
     {FaultKind::kLinkUnsteady, "link_unsteady"},
+    {FaultKind::kBlackHole, "black_hole"},
 });
 
 [[nodiscard]] constexpr std::string_view FaultKindName(FaultKind kind) {
@@ -76,10 +78,15 @@ inline constexpr auto kFaultKindNames = std::to_array<std::pair<FaultKind, std::
   return std::nullopt;
 }
 
+// Reports whether the scheduler concludes it of a node from how its tasks fared.
+[[nodiscard]] constexpr bool IsConcluded(FaultKind kind) {
+  return kind == FaultKind::kFailedStarts || kind == FaultKind::kBlackHole;
+}
+
 // Reports whether agents observe it; the others are concluded by the scheduler.
 [[nodiscard]] constexpr bool IsObserved(FaultKind kind) {
-  return !FaultKindName(kind).empty() && kind != FaultKind::kFailedStarts &&
-         kind != FaultKind::kLeafLinks && kind != FaultKind::kBreaker;
+  return !FaultKindName(kind).empty() && !IsConcluded(kind) && kind != FaultKind::kLeafLinks &&
+         kind != FaultKind::kBreaker;
 }
 
 // Reports whether the driver numbers its faults.

@@ -89,7 +89,7 @@ class FaultRulesReader {
       return;
     }
     const bool acts = judgement.action > FaultAction::kCount;
-    if (acts && !IsObserved(rule.kind) && rule.kind != FaultKind::kFailedStarts) {
+    if (acts && !IsObserved(rule.kind) && !IsConcluded(rule.kind)) {
       reader_.Add(value,
                   std::string(FaultKindName(rule.kind)) +
                       " is of more than one node: its action is none or count");

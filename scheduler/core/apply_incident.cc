@@ -138,7 +138,10 @@ void ActOn(ClusterState& state, Incident& incident, Instant at) {
   if (breaks && !holds) {
     FailOccupants(state, node, at, why);
   }
-  SettleFailures(state, node, at, breaks ? std::optional(why) : std::nullopt);
+  // What fails on a black hole fails because of it, though others there may go on.
+  const bool explains =
+      breaks || (incident.kind == FaultKind::kBlackHole && incident.action != FaultAction::kCount);
+  SettleFailures(state, node, at, explains ? std::optional(why) : std::nullopt);
   SettleNode(state, node, at);
 }
 

@@ -63,7 +63,7 @@ Status CheckProven(const ClusterState& state, const Node& node) {
   for (const IncidentId id : state.open_incidents.On(node.id)) {
     const Incident& incident = state.incidents.at(id);
     // That tasks start there again is seen soon enough.
-    const bool is_hardware = incident.kind != FaultKind::kFailedStarts;
+    const bool is_hardware = !health::IsConcluded(incident.kind);
     if (is_hardware && NeedsProof(incident) && incident.withdrawn_at.is_set()) {
       return Fail(ErrorCode::kConflict,
                   node.identity.name + " broke: " + DescribeIncident(incident) +
@@ -370,6 +370,7 @@ ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event) {
   node->reason.clear();
   node->actor.clear();
   node->failed_starts = 0;
+  node->quick_failures.clear();
   SetNodeState(state, *node, next, at);
   ClearIncidents(state, node->id, at);
   return Applied::kChanged;
@@ -485,6 +486,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
     return Applied::kChanged;
   }
   node->failed_starts = 0;
+  node->quick_failures.clear();
   NodeEvent passed = NodeEvent::kValidationPassed;
   if (node->after_validation == NodeState::kProbation) {
     passed = NodeEvent::kValidationPassedAfterFault;

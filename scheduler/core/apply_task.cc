@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "scheduler/core/apply_internal.h"
+#include "scheduler/core/black_hole.h"
 #include "scheduler/core/fsm/task_fsm.h"
 
 namespace tide::apply {
@@ -127,6 +128,7 @@ void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExi
   MarkJob(state, job.id);
   MarkNode(state, task.node);
   Node& node = state.nodes[task.node.value()];
+  NoteEnd(node, job.attempts.back().running_at, at);
   SettleNode(state, node, at);
   if (task.exit.reason == ExitReason::kNodeFault) {
     Avoid(job, task.node);

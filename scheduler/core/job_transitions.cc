@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "scheduler/core/apply_internal.h"
+#include "scheduler/core/black_hole.h"
 
 namespace tide::apply {
 namespace {
@@ -226,6 +227,20 @@ void FailFromTask(ClusterState& state, Job& job, const Task& task, Instant at) {
     EnterStopping(state, job, at, StopCause::kFault, DescribeIncident(*fault));
   } else if (StateOf(job) != JobState::kStopping) {
     EnterStopping(state, job, at, StopCause::kFailed, DescribeExit(state, task));
+    Node& node = state.nodes[task.node.value()];
+    if (task.exit.reason == ExitReason::kFailed) {
+      MarkNode(state, node.id);
+      if (NoteQuickFailure(state, node, job, at) && IsInService(node)) {
+        RecordFault(state,
+                    at,
+                    {node.id,
+                     FaultKind::kBlackHole,
+                     0,
+                     "",
+                     "jobs of several users failed on it within seconds of their start",
+                     at});
+      }
+    }
   }
 }
 

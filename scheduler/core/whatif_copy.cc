@@ -158,7 +158,8 @@ Node CopyNode(const Node& node) {
                                 leftovers,
                                 validation_tries,
                                 needs_repair,
-                                returns] = node;
+                                returns,
+                                quick_failures] = node;
   return {id,
           CopyIdentity(identity),
           state,
@@ -175,6 +176,7 @@ Node CopyNode(const Node& node) {
           leftovers,
           validation_tries,
           needs_repair,
+          {},
           {}};
 }
 

@@ -376,6 +376,14 @@ void VisitFields(V& visit, T& record) {
   visit("at", at);
 }
 
+template <typename V, MaybeConst<QuickFailure> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, user, at] = record;
+  visit("job", job);
+  visit("user", user);
+  visit("at", at);
+}
+
 template <typename V, MaybeConst<Node> T>
 void VisitFields(V& visit, T& record) {
   auto& [id,
@@ -394,7 +402,8 @@ void VisitFields(V& visit, T& record) {
          leftovers,
          validation_tries,
          needs_repair,
-         returns] = record;
+         returns,
+         quick_failures] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -412,6 +421,7 @@ void VisitFields(V& visit, T& record) {
   visit("validation_tries", validation_tries);
   visit("needs_repair", needs_repair);
   visit("returns", returns);
+  visit("quick_failures", quick_failures);
 }
 
 template <typename V, MaybeConst<Incident> T>

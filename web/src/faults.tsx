@@ -7,6 +7,7 @@ const kinds: Record<string, string> = {
   xid: 'Xid',
   link_down: 'link down',
   failed_starts: 'failed starts',
+  black_hole: 'black hole',
   leaf_links: 'links of a leaf',
   breaker: 'circuit breaker',
 };

@@ -88,6 +88,14 @@ struct Return {
   bool operator==(const Return&) const = default;
 };
 
+// A job whose program failed as soon as it ran.
+struct QuickFailure {
+  JobId job;
+  std::string user;
+  Instant at;
+  bool operator==(const QuickFailure&) const = default;
+};
+
 // Actor of what automation does.
 inline constexpr const char* kTideActor = "tide";
 
@@ -109,6 +117,7 @@ struct Node {
   uint32_t validation_tries = 0;    // by automation, since it left service; proof.h
   bool needs_repair = false;        // the same fault came back too often: people have to act
   std::vector<Return> returns;      // of the last kReturnsKept, oldest first
+  std::vector<QuickFailure> quick_failures;  // since something ran well here; black_hole.h
   bool operator==(const Node&) const = default;
 };
 
