@@ -45,11 +45,12 @@ std::optional<std::string> PlaceOf(std::string_view line) {
 
 }  // namespace
 
-// The thread that takes the signal is the main one, and is named last.
+// The thread that takes the signal is the main one. Processes that were forked from the rank may
+// write theirs later.
 std::optional<std::string> FindStackPlace(std::string_view text) {
   constexpr std::string_view kThread = "Current thread 0x";
   constexpr std::string_view kFirst = "(most recent call first):\n";
-  const size_t at = text.rfind(kThread);
+  const size_t at = text.find(kThread);
   if (at == std::string_view::npos) {
     return std::nullopt;
   }

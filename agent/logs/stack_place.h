@@ -10,7 +10,7 @@
 
 namespace tide::agent {
 
-// Returns the innermost function of the main thread in the last complete dump of the text, as
+// Returns the innermost function of the main thread in the first dump of the text, as
 // "all_reduce (distributed_c10d.py:2050)"; nothing where there is none.
 //   Source: Python/traceback.c of CPython, _Py_DumpTracebackThreads.
 [[nodiscard]] std::optional<std::string> FindStackPlace(std::string_view text);

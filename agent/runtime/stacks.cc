@@ -6,6 +6,7 @@
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/runtime/processes.h"
@@ -28,7 +29,7 @@ bool Catches(int32_t pid, int signal) {
 }
 
 // By a descriptor: the number may be another's by the time the signal is sent.
-bool Ask(int32_t pid) {
+bool AskOne(int32_t pid) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   return process.get() >= 0 && Catches(pid, kStacksSignal) &&
          ::syscall(SYS_pidfd_send_signal, process.get(), kStacksSignal, nullptr, 0) == 0;
@@ -36,12 +37,36 @@ bool Ask(int32_t pid) {
 
 }  // namespace
 
-uint32_t AskForStacks(int32_t pid) {
-  uint32_t asked = Ask(pid) ? 1 : 0;
-  for (const int32_t below : DescendantsOf(pid)) {
-    asked += Ask(below) ? 1 : 0;
+const std::multimap<int32_t, int32_t>& StackRequest::Children() {
+  if (!children_) {
+    children_.emplace();
+    for (const ProcessInfo& info : AllProcesses()) {
+      children_->emplace(info.parent, info.pid);
+    }
   }
-  return asked;
+  return *children_;
+}
+
+uint32_t StackRequest::Ask(int32_t pid) {
+  std::vector<int32_t> level = {pid};
+  while (!level.empty() && looks_ < kLooksMax) {
+    uint32_t asked = 0;
+    for (const int32_t each : level) {
+      asked += looks_++ < kLooksMax && AskOne(each) ? 1 : 0;
+    }
+    if (asked > 0) {
+      return asked;
+    }
+    std::vector<int32_t> below;
+    for (const int32_t each : level) {
+      const auto [first, last] = Children().equal_range(each);
+      for (auto it = first; it != last && below.size() < kLooksMax; ++it) {
+        below.push_back(it->second);
+      }
+    }
+    level = std::move(below);
+  }
+  return 0;
 }
 
 }  // namespace tide::agent

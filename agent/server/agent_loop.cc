@@ -73,10 +73,12 @@ void SetRankTicks(const std::vector<RankView>& ranks,
     ticks.add_step_ms(static_cast<uint64_t>(view.step_ns / kNsPerMs));
     const auto rank =
         std::ranges::find(status.ranks, static_cast<uint32_t>(i), &RankStatus::local_rank);
-    const bool look = age_ms > kSilentMs && rank != status.ranks.end() && rank->pid > 0;
+    const bool look =
+        age_ms > kSilentMs && rank != status.ranks.end() && rank->pid > 0 && !rank->exited;
     ticks.mutable_states()->push_back(look ? StateOfProcess(rank->pid) : '?');
     if (!task.stacks.empty()) {
-      ticks.add_places(look && i < task.stacks.size() ? task.stacks[i].place : "");
+      const bool still = i < task.stacks.size() && task.stacks[i].ticked_ns == view.ticked_ns;
+      ticks.add_places(look && still ? task.stacks[i].place : "");
     }
   }
 }

@@ -90,26 +90,36 @@ void AgentLoop::DumpStacks(const tide::v1::DumpStacks& order) {
   if (task == nullptr || std::exchange(task->stacks_of, order.since()) == order.since()) {
     return;
   }
+  constexpr size_t kPlacesMax = 64;  // of a task with more ranks their logs are not read
+  constexpr uint32_t kLooks = 30;
+  const std::vector<RankView> views = ReadPages(*task);
+  StackRequest request;
   uint32_t asked = 0;
-  task->stacks.assign(task->status.ranks.size(), {});
+  task->stacks.assign(views.size() <= kPlacesMax ? views.size() : 0, {});
   for (const RankStatus& rank : task->status.ranks) {
+    RankStack stack;
     if (rank.local_rank < task->stacks.size()) {
-      task->stacks[rank.local_rank].log_from = LogLength(LogFolder(*task), rank.rank);
+      stack.ticked_ns = views[rank.local_rank].ticked_ns;
+      stack.log_from = LogLength(LogFolder(*task), rank.rank);
     }
-    asked += rank.pid > 0 && !rank.exited ? AskForStacks(rank.pid) : 0;
+    const uint32_t answers = rank.pid > 0 && !rank.exited ? request.Ask(rank.pid) : 0;
+    asked += answers;
+    if (rank.local_rank < task->stacks.size() && answers > 0) {
+      stack.looks = kLooks;
+      task->stacks[rank.local_rank] = stack;
+    }
   }
   log::Info("Ranks stand still", {{"Task", task->key}, {"Stacks", std::to_string(asked)}});
 }
 
 void AgentLoop::FindPlaces(HeldTask& task) const {
-  constexpr uint32_t kLooksMax = 30;
   for (const RankStatus& rank : task.status.ranks) {
     if (rank.local_rank >= task.stacks.size()) {
       return;
     }
     RankStack& stack = task.stacks[rank.local_rank];
-    if (stack.place.empty() && stack.looks < kLooksMax) {
-      ++stack.looks;
+    if (stack.place.empty() && stack.looks > 0) {
+      --stack.looks;
       stack.place = StackPlaceFrom(LogFolder(task), rank.rank, stack.log_from);
     }
   }

@@ -18,8 +18,9 @@ namespace tide::agent {
 
 // Where a rank stands still, read from its log.
 struct RankStack {
-  uint64_t log_from = 0;  // its length when the rank was asked
-  uint32_t looks = 0;     // at the log since then
+  int64_t ticked_ns = 0;  // its last tick when it was asked; another one: it has got on
+  uint64_t log_from = 0;  // the log's length then
+  uint32_t looks = 0;     // that are left, at the log since then
   std::string place;      // "" = not known
 };
 

@@ -132,6 +132,13 @@ class OddOnes {
     const auto most = std::ranges::max_element(counts, {}, [](const auto& each) {
       return std::pair(each.second, IsCollective(each.first));  // of two ranks one is in it
     });
+    const bool told_apart =
+        IsCollective(most->first) && std::ranges::count_if(counts, [](const auto& each) {
+                                       return IsCollective(each.first);
+                                     }) == 1;
+    if (most->second * 2 <= ranks_.size() && !told_apart) {
+      return {};
+    }
     std::vector<OddRank> odd;
     for (const RankTick& rank : ranks_) {
       if (rank.place != most->first) {

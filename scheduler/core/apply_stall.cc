@@ -30,6 +30,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobStalled& event) {
   }
   if (event.restart) {
     attempt.stalled_at = event.since;
+    attempt.stall_ended = true;
     EnterStopping(state, *job, at, StopCause::kFault, event.why);
     return Applied::kChanged;
   }

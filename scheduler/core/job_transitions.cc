@@ -146,7 +146,8 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
       EnterHeld(state, job, at, StartReason::kResumed);
       return;
     case StopCause::kFault:
-      if (const uint32_t in_vain = StalledInVain(job); in_vain >= kInVainMax) {
+      if (const uint32_t in_vain = StalledInVain(job);
+          job.attempts.back().stall_ended && in_vain >= kInVainMax) {
         job.detail += " (" + std::to_string(in_vain) +
                       " times in a row without a newer checkpoint: its own code may be the reason)";
         EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});

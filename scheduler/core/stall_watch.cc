@@ -1,6 +1,7 @@
 #include "scheduler/core/stall_watch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -9,10 +10,12 @@
 namespace tide {
 namespace {
 
-// Faults so long before the last step of a job may be why it was the last.
-constexpr Duration kFaultBefore = Duration::Seconds(60);
-constexpr size_t kIncidentsLookedAt = 1000;  // the newest first
+// A fault that was seen so near to the last step of a job may be why it was the last.
+constexpr Duration kFaultApart = Duration::Seconds(60);
 constexpr size_t kOddNamed = 3;
+// What is said of a job changes no more often.
+constexpr Duration kSaidAgain = Duration::Seconds(10);
+constexpr uint32_t kDoublingsMax = 8;
 
 std::string NameOf(const ClusterState& state, const Job& job, uint32_t rank) {
   const std::vector<Task>& tasks = job.attempts.back().tasks;
@@ -45,23 +48,34 @@ int64_t StepOf(const std::vector<health::RankTick>& ranks) {
   return std::ranges::max(ranks, {}, &health::RankTick::step).step;
 }
 
-// Reports whether a fault was seen on a node of the job at about the time of its last step, or
-// since then.
+// Reports whether a fault may be why the ranks of a job wait for each other.
+bool MayStall(const Incident& incident, const Job& job) {
+  const bool is_link =
+      incident.kind == FaultKind::kLinkFlash || incident.kind == FaultKind::kLinkDown ||
+      incident.kind == FaultKind::kLinkGone || incident.kind == FaultKind::kLinkUnsteady;
+  return (is_link && job.spec->nodes > 1) || incident.action != FaultAction::kCount;
+}
+
+// Reports whether such a fault was seen on a node of the job at about the time of its last step.
 bool FaultBeside(const ClusterState& state, const Job& job, Instant since) {
-  std::set<NodeId> nodes;
-  for (const Task& task : job.attempts.back().tasks) {
-    nodes.insert(task.node);
-  }
-  size_t looked_at = 0;
-  for (auto it = state.incidents.rbegin();
-       it != state.incidents.rend() && looked_at < kIncidentsLookedAt;
-       ++it, ++looked_at) {
-    const Incident& incident = it->second;
-    if (nodes.contains(incident.node) && incident.last_seen_at >= since - kFaultBefore) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(job.attempts.back().tasks, [&](const Task& task) {
+    const std::vector<IncidentId>& open = state.open_incidents.On(task.node);
+    return std::ranges::any_of(open, [&](IncidentId id) {
+      const Incident& incident = state.incidents.at(id);
+      return MayStall(incident, job) && incident.last_seen_at >= since - kFaultApart &&
+             incident.first_seen_at <= since + kFaultApart;
+    });
+  });
+}
+
+// Returns how often in a row it was given up because it stood still: each time it is given twice as
+// long, for a pause that is its own way.
+uint32_t GivenUp(const Job& job) {
+  const auto& attempts = job.attempts;
+  const auto other = std::find_if(std::next(attempts.rbegin()),
+                                  attempts.rend(),
+                                  [](const Attempt& each) { return !each.stall_ended; });
+  return static_cast<uint32_t>(other - std::next(attempts.rbegin()));
 }
 
 }  // namespace
@@ -90,6 +104,7 @@ std::vector<EventBody> StallWatch::Check(const ClusterState& state,
   const auto is_over = [&](JobId id) { return !state.live.contains(id); };
   std::erase_if(stalled_, is_over);
   std::erase_if(longest_, [&](const auto& each) { return is_over(each.first); });
+  std::erase_if(told_, [&](const auto& each) { return is_over(each.first); });
   return events;
 }
 
@@ -105,19 +120,24 @@ std::optional<EventBody> StallWatch::Judge(const ClusterState& state,
   const Attempt& attempt = job->attempts.back();
   const health::RanksVerdict verdict = health::JudgeRanks(seen.ranks);
   if (!verdict.stalled) {
+    stalled_.erase(job->id);
+    told_.erase(job->id);
     if (!attempt.stalled_at.is_set()) {
       return std::nullopt;
     }
     Duration& longest = longest_[job->id];
     longest = std::max(longest, now - attempt.stalled_at - verdict.silence);
-    stalled_.erase(job->id);
     return JobStalled{.job = job->id, .epoch = attempt.epoch, .since = {}, .why = {}};
   }
   stalled_.insert(job->id);
   const std::string at_step = " at step " + std::to_string(StepOf(seen.ranks));
   const std::string odd = DescribeOdd(state, *job, verdict.odd);
   const Instant since = now - verdict.silence;
-  if (MayRestart(state, policy.faults, *job, verdict, now)) {
+  // Who has made all of them exports, uploads or tests.
+  const bool at_end = seen.total_steps > 0 && StepOf(seen.ranks) >= seen.total_steps;
+  if (!at_end && MayRestart(state, policy.faults, *job, verdict, now)) {
+    stalled_.erase(job->id);
+    told_.erase(job->id);
     return JobStalled{
         job->id,
         attempt.epoch,
@@ -125,12 +145,15 @@ std::optional<EventBody> StallWatch::Judge(const ClusterState& state,
         "stood still" + at_step + " for " + FormatSpan(InSeconds(verdict.silence)) + odd,
         true};
   }
-  // Said once, and again when a rank stands out that did not before.
-  const std::string plain = "stands still" + at_step;
-  if (attempt.stalled_at.is_set() && (odd.empty() || job->detail != plain)) {
+  // Said once, and again when other ranks stand out.
+  const auto told = told_.find(job->id);
+  const bool known = attempt.stalled_at.is_set() && told != told_.end() &&
+                     (told->second.odd == odd || now - told->second.at < kSaidAgain);
+  if (known) {
     return std::nullopt;
   }
-  return JobStalled{job->id, attempt.epoch, since, plain + odd, false};
+  told_[job->id] = {now, odd};
+  return JobStalled{job->id, attempt.epoch, since, "stands still" + at_step + odd, false};
 }
 
 bool StallWatch::MayRestart(const ClusterState& state,
@@ -146,13 +169,14 @@ bool StallWatch::MayRestart(const ClusterState& state,
   }
   const auto longest = longest_.find(job.id);
   const Duration usual = longest == longest_.end() ? Duration() : longest->second * 2;
-  if (policy.stall_restart.nanos() > 0 &&
-      verdict.silence >= std::max(policy.stall_restart, usual)) {
+  const Duration patience =
+      policy.stall_restart * (int64_t{1} << std::min(GivenUp(job), kDoublingsMax));
+  if (patience.nanos() > 0 && verdict.silence >= std::max(patience, usual)) {
     return true;
   }
   return policy.stall_restart_faulty.nanos() > 0 &&
          verdict.silence >= std::max({policy.stall_restart_faulty, verdict.step_time * 3, usual}) &&
-         (has_state('D') || FaultBeside(state, job, now - verdict.silence));
+         FaultBeside(state, job, now - verdict.silence);
 }
 
 }  // namespace tide

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "common/health/rank_check.h"
@@ -23,6 +24,7 @@ struct SeenRanks {
   JobId job;
   Epoch epoch;
   std::vector<health::RankTick> ranks;  // numbered over all tasks
+  int64_t total_steps = -1;             // that it wants to make; -1 = not known
 };
 
 class StallWatch {
@@ -53,9 +55,15 @@ class StallWatch {
                                 const Job& job,
                                 const health::RanksVerdict& verdict,
                                 Instant now) const;
+  // What people were told of a job, and when.
+  struct Told {
+    Instant at;
+    std::string odd;
+  };
 
   bool begun_ = false;
   std::set<JobId> stalled_;
+  std::map<JobId, Told> told_;
   std::map<JobId, Duration> longest_;  // that a job stood still and then got on by itself
 };
 

@@ -105,7 +105,7 @@ Result<Instant> RunTurn(ClusterState& state,
   for (const Command& command : step.commands) {
     host.Send(command, state, now);
   }
-  if (deciding == Deciding::kNow) {
+  if (deciding != Deciding::kLater) {
     host.Explain(std::move(step.explanations));
   }
   return step.wake_at;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "scheduler/core/whatif.h"
@@ -10,16 +11,22 @@ namespace {
 // The structured bindings below name every field, so that a new one does not compile until somebody
 // has said whether decisions read it.
 
+// Copies of specs, once for all jobs that share one.
+using CopiedSpecs = std::map<const JobSpec*, SharedSpec>;
+
 // Returns it without what ties a job to others that are not in the copy.
-SharedSpec CopySpec(const SharedSpec& spec) {
-  SharedSpec copy = spec;
-  if (!spec->after.empty() || !spec->checkpoint_dir.empty()) {
-    copy.Edit([](JobSpec& loose) {
+SharedSpec CopySpec(const SharedSpec& spec, CopiedSpecs& copied) {
+  if (spec->after.empty() && spec->checkpoint_dir.empty()) {
+    return spec;
+  }
+  const auto [copy, fresh] = copied.try_emplace(&*spec, spec);
+  if (fresh) {
+    copy->second.Edit([](JobSpec& loose) {
       loose.after.clear();
       loose.checkpoint_dir.clear();
     });
   }
-  return copy;
+  return copy->second;
 }
 
 Attempt WithoutTasks(const Attempt& attempt) {
@@ -39,7 +46,8 @@ Attempt WithoutTasks(const Attempt& attempt) {
                                 end_cause,
                                 end_detail,
                                 master_port,
-                                stalled_at] = attempt;
+                                stalled_at,
+                                stall_ended] = attempt;
   return {epoch,
           {},
           queued_at,
@@ -56,11 +64,12 @@ Attempt WithoutTasks(const Attempt& attempt) {
           end_cause,
           "",
           master_port,
-          stalled_at};
+          stalled_at,
+          stall_ended};
 }
 
 // Only the last attempt's tasks say where a job is, or was.
-Job CopyJob(const Job& job) {
+Job CopyJob(const Job& job, CopiedSpecs& copied) {
   [[maybe_unused]] const auto& [id,
                                 spec,
                                 user,
@@ -86,7 +95,7 @@ Job CopyJob(const Job& job) {
     lean.push_back(&attempt == &attempts.back() ? attempt : WithoutTasks(attempt));
   }
   return {id,
-          CopySpec(spec),
+          CopySpec(spec, copied),
           user,
           "",
           submitted_at,
@@ -182,12 +191,12 @@ Node CopyNode(const Node& node) {
 
 // What the job in question waits for. All that is asked of it is how it ended, if it has: what is
 // not in the copy already, and has not, does not end there either.
-void CopyAwaited(const ClusterState& from, JobId id, ClusterState& copy) {
+void CopyAwaited(const ClusterState& from, JobId id, CopiedSpecs& copied, ClusterState& copy) {
   const Job* job = from.FindJob(id);
   if (job == nullptr || copy.jobs.contains(id)) {
     return;
   }
-  Job& lean = copy.jobs.emplace(id, CopyJob(*job)).first->second;
+  Job& lean = copy.jobs.emplace(id, CopyJob(*job, copied)).first->second;
   if (StateOf(lean) != JobState::kFinished) {
     lean.phase = Held{};
     copy.held.insert(id);
@@ -195,9 +204,9 @@ void CopyAwaited(const ClusterState& from, JobId id, ClusterState& copy) {
 }
 
 // Those that wait or hold nodes. Ascending, as the map: each goes to its end.
-void CopyOpenJobs(const ClusterState& from, ClusterState& copy) {
+void CopyOpenJobs(const ClusterState& from, CopiedSpecs& copied, ClusterState& copy) {
   const auto add = [&](JobId id) {
-    copy.jobs.emplace_hint(copy.jobs.end(), id, CopyJob(from.jobs.at(id)));
+    copy.jobs.emplace_hint(copy.jobs.end(), id, CopyJob(from.jobs.at(id), copied));
   };
   auto next = from.live.begin();
   for (const JobId id : from.waiting) {
@@ -250,9 +259,10 @@ ClusterState CopyForPlan(const ClusterState& from, std::span<const Dependency> a
                                 warm,
                                 changed] = from;
   ClusterState copy;
-  CopyOpenJobs(from, copy);
+  CopiedSpecs copied;
+  CopyOpenJobs(from, copied, copy);
   for (const Dependency& dependency : after) {
-    CopyAwaited(from, dependency.job, copy);
+    CopyAwaited(from, dependency.job, copied, copy);
     if (const auto array = dependencies.arrays.find(dependency.job);
         array != dependencies.arrays.end()) {
       copy.dependencies.arrays.insert(*array);

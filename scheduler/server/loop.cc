@@ -266,7 +266,7 @@ std::vector<EventBody> Loop::LookAround(const ClusterState& state) {
 }
 
 Status Loop::Commit(const ClusterState& state, const StepResult& step, Instant now) {
-  if (deciding_ == Deciding::kNow) {
+  if (deciding_ != Deciding::kLater) {
     const int64_t now_ns = MonotonicNanos();
     decision_pace_.Count(now_ns - step_began_ns_, step.at_rest, now_ns);
   }
@@ -310,7 +310,7 @@ uint64_t Loop::Publish(const ClusterState& state, const StepResult& step) {
     open_jobs_.Note(state.jobs.at(id));
   }
   open_jobs_.EndTurn();
-  if (!explanations_.empty()) {
+  if (!explanations_.empty() || !made_out_.empty()) {
     changed_since_.insert(step.changed.jobs.begin(), step.changed.jobs.end());
   }
   if (!changed_people_.empty()) {

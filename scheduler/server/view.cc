@@ -492,6 +492,9 @@ std::optional<Duration> ViewHub::SilenceOf(const JobProgress& progress, Instant 
       silence = rank.age.nanos() > 0 ? std::min(silence, rank.age) : silence;
     }
   }
+  if (silence.nanos() == INT64_MAX) {
+    return std::nullopt;  // none of them has come to the end of a step yet
+  }
   return silence;
 }
 
@@ -507,6 +510,9 @@ std::vector<SeenRanks> ViewHub::QuietRanks(Duration least, const std::set<JobId>
     SeenRanks& seen = quiet.emplace_back();
     seen.job = job;
     seen.epoch = progress.epoch;
+    for (const auto& [task, of_task] : progress.tasks) {
+      seen.total_steps = std::max(seen.total_steps, of_task.total_steps);
+    }
     for (const auto& [task, of_task] : progress.ranks) {
       for (health::RankTick rank : of_task.ranks) {
         rank.rank += task * static_cast<uint32_t>(of_task.ranks.size());

@@ -218,7 +218,8 @@ void VisitFields(V& visit, T& record) {
          end_cause,
          end_detail,
          master_port,
-         stalled_at] = record;
+         stalled_at,
+         stall_ended] = record;
   visit("epoch", epoch);
   visit("tasks", tasks);
   visit("queued_at", queued_at);
@@ -236,6 +237,7 @@ void VisitFields(V& visit, T& record) {
   visit("end_detail", end_detail);
   visit("master_port", master_port);
   visit("stalled_at", stalled_at);
+  visit("stall_ended", stall_ended);
 }
 
 template <typename V, MaybeConst<Checkpoint> T>

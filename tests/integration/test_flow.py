@@ -273,6 +273,19 @@ class Flow(ClusterTest):
 
     # Programs of any kind
 
+    def test_why_a_job_waits_follows_what_others_do(self):
+        wide = self.cluster.spec("wide", [PYTHON, "-c", SLEEP], nodes=4, placement={"zone": "cross-ok"})
+        self.cluster.await_state(self.submit(wide), "running")
+        first, second = self.submit(wide), self.submit(wide)
+
+        def stands_before():
+            reasons = self.cluster.job(second)["reasons"]
+            return [each["message"] for each in reasons if each["code"] == "order.ahead"]
+
+        until(20, "%s to stand before %s" % (first, second), lambda: any(first in each for each in stands_before()))
+        self.post("/v1/jobs/%s/cancel" % first)
+        until(20, "nobody to stand before it", lambda: not stands_before())
+
     def test_without_the_sdk(self):
         """It gets the signal, leaves as it likes, and is started again."""
         code = ("import signal, sys, time\n"

@@ -7,9 +7,10 @@
 namespace tide {
 
 size_t AheadList::CountBefore(JobId job, uint64_t turn, size_t from) const {
+  // Turns rise, and in one of them jobs come in the order of their owner.
   const auto begin = jobs_.begin() + static_cast<std::ptrdiff_t>(from);
-  const auto end = std::find_if(begin, jobs_.end(), [&](const AheadJob& each) {
-    return each.turn != turn || std::tuple(each.rank, each.id) > std::tuple(0, job);
+  const auto end = std::partition_point(begin, jobs_.end(), [&](const AheadJob& each) {
+    return each.turn <= turn && std::tuple(each.rank, each.id) <= std::tuple(0, job);
   });
   return static_cast<size_t>(end - jobs_.begin());
 }

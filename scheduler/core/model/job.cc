@@ -122,8 +122,7 @@ uint32_t LeftInVain(const Job& job) {
 uint32_t StalledInVain(const Job& job) {
   return static_cast<uint32_t>(
       std::count_if(job.attempts.begin(), job.attempts.end(), [&](const Attempt& each) {
-        return each.epoch > job.checkpoint.epoch && each.end_cause == StopCause::kFault &&
-               each.stalled_at.is_set();
+        return each.epoch > job.checkpoint.epoch && each.stall_ended;
       }));
 }
 

@@ -142,6 +142,7 @@ struct Attempt {
   std::string end_detail;
   uint32_t master_port = 0;
   Instant stalled_at;  // the end of its last step, while it stands still; not set = it gets on
+  bool stall_ended = false;  // it stood still until it was given up
   bool operator==(const Attempt&) const = default;
 };
 

@@ -38,6 +38,14 @@ TEST_CASE("specs of one hash are told apart") {
   CHECK(&*pool.Intern(Named("b"), 7) == &*b);
 }
 
+TEST_CASE("whoever makes many of one hash shares nothing") {
+  SpecPool pool;
+  for (int i = 0; i < 100; ++i) {
+    (void)pool.Intern(Named(std::to_string(i)), 7);
+  }
+  CHECK(pool.size() == 8);
+}
+
 TEST_CASE("what no job has any more is dropped") {
   SpecPool pool;
   const SharedSpec kept = pool.Intern(Named("kept"));
@@ -52,6 +60,15 @@ TEST_CASE("specs that differ in what jobs differ in have different hashes") {
   const uint64_t plain = HashOf(Named("a"));
   CHECK(HashOf(Named("a")) == plain);
   CHECK(HashOf(Named("b")) != plain);
+  JobSpec chained = Named("a");
+  chained.after = {{JobId(7), {}}};
+  CHECK(HashOf(chained) != plain);
+  JobSpec labelled = Named("a");
+  labelled.labels = {{"fold", "3"}};
+  CHECK(HashOf(labelled) != plain);
+  JobSpec small = Named("a");
+  small.memory_bytes_per_node = 7;
+  CHECK(HashOf(small) != plain);
   JobSpec joined = Named("a");
   joined.command = {"ab", "c"};
   JobSpec split = Named("a");

@@ -41,11 +41,13 @@ WaitingJob AlikeLine(JobId id, Instant since, uint32_t shape) {
 
 // Where the job stands among the singles of its owner, or would stand.
 template <typename Singles>
-auto PlaceIn(Singles& singles, const Job& job) {
-  WaitingJob probe;
-  probe.id = job.id;
-  probe.rank = job.queue_rank;
-  return std::ranges::lower_bound(singles, probe, ComesBefore);
+auto PlaceIn(Singles& singles, const WaitingJob& job) {
+  return std::ranges::lower_bound(singles, job, ComesBefore);
+}
+
+void InsertSingle(OwnerQueue& queue, const WaitingJob& line) {
+  queue.singles.insert(PlaceIn(queue.singles, line), line);
+  queue.after_fault += line.after_fault ? 1 : 0;
 }
 
 template <typename Queue>
@@ -54,7 +56,7 @@ auto PlaceOfAlike(Queue& queue, uint32_t shape) {
 }
 
 // Adds a job that is not there.
-void Insert(OwnerQueue& queue, const Job& job, const WaitingJob& line) {
+void Insert(OwnerQueue& queue, const WaitingJob& line) {
   if (line == AlikeLine(line.id, line.since, line.shape)) {
     auto alike = PlaceOfAlike(queue, line.shape);
     if (alike == queue.alike.end() || alike->shape() != line.shape) {
@@ -63,9 +65,15 @@ void Insert(OwnerQueue& queue, const Job& job, const WaitingJob& line) {
     if (alike->Insert(line)) {
       return;
     }
+    // One that was held for a while is the first after a load, and all others waited longer.
+    if (const WaitingJob first = (*alike)[0]; alike->size() == 1 && line.since < first.since) {
+      alike->Remove(first.id);
+      (void)alike->Insert(line);
+      InsertSingle(queue, first);
+      return;
+    }
   }
-  queue.singles.insert(PlaceIn(queue.singles, job), line);
-  queue.after_fault += line.after_fault ? 1 : 0;
+  InsertSingle(queue, line);
 }
 
 // Takes a job out. Returns whether it was there.
@@ -78,7 +86,10 @@ bool TakeOut(OwnerQueue& queue, const Job& job, uint32_t shape) {
     }
     return true;
   }
-  const auto place = PlaceIn(queue.singles, job);
+  WaitingJob probe;
+  probe.id = job.id;
+  probe.rank = job.queue_rank;
+  const auto place = PlaceIn(queue.singles, probe);
   if (place == queue.singles.end() || place->id != job.id) {
     return false;
   }
@@ -229,7 +240,7 @@ void WaitingJobs::Put(const Job& job, uint32_t owner) {
   const JobShape shape = ShapeOf(job.spec);
   const std::optional<uint32_t> known = shapes_.Find(shape);
   const bool again = known && TakeOut(queue, job, *known);
-  Insert(queue, job, Line(job, again ? *known : shapes_.Add(shape)));
+  Insert(queue, Line(job, again ? *known : shapes_.Add(shape)));
 }
 
 void WaitingJobs::Remove(const Job& job, uint32_t owner) {
