@@ -1,5 +1,5 @@
 #pragma once
-// Has ranks that stand still say what they are doing: processes that catch a signal for it write
+// Makes ranks that stand still show what they are doing: processes that catch a signal for it write
 // the stacks of their threads to their standard error, which is the rank's log.
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 namespace tide::apply {
 namespace {
 
-// What was told of it is true no more.
+// Withdraws what was told of it.
 void GoOn(ClusterState& state, Job& job) {
   job.attempts.back().stalled_at = Instant();
   job.detail.clear();
@@ -14,7 +14,7 @@ void GoOn(ClusterState& state, Job& job) {
 
 }  // namespace
 
-// Once it leaves, or has left, nothing follows from it. One that is asked to save has a deadline.
+// Changes nothing once the job leaves, or has left. One that is asked to save has a deadline.
 ApplyResult On(ClusterState& state, Instant at, const JobStalled& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   if (StateOf(*job) != JobState::kRunning || job->attempts.back().epoch != event.epoch) {

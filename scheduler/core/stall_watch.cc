@@ -13,8 +13,8 @@ namespace {
 // A fault that was seen so near to the last step of a job may be why it was the last.
 constexpr Duration kFaultApart = Duration::Seconds(60);
 constexpr size_t kOddNamed = 3;
-// What is said of a job changes no more often.
-constexpr Duration kSaidAgain = Duration::Seconds(10);
+// Time between two texts about a job.
+constexpr Duration kToldAgain = Duration::Seconds(10);
 constexpr uint32_t kDoublingsMax = 8;
 
 std::string NameOf(const ClusterState& state, const Job& job, uint32_t rank) {
@@ -133,7 +133,7 @@ std::optional<EventBody> StallWatch::Judge(const ClusterState& state,
   const std::string at_step = " at step " + std::to_string(StepOf(seen.ranks));
   const std::string odd = DescribeOdd(state, *job, verdict.odd);
   const Instant since = now - verdict.silence;
-  // Who has made all of them exports, uploads or tests.
+  // After the last step a program exports, uploads or tests.
   const bool at_end = seen.total_steps > 0 && StepOf(seen.ranks) >= seen.total_steps;
   if (!at_end && MayRestart(state, policy.faults, *job, verdict, now)) {
     stalled_.erase(job->id);
@@ -145,10 +145,11 @@ std::optional<EventBody> StallWatch::Judge(const ClusterState& state,
         "stood still" + at_step + " for " + FormatSpan(InSeconds(verdict.silence)) + odd,
         true};
   }
-  // Said once, and again when other ranks stand out.
+  // Told once, and again when a rank stands out, or another one.
   const auto told = told_.find(job->id);
   const bool known = attempt.stalled_at.is_set() && told != told_.end() &&
-                     (told->second.odd == odd || now - told->second.at < kSaidAgain);
+                     (told->second.odd == odd || odd.empty() ||
+                      (!told->second.odd.empty() && now - told->second.at < kToldAgain));
   if (known) {
     return std::nullopt;
   }
@@ -165,7 +166,7 @@ bool StallWatch::MayRestart(const ClusterState& state,
     return std::ranges::any_of(verdict.odd, [&](const auto& each) { return each.state == wanted; });
   };
   if (verdict.in_section || has_state('t')) {
-    return false;  // who evaluates, or looks at it with a debugger, says himself when that is over
+    return false;  // that ends by itself, or a person ends it
   }
   const auto longest = longest_.find(job.id);
   const Duration usual = longest == longest_.end() ? Duration() : longest->second * 2;

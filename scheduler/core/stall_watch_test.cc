@@ -95,13 +95,13 @@ TEST_CASE("a rank that stands out later is named later, and another one after it
   REQUIRE(gang.Look().size() == 1);
   CHECK(gang.At(gang.job).detail == "stands still at step 100");
   gang.ranks[0].state = 'D';
-  CHECK(gang.Look().empty());  // not each second another text
-  gang.Silence(Duration::Seconds(10));
   CHECK(gang.Look().size() == 1);
   CHECK(gang.At(gang.job).detail.starts_with("stands still at step 100: rank 0 on "));
-  gang.Silence(Duration::Seconds(10));
+  gang.Silence(Duration::Seconds(5));
   CHECK(gang.Look().empty());
   std::swap(gang.ranks[0].state, gang.ranks[7].state);
+  CHECK(gang.Look().empty());  // not each second another text
+  gang.Silence(Duration::Seconds(5));
   CHECK(gang.Look().size() == 1);
   CHECK(gang.At(gang.job).detail.starts_with("stands still at step 100: rank 7 on "));
 }

@@ -17,7 +17,7 @@ enum class CommandKind : uint8_t {
   kStopTask,
   kForgetTask,
   kValidate,
-  kDumpStacks,  // of ranks that stand still, into their logs
+  kDumpStacks,  // stacks of ranks that stand still, into their logs
   kFetchImage,  // of a job that claims the node; the epoch and the task say nothing
 };
 

@@ -215,7 +215,7 @@ struct ProbationOver {
   bool operator==(const ProbationOver&) const = default;
 };
 
-// Its ranks get on no more (health::JudgeRanks), or again.
+// Ranks of a job get on no more (health::JudgeRanks), or again.
 struct JobStalled {
   JobId job;
   Epoch epoch;

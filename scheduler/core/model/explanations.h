@@ -61,8 +61,8 @@ class Explanations {
     singles_.push_back({job, std::move(reasons)});
     sorted_ = false;
   }
-  // Says what a job of AlikeJobs is told, and those after it up to the next for which something was
-  // added.
+  // Records what a job of AlikeJobs is told, and those after it up to the next for which something
+  // was added.
   //   turn: of their owner.
   void AddAlike(const WaitingJobs::Key& queue,
                 const WaitingJob& first,
@@ -71,7 +71,7 @@ class Explanations {
   // Jobs that come later are not explained.
   void Close(const ClusterState& state) { end_ = JobId(state.next_job_id); }
 
-  // Returns nothing for a job that it says nothing of.
+  // Returns nothing for a job that it knows nothing of.
   //   state: as it was decided about, or later; the job waits.
   //   Cost: O(log); the first time after it was made O(jobs × log).
   [[nodiscard]] std::optional<ReasonList> Of(const ClusterState& state, JobId job) const;

@@ -1,6 +1,6 @@
 #pragma once
-// What a job was submitted with. It never changes, so jobs that were submitted with the same share
-// it: elements of arrays, and what people submit again.
+// The specification that a job was submitted with. It never changes, so jobs that were submitted
+// with the same share it: elements of arrays, and what people submit again.
 
 #include <cstdint>
 #include <map>

@@ -67,7 +67,7 @@ class WaitingOrder {
   // The job that came last is going to run: `use` is added to its owner's and all projects' above.
   // What it was that others are told is to be taken up again.
   void Charge(int64_t use);
-  // As OwnerCursor has them, of the job that came last.
+  // Forward to OwnerCursor, for the job that came last.
   [[nodiscard]] bool IsAlike() const { return jobs_.IsAlike(); }
   void PassOver(Instant since) { jobs_.PassOver(since); }
   void TakeUp();
