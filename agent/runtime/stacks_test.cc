@@ -12,8 +12,10 @@ namespace {
 
 int g_answers = -1;  // the end of a pipe
 
+// Ends the process: one that only went on waiting might have been asked before it waited.
 void Answer(int /*signal*/) {
   (void)!::write(g_answers, "a", 1);
+  ::_exit(7);
 }
 
 // Reads until the other end is closed.
@@ -43,8 +45,9 @@ TEST_CASE("processes that catch the signal are asked, below others, too; others 
       action.sa_handler = Answer;
       ::sigaction(kStacksSignal, &action, nullptr);
       (void)!::write(ready[1], "r", 1);
-      ::pause();
-      ::_exit(7);
+      while (true) {
+        ::pause();
+      }
     }
     ::close(answers[1]);
     int status = 0;
