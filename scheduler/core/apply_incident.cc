@@ -138,7 +138,7 @@ void ActOn(ClusterState& state, Incident& incident, Instant at) {
   if (breaks && !holds) {
     FailOccupants(state, node, at, why);
   }
-  // What fails on a black hole fails because of it, though others there may go on.
+  // Jobs that fail on a black hole fail because of it, though others there may go on.
   const bool explains =
       breaks || (incident.kind == FaultKind::kBlackHole && incident.action != FaultAction::kCount);
   SettleFailures(state, node, at, explains ? std::optional(why) : std::nullopt);

@@ -39,7 +39,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobStalled& event) {
   }
   if (!attempt.stalled_at.is_set()) {
     attempt.stalled_at = event.since;
-    state.changed.orders.insert(job->id);  // its agents are to say what its ranks are doing
+    state.changed.orders.insert(job->id);  // its agents are to show what its ranks are doing
   }
   job->detail = event.why;
   MarkJob(state, job->id);

@@ -127,7 +127,7 @@ class Planner {
     }
   }
 
-  // What one job of several that are alike was told holds for those that are as patient.
+  // Tells jobs that are alike and as patient what the first of them was told.
   void PassOverAlike(WaitingOrder& order,
                      const WaitingJobs::Key& queue,
                      const WaitingJob& job,

@@ -19,7 +19,7 @@
 
 namespace tide {
 
-// What the ranks of a job are at: all of them, as their agents reported within the last seconds.
+// All ranks of a job, as their agents reported them within the last seconds.
 struct SeenRanks {
   JobId job;
   Epoch epoch;
@@ -55,7 +55,7 @@ class StallWatch {
                                 const Job& job,
                                 const health::RanksVerdict& verdict,
                                 Instant now) const;
-  // What people were told of a job, and when.
+  // Ranks that people were told of, and when.
   struct Told {
     Instant at;
     std::string odd;

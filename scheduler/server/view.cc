@@ -41,6 +41,10 @@ bool Moved(const StartEstimate& shown, const StartEstimate& next, Instant now) {
 std::map<JobId, ReasonList> ReasonsOfChanged(const ClusterState& state, const StepResult& step) {
   std::map<JobId, ReasonList> reasons;
   for (const JobId job : step.changed.jobs) {
+    const JobState now = StateOf(state.jobs.at(job));
+    if (now != JobState::kQueued && now != JobState::kHeld) {
+      continue;  // most: a look at the reasons sorts them first
+    }
     if (auto told = step.explanations.Of(state, job)) {
       reasons.emplace(job, std::move(*told));
     }

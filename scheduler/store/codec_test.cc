@@ -80,7 +80,7 @@ struct Coverage {
     holes = holes || offset != expected;
     next = offset + sizeof(T);
   }
-  // What is shared lies elsewhere.
+  // Covers the pointer: the spec itself lies elsewhere.
   void Shared(const char* key, SharedSpec& value) { (*this)(key, value); }
 };
 

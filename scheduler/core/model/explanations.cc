@@ -86,7 +86,7 @@ void Explanations::AddAll(const WaitingJobs::Key& queue,
                           const AlikeJobs& jobs,
                           std::vector<Explanation>& all) const {
   const Alike* alike = nullptr;
-  JobId until;  // the next one of the jobs for which something else is said
+  JobId until;  // the next of the jobs that is told something else
   for (size_t place = 0; place < jobs.size(); ++place) {
     const JobId job = jobs[place].id;
     if (job >= until) {
@@ -117,7 +117,7 @@ std::vector<Explanation> Explanations::All(const ClusterState& state) const {
   std::ranges::sort(alike, {}, &Explanation::job);
   std::vector<Explanation> all;
   all.reserve(singles_.size() + alike.size());
-  // What was said of one alone goes first.
+  // Reasons of one job alone go before those of its likes.
   std::ranges::set_union(
       singles_, alike, std::back_inserter(all), {}, &Explanation::job, &Explanation::job);
   return all;

@@ -2,7 +2,6 @@
 // Why jobs wait, as one decision found out. Of jobs that are alike it is kept once, and made out
 // for one of them where somebody asks.
 
-#include <compare>
 #include <memory>
 #include <optional>
 #include <tuple>

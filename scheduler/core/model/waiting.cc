@@ -200,14 +200,6 @@ void AlikeJobs::NoteEnds() {
   last_ = lines_.back();
 }
 
-size_t OwnerQueue::size() const {
-  size_t count = singles.size();
-  for (const AlikeJobs& each : alike) {
-    count += each.size();
-  }
-  return count;
-}
-
 std::vector<WaitingJob> OwnerQueue::InOrder() const {
   std::vector<WaitingJob> jobs(singles.begin(), singles.end());
   for (const AlikeJobs& each : alike) {
@@ -217,17 +209,6 @@ std::vector<WaitingJob> OwnerQueue::InOrder() const {
   }
   std::ranges::sort(jobs, ComesBefore);
   return jobs;
-}
-
-JobId OwnerQueue::First() const {
-  std::tuple<int64_t, JobId> first{INT64_MAX, JobId()};
-  if (!singles.empty()) {
-    first = {singles.front().rank, singles.front().id};
-  }
-  for (const AlikeJobs& each : alike) {
-    first = std::min(first, {0, each.first()});
-  }
-  return std::get<JobId>(first);
 }
 
 const AlikeJobs* OwnerQueue::FindAlike(uint32_t shape) const {

@@ -113,11 +113,8 @@ struct OwnerQueue {
   size_t after_fault = 0;          // how many of those are
 
   [[nodiscard]] bool empty() const { return alike.empty() && singles.empty(); }
-  [[nodiscard]] size_t size() const;
   // Returns all of them in the order of their owner.   Cost: O(jobs × log).
   [[nodiscard]] std::vector<WaitingJob> InOrder() const;
-  // Returns the number of the first of them in that order.
-  [[nodiscard]] JobId First() const;
   // nullptr: there are none of the shape.
   [[nodiscard]] const AlikeJobs* FindAlike(uint32_t shape) const;
 };

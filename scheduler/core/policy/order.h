@@ -65,7 +65,7 @@ class WaitingOrder {
   // with a change to what they are told.
   [[nodiscard]] uint64_t turn() const { return turn_; }
   // The job that came last is going to run: `use` is added to its owner's and all projects' above.
-  // What it was that others are told is to be taken up again.
+  // Jobs that were passed over are taken up again.
   void Charge(int64_t use);
   // Forward to OwnerCursor, for the job that came last.
   [[nodiscard]] bool IsAlike() const { return jobs_.IsAlike(); }

@@ -62,7 +62,7 @@ struct FaultPolicy {
   Duration return_after = Duration::Minutes(1);
   // A job whose ranks stand still begins again from its checkpoint after so long; 0 = never.
   Duration stall_restart = Duration::Minutes(30);
-  // The same where a fault was seen on one of its nodes at that time.
+  // Time until that where a fault was seen on one of its nodes when it stopped; 0 = never.
   Duration stall_restart_faulty = Duration::Seconds(60);
   std::shared_ptr<const health::FaultRules> rules = health::BuiltInFaultRules();
   bool operator==(const FaultPolicy&) const = default;

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/reasons.h"
 
 namespace tide::testing {
@@ -196,6 +197,16 @@ const Claim* World::ClaimOf(JobId job) const {
 std::string World::CauseOf(JobId job) const {
   const Job& at = At(job);
   return at.attempts.empty() ? "" : std::string(StopCauseName(at.attempts.back().end_cause));
+}
+
+ClusterState WithoutAlike(const ClusterState& state) {
+  ClusterState copy = state;
+  for (const JobId id : copy.waiting) {
+    auto& queued = std::get<Queued>(copy.jobs.at(id).phase);
+    queued.not_before = std::max(queued.not_before, Instant::FromUnixNanos(1));  // long over
+  }
+  RebuildIndexes(copy, ListJobs(copy));
+  return copy;
 }
 
 void BoundRandomly(Prng& prng, Policy& policy) {

@@ -73,6 +73,10 @@ class World {
   std::vector<NodeIdentity> identities_;
 };
 
+// Returns a copy in which no waiting job is like another: a decision looks at each by itself, and
+// is to come to the same.
+[[nodiscard]] ClusterState WithoutAlike(const ClusterState& state);
+
 // Joins some of the zones A, B and C, with limits, and lets some jobs cross.
 void BoundRandomly(Prng& prng, Policy& policy);
 
