@@ -425,7 +425,7 @@ class Flow(ClusterTest):
         for job in elements[:2]:
             self.assertEqual(cluster.await_over(job)["outcome"], "succeeded")
         until(20, "four to run", lambda: cluster.get("/v1/jobs/" + whole)["states"] == {"running": 4, "succeeded": 2})
-        self.assertEqual(cluster.logs(elements[3]).split(), [first, "3", "of", "6"])
+        until(20, "its index in its log", lambda: cluster.logs(elements[3]).split() == [first, "3", "of", "6"])
         self.assertIn(first + "[] ", self.good("ps"))
         self.assertIn("4 running, 2 succeeded", self.good("show", whole))
         self.assertIn(first + "[]", self.good("why", after))
