@@ -42,14 +42,16 @@ std::string StateOf(const json& incident) {
   return IsHeld(incident) ? "held" : "open";
 }
 
-// "drain_now", "drain_now (breaker, see 17)": what keeps it from being done.
+// "drain_now", "drain_now (breaker, see 17)", "none (came of 17)": what keeps it from being done,
+// or which fault it came of.
 std::string ActionOf(const json& incident) {
   std::string action = Text(incident, "action");
-  if (!IsOpen(incident) || !IsHeld(incident)) {
+  const std::string explained_by = std::to_string(Number(incident, "part_of", 0));
+  if (explained_by == "0" || !IsOpen(incident)) {
     return action;
   }
-  return action + " (" + Text(incident, "hold") + ", see " +
-         std::to_string(Number(incident, "part_of", 0)) + ")";
+  return IsHeld(incident) ? action + " (" + Text(incident, "hold") + ", see " + explained_by + ")"
+                          : action + " (came of " + explained_by + ")";
 }
 
 std::string What(const json& incident) {

@@ -245,6 +245,11 @@ TEST_CASE("a fault that automation does not act on says why and where to look") 
   server.OnGet("/v1/faults", json({{"items", {held}}, {"next_cursor", nullptr}}).dump());
   const auto now = RunTide({"faults"}, Using(server));
   CHECK(now.out.find("⏸ held  drain_now (breaker, see 5)") != std::string::npos);
+  json part = held;
+  part["hold"] = nullptr;
+  server.OnGet("/v1/faults", json({{"items", {part}}, {"next_cursor", nullptr}}).dump());
+  CHECK(RunTide({"faults"}, Using(server)).out.find("✕ open  drain_now (came of 5)") !=
+        std::string::npos);
   held["cleared_at"] = "2026-01-31T12:10:00Z";
   server.OnGet("/v1/faults", json({{"items", {held}}, {"next_cursor", nullptr}}).dump());
   const auto later = RunTide({"faults"}, Using(server));

@@ -62,4 +62,12 @@ Judgement FaultRules::Judge(const FaultSight& fault) const {
   return judgement;
 }
 
+std::optional<size_t> FaultRules::CausePlace(FaultKind kind, int32_t code) const {
+  const auto found = std::ranges::find(causes_, code);
+  if (kind != FaultKind::kXid || found == causes_.end()) {
+    return std::nullopt;
+  }
+  return static_cast<size_t>(found - causes_.begin());
+}
+
 }  // namespace tide::health

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,8 @@ enum class FaultAction : uint8_t {
 struct Judgement {
   std::string meaning;  // short English, for `tide faults`
   FaultAction action = FaultAction::kCount;
+  // Action where jobs of two users met it on one device: then it is hardly their doing.
+  FaultAction two_users = FaultAction::kNone;
   std::vector<std::string> covers;  // validators that prove together that it is gone
   std::string repair;               // hint: "reset_gpu", "reboot", "replace", …; "" = none known
   bool shadow = false;              // what would be done is only recorded
@@ -56,10 +59,14 @@ class FaultRules {
   // Returns what the first rule that fits says; where none does, that it is counted.
   [[nodiscard]] Judgement Judge(const FaultSight& fault) const;
   [[nodiscard]] const std::vector<FaultRule>& rules() const { return rules_; }
+  // Returns the place of an Xid among the causes: of several on one GPU at once, the one with the
+  // lowest is the cause, and the others came of it. Nothing for one that stands for itself.
+  [[nodiscard]] std::optional<size_t> CausePlace(FaultKind kind, int32_t code) const;
 
  private:
   friend class FaultRulesReader;
   std::vector<FaultRule> rules_;  // in order
+  std::vector<int32_t> causes_;   // Xids, the likeliest cause first
   bool shadow_ = false;           // nothing is done, whatever a rule says
 };
 

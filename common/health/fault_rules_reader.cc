@@ -43,8 +43,12 @@ class FaultRulesReader {
     reader_.Map(top,
                 {{"version", [this](const Value& value) { ReadVersion(value); }},
                  {"shadow", [&](const Value& value) { reader_.Flag(value, rules.shadow_); }},
+                 {"causes", [&](const Value& value) { ReadCauses(value, rules.causes_); }},
                  {"rules", [&](const Value& value) { ReadRules(value, rules.rules_); }}});
     reader_.Require(top, {"version"});
+    if (rules.causes_.empty()) {
+      rules.causes_ = below.causes_;
+    }
     rules.rules_.insert(rules.rules_.end(), below.rules_.begin(), below.rules_.end());
     return {std::move(rules), reader_.Take()};
   }
@@ -54,6 +58,18 @@ class FaultRulesReader {
     if (value.node->kind != yaml::Kind::kScalar || value.node->text != "1") {
       reader_.Add(value, "version must be 1: this Tide reads no other");
     }
+  }
+
+  void ReadCauses(const Value& value, std::vector<int32_t>& causes) {
+    reader_.List(value, [&](const Value& item) {
+      std::vector<int32_t> code;
+      ReadCode(item, code);
+      if (!code.empty() && std::ranges::find(causes, code[0]) != causes.end()) {
+        reader_.Add(item, "Xid " + std::to_string(code[0]) + " has a place in this list already");
+      }
+      causes.insert(causes.end(), code.begin(), code.end());
+    });
+    CheckCount(value, causes.size());
   }
 
   void ReadRules(const Value& value, std::vector<FaultRule>& rules) {
@@ -80,6 +96,7 @@ class FaultRulesReader {
                  {"models", [&](const Value& v) { ReadTexts(v, rule.models); }},
                  {"meaning", [&](const Value& v) { ReadText(v, judgement.meaning); }},
                  {"action", [&](const Value& v) { ReadAction(v, judgement.action); }},
+                 {"two_users", [&](const Value& v) { ReadAction(v, judgement.two_users); }},
                  {"covers", [&](const Value& v) { ReadNames(v, judgement.covers); }},
                  {"repair", [&](const Value& v) { ReadName(v, judgement.repair); }},
                  {"shadow", [&](const Value& v) { reader_.Flag(v, judgement.shadow); }}});
@@ -88,7 +105,7 @@ class FaultRulesReader {
     if (reader_.count() > mistakes) {
       return;
     }
-    const bool acts = judgement.action > FaultAction::kCount;
+    const bool acts = std::max(judgement.action, judgement.two_users) > FaultAction::kCount;
     if (acts && !IsObserved(rule.kind) && !IsConcluded(rule.kind)) {
       reader_.Add(value,
                   std::string(FaultKindName(rule.kind)) +

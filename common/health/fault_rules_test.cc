@@ -1,5 +1,6 @@
 #include "common/health/fault_rules.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "common/health/built_in_policy.h"
@@ -128,6 +129,24 @@ rules:
         "graphics or SM exception, mostly a bug of the job");
 }
 
+TEST_CASE("causes: the built-in order holds unless a file has its own") {
+  const auto place = [](const FaultRules& rules, int32_t code) {
+    return rules.CausePlace(FaultKind::kXid, code);
+  };
+  const FaultRules& built_in = *BuiltInFaultRules();
+  constexpr std::array kOrder = {79, 95, 48, 140, 119, 120, 74, 149, 64, 94, 63, 13, 31, 43, 45};
+  for (size_t i = 1; i < kOrder.size(); ++i) {
+    CHECK(*place(built_in, kOrder[i - 1]) < *place(built_in, kOrder[i]));
+  }
+  CHECK_FALSE(place(built_in, 8));
+  CHECK_FALSE(built_in.CausePlace(FaultKind::kSxid, 79));
+  const auto own = FaultRulesFromText("version: 1\ncauses: [48, 79]\n", "own");
+  REQUIRE(own);
+  CHECK(place(**own, 79) == 1);
+  CHECK_FALSE(place(**own, 95));
+  CHECK(place(**FaultRulesFromText("version: 1\n", "none"), 79) == 0);
+}
+
 TEST_CASE("mistakes in a fault policy are named") {
   CHECK_THAT(
       MistakesOf("{ kind: xidd, meaning: m, action: count }"),
@@ -145,6 +164,10 @@ TEST_CASE("mistakes in a fault policy are named") {
              Catch::Contains("colour"));
   CHECK_THAT(MistakesOf("{ kind: xid, meaning: m, action: drain_now }"),
              Catch::Contains("`covers` is missing"));
+  CHECK_THAT(MistakesOf("{ kind: xid, meaning: m, action: count, two_users: drain_now }"),
+             Catch::Contains("`covers` is missing"));
+  CHECK_THAT(ParseFaultRules("version: 1\ncauses: [79, 48, 79]\n", {}).findings.at(0).message,
+             Catch::Contains("Xid 79 has a place in this list already"));
   CHECK_THAT(MistakesOf("{ kind: breaker, meaning: m, action: drain_now, covers: [cpu] }"),
              Catch::Contains("is of more than one node"));
   CHECK(ParseFaultRules("rules: []", {}).findings.size() == 1);

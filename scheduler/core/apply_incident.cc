@@ -52,9 +52,27 @@ Incident* FindFlapping(ClusterState& state, Instant at, const FaultObserved& fau
   return nullptr;
 }
 
+// Notes the job that has the node to itself; where several share it, nobody knows whose GPU it is.
+// Returns whether it met the fault for the first time.
+bool NoteHurtJob(const ClusterState& state, Incident& incident, Instant at) {
+  const NodeUse& use = state.uses[incident.node.value()];
+  if (use.tasks.size() != 1) {
+    return false;
+  }
+  const JobId job = use.tasks.front().job;
+  const bool known =
+      std::erase_if(incident.hurt, [&](const auto& each) { return each.job == job; }) > 0;
+  if (incident.hurt.size() == kHurtJobsKept) {
+    incident.hurt.erase(incident.hurt.begin());
+  }
+  incident.hurt.push_back({job, state.jobs.at(job).user, at});
+  return !known;
+}
+
 // Takes another observation of an incident that is there already.
 void Repeat(ClusterState& state, Incident& incident, Instant at, const FaultObserved& fault) {
   const bool was_over = incident.cleared_at.is_set();
+  const bool hurts_another = NoteHurtJob(state, incident, fault.seen_at);
   const bool after_long = fault.seen_at - incident.last_seen_at >= kJudgedAnewAfter;
   ++incident.count;
   incident.last_seen_at = std::max(incident.last_seen_at, fault.seen_at);
@@ -66,7 +84,7 @@ void Repeat(ClusterState& state, Incident& incident, Instant at, const FaultObse
   // Some faults say in words how bad they are; and the rules may be others by now.
   const bool says_more = incident.text != fault.text;
   if (incident.stage == IncidentStage::kDecided && !incident.withdrawn_at.is_set() &&
-      (says_more || after_long || was_over)) {
+      (says_more || after_long || was_over || hurts_another)) {
     incident.text = fault.text;
     incident.stage = IncidentStage::kSeen;
   }
@@ -126,12 +144,25 @@ bool Withdraw(ClusterState& state, Node& node, const Incident& incident, Instant
   return served;
 }
 
+// Returns the fault that this one came of, if all that this one asks was done because of it.
+const Incident* HandledCause(const ClusterState& state, const Incident& incident) {
+  const auto cause = state.incidents.find(incident.part_of);
+  const bool handled = incident.stage == IncidentStage::kDecided &&
+                       cause != state.incidents.end() && NeedsProof(cause->second) &&
+                       cause->second.stage == IncidentStage::kDecided &&
+                       cause->second.action >= incident.action;
+  return handled ? &cause->second : nullptr;
+}
+
 void ActOn(ClusterState& state, Incident& incident, Instant at) {
   Node& node = state.nodes[incident.node.value()];
-  const std::string why = DescribeIncident(incident) + " on " + node.identity.name;
+  const Incident* cause = HandledCause(state, incident);
+  const std::string why =
+      DescribeIncident(cause != nullptr ? *cause : incident) + " on " + node.identity.name;
   const bool breaks = incident.action == FaultAction::kDrainNow;
   const bool holds = incident.stage == IncidentStage::kHeld;
-  if (incident.action != FaultAction::kCount && !holds && Withdraw(state, node, incident, at)) {
+  if (incident.action != FaultAction::kCount && !holds && cause == nullptr &&
+      Withdraw(state, node, incident, at)) {
     incident.withdrawn_at = at;
     state.open_incidents.NoteWithdrawal(at);
   }
@@ -170,6 +201,7 @@ void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault) {
   incident.recorded_at = at;
   incident.stage = IncidentStage::kSeen;
   incident.ends = fault.ends;
+  (void)NoteHurtJob(state, incident, fault.seen_at);
   ++node.faults;
   MarkNode(state, node.id);
   MarkIncident(state, incident);
@@ -255,6 +287,18 @@ ApplyResult On(ClusterState& state, Instant at, const IncidentVouched& event) {
   node.validation_tries = 0;
   node.needs_repair = false;
   MarkNode(state, node.id);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant /*at*/, const IncidentExplained& event) {
+  TIDE_ASSIGN(Incident * incident, FindIncident(state, event.incident));
+  TIDE_TRY(FindIncident(state, event.part_of));
+  if (incident->stage != IncidentStage::kDecided || incident->cleared_at.is_set() ||
+      incident->part_of == event.part_of || event.part_of == event.incident) {
+    return Applied::kNoOp;
+  }
+  incident->part_of = event.part_of;
+  MarkIncident(state, *incident);
   return Applied::kChanged;
 }
 

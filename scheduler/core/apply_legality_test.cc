@@ -128,6 +128,7 @@ std::vector<Column> Columns() {
        FaultJudged{kSeen, FaultAction::kDrainNow, "", HoldReason::kBreaker, {}},
        "QHSRVPF"},
       {"it is over", IncidentCleared{kSeen}, "QHSRVPF"},
+      {"it explains itself", IncidentExplained{kSeen, kSeen}, "NNNNNNN"},
       {"another node is lost", NodeLost{NodeId(3)}, "QHSRVPF"},
   };
 }
@@ -185,6 +186,8 @@ TEST_CASE("events about what does not exist are errors that change nothing") {
       FaultObserved{nowhere, FaultKind::kXid, 79, "g", "", at},
       FaultJudged{IncidentId(99), FaultAction::kCount, "", {}, {}},
       IncidentCleared{IncidentId(99)},
+      IncidentExplained{IncidentId(99), kSeen},
+      IncidentExplained{kSeen, IncidentId(99)},
       ValidationReported{nowhere, "v", {}},
       NodeSilent{nowhere},
       NodeHeard{nowhere},

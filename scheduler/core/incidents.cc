@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/spec/span_text.h"
+#include "scheduler/core/blame.h"
 #include "scheduler/core/policy/fault_policy.h"
 
 namespace tide {
@@ -35,6 +36,7 @@ class Judge {
     for (const IncidentId id : state_.open_incidents.undecided) {
       One(state_.incidents.at(id));
     }
+    EndCounted();
     for (const IncidentId id : state_.open_incidents.paging) {
       if (!explaining_.contains(id) && state_.incidents.at(id).stage == IncidentStage::kDecided) {
         decision_.proposals.emplace_back(IncidentCleared{id});
@@ -45,7 +47,20 @@ class Judge {
  private:
   FaultJudgement Judged(const Incident& incident) const {
     const NodeIdentity& identity = state_.nodes[incident.node.value()].identity;
-    return JudgeFault(*policy_.rules, incident, identity.capacity.gpu_model);
+    return JudgeFault(*policy_.rules, {incident, identity.capacity.gpu_model, [&] {
+                                         return HurtsTwoUsers(state_, incident, now_);
+                                       }});
+  }
+
+  // Counting ends where a fault was not seen for as long as its sightings count.
+  void EndCounted() {
+    for (const auto& [seen_at, id] : state_.open_incidents.counted) {
+      if (seen_at + kSightingsCount > now_) {
+        decision_.wake_at = std::min(decision_.wake_at, seen_at + kSightingsCount);
+        break;
+      }
+      decision_.proposals.emplace_back(IncidentCleared{id});
+    }
   }
 
   // How many more nodes may be taken out of service now.
@@ -66,16 +81,25 @@ class Judge {
     }
     if (judgement.action == FaultAction::kCount ||
         !IsInService(state_.nodes[incident.node.value()])) {
-      Propose(incident, judgement, HoldReason::kNone, {});
+      Act(incident, judgement);
     } else if (left_ > 0) {
       --left_;
-      Propose(incident, judgement, HoldReason::kNone, {});
+      Act(incident, judgement);
     } else {
       const auto& taken = state_.open_incidents.withdrawals;
       if (!taken.empty()) {
         decision_.wake_at = std::min(decision_.wake_at, FirstRecent() + policy_.breaker_window);
       }
       Hold(incident, judgement, HoldReason::kBreaker, std::string(kClusterDevice));
+    }
+  }
+
+  // Has done what is to be done now, and tells which faults came of which.
+  void Act(const Incident& incident, const FaultJudgement& judgement) {
+    const health::FaultRules& rules = *policy_.rules;
+    Propose(incident, judgement, HoldReason::kNone, CauseOf(state_, rules, incident));
+    for (const IncidentId id : ConsequencesOf(state_, rules, incident)) {
+      decision_.proposals.emplace_back(IncidentExplained{id, incident.id});
     }
   }
 
@@ -190,7 +214,8 @@ void JudgeIncidents(const ClusterState& state,
                     const Policy& policy,
                     Instant now,
                     Decision& decision) {
-  if (!state.open_incidents.undecided.empty() || !state.open_incidents.paging.empty()) {
+  const OpenIncidents& open = state.open_incidents;
+  if (!open.undecided.empty() || !open.paging.empty() || !open.counted.empty()) {
     Judge(state, policy, now, decision).Run();
   }
 }

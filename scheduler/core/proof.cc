@@ -99,6 +99,11 @@ void NoteReturns(const ClusterState& state, Node& node, Instant at) {
   // A switch that fails hurts all its ports, and that is one return.
   std::set<std::pair<health::FaultKind, int32_t>> faults;
   VisitUnproven(state, node.id, [&](const Incident& incident) {
+    const auto cause = state.incidents.find(incident.part_of);
+    if (cause != state.incidents.end() && cause->second.node == node.id &&
+        NeedsProof(cause->second)) {
+      return;  // it came of another one, which is counted
+    }
     if (faults.emplace(incident.kind, incident.code).second) {
       node.returns.push_back({incident.kind, incident.code, at});
     }

@@ -212,6 +212,13 @@ void VisitFields(V& visit, T& record) {
   visit("shadow", shadow);
 }
 
+template <typename V, MaybeConst<IncidentExplained> T>
+void VisitFields(V& visit, T& record) {
+  auto& [incident, part_of] = record;
+  visit("incident", incident);
+  visit("part_of", part_of);
+}
+
 template <typename V, MaybeConst<IncidentCleared> T>
 void VisitFields(V& visit, T& record) {
   auto& [incident] = record;

@@ -426,6 +426,14 @@ void VisitFields(V& visit, T& record) {
   visit("quick_failures", quick_failures);
 }
 
+template <typename V, MaybeConst<HurtJob> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, user, at] = record;
+  visit("job", job);
+  visit("user", user);
+  visit("at", at);
+}
+
 template <typename V, MaybeConst<Incident> T>
 void VisitFields(V& visit, T& record) {
   auto& [id,
@@ -452,7 +460,8 @@ void VisitFields(V& visit, T& record) {
          vouched_by,
          vouched_why,
          ends,
-         gone_at] = record;
+         gone_at,
+         hurt] = record;
   visit("id", id);
   visit("node", node);
   visit("kind", kind);
@@ -478,6 +487,7 @@ void VisitFields(V& visit, T& record) {
   visit("vouched_why", vouched_why);
   visit("ends", ends);
   visit("gone_at", gone_at);
+  visit("hurt", hurt);
 }
 
 template <typename V, MaybeConst<Account> T>

@@ -13,7 +13,7 @@ std::string_view EventName(const EventBody& body) {
       "time_limit_reached",  "dependency_failed", "fault_judged",      "incident_cleared",
       "jobs_archived",       "task_reported",     "node_joined",       "fault_observed",
       "validation_reported", "node_silent",       "node_heard",        "node_lost",
-      "node_isolated",       "probation_over",    "job_stalled"};
+      "node_isolated",       "probation_over",    "job_stalled",       "incident_explained"};
   return kNames[body.index()];
 }
 

@@ -145,6 +145,13 @@ struct IncidentCleared {
   bool operator==(const IncidentCleared&) const = default;
 };
 
+// It came of another fault of its device.
+struct IncidentExplained {
+  IncidentId incident;
+  IncidentId part_of;
+  bool operator==(const IncidentExplained&) const = default;
+};
+
 // They ended long ago, or there are too many: from now on only the store knows them.
 struct JobsArchived {
   std::vector<JobId> jobs;  // ascending
@@ -255,7 +262,8 @@ using EventBody = std::variant<JobSubmitted,
                                NodeLost,
                                NodeIsolated,
                                ProbationOver,
-                               JobStalled>;
+                               JobStalled,
+                               IncidentExplained>;
 
 struct Event {
   Instant at;

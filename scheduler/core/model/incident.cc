@@ -51,6 +51,12 @@ bool NeedsProof(const Incident& incident) {
          incident.stage != IncidentStage::kSeen && incident.vouched_by.empty();
 }
 
+bool IsCounted(const Incident& incident) {
+  return !incident.cleared_at.is_set() && incident.stage == IncidentStage::kDecided &&
+         incident.action == FaultAction::kCount && !incident.withdrawn_at.is_set() &&
+         !incident.ends && !Pages(incident);
+}
+
 bool Pages(const Incident& incident) {
   return incident.kind == FaultKind::kLeafLinks || incident.kind == FaultKind::kBreaker;
 }

@@ -32,6 +32,15 @@ enum class HoldReason : uint8_t {
   kLeaf = 2,     // the fault is not the node's: several of its leaf switch have it
 };
 
+// A job that had the node to itself when the fault was seen there.
+struct HurtJob {
+  JobId job;
+  std::string user;
+  Instant at;
+  bool operator==(const HurtJob&) const = default;
+};
+inline constexpr size_t kHurtJobsKept = 8;
+
 struct Incident {
   IncidentId id;
   NodeId node;
@@ -49,15 +58,17 @@ struct Incident {
   uint32_t count = 1;
   IncidentStage stage = IncidentStage::kDecided;
   HoldReason hold = HoldReason::kNone;
-  IncidentId part_of;               // the incident that explains this one; 0 = none
+  // The incident that explains this one: why it is held, else the fault that it came of; 0 = none.
+  IncidentId part_of;
   Instant withdrawn_at;             // when it took its node out of service; not set = it did not
   std::vector<std::string> covers;  // validators that prove together that it is gone
   std::string repair;               // hint: "reset_gpu", "replace_gpu"; "" = none known
   FaultAction shadow = FaultAction::kCount;  // what would be done, were its rule in force
   std::string vouched_by;                    // a person's word that it is gone; "" = nobody's
   std::string vouched_why;
-  bool ends = false;  // the agent reports its end
-  Instant gone_at;    // when it did; not set = it has not, since it was seen last
+  bool ends = false;          // the agent reports its end
+  Instant gone_at;            // when it did; not set = it has not, since it was seen last
+  std::vector<HurtJob> hurt;  // the last kHurtJobsKept, each once, the latest last
   bool operator==(const Incident&) const = default;
 };
 
@@ -67,6 +78,8 @@ struct Incident {
 [[nodiscard]] std::string DescribeIncident(const Incident& incident);
 // Reports whether its node needs proof that it is gone before it works again.
 [[nodiscard]] bool NeedsProof(const Incident& incident);
+// Reports whether nothing is to be done about it: it is over when it was not seen for a while.
+[[nodiscard]] bool IsCounted(const Incident& incident);
 // A person should look: what broke is more than a node.
 [[nodiscard]] bool Pages(const Incident& incident);
 

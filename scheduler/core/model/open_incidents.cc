@@ -13,6 +13,17 @@ void SetIncident(std::set<IncidentId>& set, IncidentId id, bool member) {
   }
 }
 
+void SetCounted(OpenIncidents& index, const Incident& incident) {
+  if (const auto known = index.counted_at.find(incident.id); known != index.counted_at.end()) {
+    index.counted.erase({known->second, incident.id});
+    index.counted_at.erase(known);
+  }
+  if (IsCounted(incident)) {
+    index.counted.emplace(incident.last_seen_at, incident.id);
+    index.counted_at.emplace(incident.id, incident.last_seen_at);
+  }
+}
+
 }  // namespace
 
 const std::vector<IncidentId>& OpenIncidents::On(NodeId node) const {
@@ -32,6 +43,7 @@ void IndexIncident(OpenIncidents& index, const Incident& incident) {
   const bool open = !incident.cleared_at.is_set();
   SetIncident(index.undecided, incident.id, open && incident.stage != IncidentStage::kDecided);
   SetIncident(index.paging, incident.id, open && Pages(incident));
+  SetCounted(index, incident);
   std::vector<IncidentId>& here = index.by_node[incident.node];
   const auto at = std::ranges::lower_bound(here, incident.id);
   const bool known = at != here.end() && *at == incident.id;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "scheduler/core/model/incident.h"
@@ -17,7 +18,9 @@ struct OpenIncidents {
   std::map<NodeId, std::vector<IncidentId>> by_node;  // not cleared; each list ascending
   std::set<IncidentId> undecided;                     // of them: seen or held
   std::set<IncidentId> paging;                        // of them: more than a node's
+  std::set<std::pair<Instant, IncidentId>> counted;   // of them: IsCounted, by when seen last
   std::deque<Instant> withdrawals;                    // by automation, ascending
+  std::map<IncidentId, Instant> counted_at;           // where each of `counted` stands there
   bool operator==(const OpenIncidents&) const = default;
 
   [[nodiscard]] const std::vector<IncidentId>& On(NodeId node) const;

@@ -25,15 +25,18 @@ FaultAction ActionOf(health::FaultAction action) {
 
 }  // namespace
 
-FaultJudgement JudgeFault(const health::FaultRules& rules,
-                          const Incident& incident,
-                          const std::string& gpu_model) {
+FaultJudgement JudgeFault(const health::FaultRules& rules, const FaultCase& fault) {
+  const Incident& incident = fault.incident;
   std::string detail = incident.text;
   if (const auto parsed = health::ParseKernelLine(incident.text);
       parsed && parsed->kind == incident.kind && parsed->code == incident.code) {
     detail = parsed->detail;
   }
-  health::Judgement found = rules.Judge({incident.kind, incident.code, detail, gpu_model});
+  health::Judgement found = rules.Judge({incident.kind, incident.code, detail, fault.gpu_model});
+  if (found.two_users > found.action && fault.hurts_two_users()) {
+    found.action = found.two_users;
+    found.meaning += "; jobs of two users met it on this device alone";
+  }
   FaultJudgement judgement{ActionOf(found.action),
                            std::move(found.meaning),
                            std::move(found.covers),

@@ -1,6 +1,7 @@
 #pragma once
 // What an observed fault means for its node and the job on it.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,13 @@ struct FaultJudgement {
   FaultAction shadow = FaultAction::kCount;  // what would be done, were the rule in force
 };
 
-// Judges an incident by the rules.   gpu_model: of its node; "" = not known.
-[[nodiscard]] FaultJudgement JudgeFault(const health::FaultRules& rules,
-                                        const Incident& incident,
-                                        const std::string& gpu_model);
+struct FaultCase {
+  const Incident& incident;
+  std::string gpu_model;                  // of its node; "" = not known
+  std::function<bool()> hurts_two_users;  // on its device alone; asked where the rule asks
+};
+
+// Judges an incident by the rules.
+[[nodiscard]] FaultJudgement JudgeFault(const health::FaultRules& rules, const FaultCase& fault);
 
 }  // namespace tide
