@@ -1,8 +1,10 @@
 // tide node NODE: one machine, and its removal from the cluster.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "cli/context.h"
 #include "cli/job_view.h"
@@ -15,6 +17,7 @@ namespace {
 struct NodeOptions {
   std::string node;
   bool remove = false;
+  bool faults = false;
   std::string reason;
 };
 
@@ -42,10 +45,56 @@ std::string AgentText(const json& node) {
 void AddVerdicts(const json& node, LabelledLines& lines) {
   for (const json& verdict : Items(node, "verdicts")) {
     const std::string evidence = Text(verdict, "evidence");
+    const Instant at = Time(verdict, "at");
     lines.Add("Validator",
               Text(verdict, "validator") + ": " + Text(verdict, "verdict") +
-                  (evidence.empty() ? "" : ", " + Printable(evidence)));
+                  (evidence.empty() ? "" : ", " + Printable(evidence)) +
+                  (at.is_set() ? " (" + Since(at, SystemNow()) + " ago)" : ""));
   }
+}
+
+std::string TestedText(const json& node) {
+  const Instant at = Time(node, "tested_at");
+  const std::string since = at.is_set() ? Since(at, SystemNow()) + " ago" : "";
+  return Member(node, "testing") == true ? since + (since.empty() ? "" : ", ") + "a test runs now"
+                                         : since;
+}
+
+// One moment of what a node went through.
+struct Moment {
+  Instant at;
+  std::string text;
+};
+
+// What became of the node's faults, oldest first.
+std::vector<Moment> StoryOf(const json& faults, const std::string& node) {
+  std::vector<Moment> story;
+  for (const json& each : Items(faults, "items")) {
+    if (Text(each, "node") != node) {
+      continue;
+    }
+    const std::string fault = "fault " + std::to_string(Number(each, "id", 0));
+    const json& code = Member(each, "code");
+    const std::string device = Text(each, "device");
+    const std::string meaning = Text(each, "meaning");
+    const int64_t cause = Number(each, "part_of", 0);
+    const int64_t count = Number(each, "count", 1);
+    story.push_back({Time(each, "first_seen_at"),
+                     fault + " seen: " + Text(each, "kind") +
+                         (code.is_number() ? " " + code.dump() : "") +
+                         (device.empty() ? "" : " on " + device) +
+                         (meaning.empty() ? "" : " (" + meaning + ")") +
+                         (cause == 0 ? "" : ", explained by fault " + std::to_string(cause))});
+    if (count > 1) {
+      story.push_back({Time(each, "last_seen_at"),
+                       fault + " seen again, " + std::to_string(count) + " times in all"});
+    }
+    story.push_back({Time(each, "withdrawn_at"), "out of service because of " + fault});
+    story.push_back({Time(each, "cleared_at"), fault + " is over"});
+  }
+  std::erase_if(story, [](const Moment& moment) { return !moment.at.is_set(); });
+  std::ranges::stable_sort(story, {}, &Moment::at);
+  return story;
 }
 
 std::string NodeText(const json& node, const Style& style) {
@@ -67,6 +116,7 @@ std::string NodeText(const json& node, const Style& style) {
   lines.Add("Agent", Printable(AgentText(node)));
   lines.Add("Other agent", Printable(RefusedAgent(node)));
   lines.Add("Faults", std::to_string(Number(node, "faults", 0)));
+  lines.Add("Tested", TestedText(node));
   AddVerdicts(node, lines);
   return lines.text();
 }
@@ -109,6 +159,31 @@ int ShowNode(Context& context, const NodeOptions& options) {
   return kExitOk;
 }
 
+int ShowStory(Context& context, const NodeOptions& options) {
+  constexpr size_t kFaultsMax = 10'000;
+  const auto node = context.Get("/v1/nodes/" + UrlStep(options.node));
+  const auto faults = node ? context.GetList("/v1/faults", "", kFaultsMax) : node;
+  if (!faults) {
+    return context.Report(faults.error());
+  }
+  const std::vector<Moment> story = StoryOf(*faults, Text(*node, "name"));
+  if (context.format() != Format::kTable) {
+    json moments = json::array();
+    for (const Moment& each : story) {
+      moments.push_back({{"at", FormatRfc3339(each.at)}, {"what", each.text}});
+    }
+    context.PrintJson({{"node", Text(*node, "name")}, {"story", std::move(moments)}});
+    return kExitOk;
+  }
+  for (const Moment& each : story) {
+    context.Print(FormatRfc3339(each.at) + "  " + Printable(each.text) + "\n");
+  }
+  if (story.empty()) {
+    context.Hint("No faults of this node are on record.");
+  }
+  return kExitOk;
+}
+
 }  // namespace
 
 void AddNodeVerb(CLI::App& app, Context& context) {
@@ -118,9 +193,12 @@ void AddNodeVerb(CLI::App& app, Context& context) {
   CLI::Option* remove = verb->add_flag(
       "--remove", options->remove, "Forget it: it is gone for good, and nothing runs there");
   verb->add_option("--reason", options->reason, "Why, for the audit")->needs(remove);
+  verb->add_flag("--faults", options->faults, "What it went through: its faults, with times")
+      ->excludes(remove);
   verb->callback([options, &context] {
-    context.exit_code =
-        options->remove ? RemoveNode(context, *options) : ShowNode(context, *options);
+    context.exit_code = options->remove   ? RemoveNode(context, *options)
+                        : options->faults ? ShowStory(context, *options)
+                                          : ShowNode(context, *options);
   });
 }
 

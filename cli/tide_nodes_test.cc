@@ -202,6 +202,51 @@ TEST_CASE("a line of a kernel log is explained without a server") {
   CHECK(RunTide({"faults", "explain", "nothing"}, {}).err == "No fault is seen in this.\n");
 }
 
+TEST_CASE("a node shows when it was tested, and what it went through") {
+  FakeServer server;
+  json node = Node("n1", "ready");
+  node["tested_at"] = "2026-01-31T11:00:00Z";
+  node["testing"] = true;
+  node["verdicts"] = {Verdict("memory", "pass")};
+  server.OnGet("/v1/nodes/n1", node.dump());
+  const std::string shown = RunTide({"node", "n1"}, Using(server)).out;
+  CHECK_THAT(shown, Catch::Contains(" ago, a test runs now"));
+  CHECK_THAT(shown, Catch::Contains("memory: pass, slow link (") && Catch::Contains(" ago)"));
+  const json xid = {{"id", 7},
+                    {"node", "n1"},
+                    {"kind", "xid"},
+                    {"code", 79},
+                    {"device", "0000:3b:00"},
+                    {"count", 3},
+                    {"first_seen_at", "2026-01-31T12:00:00Z"},
+                    {"last_seen_at", "2026-01-31T12:00:09Z"},
+                    {"withdrawn_at", "2026-01-31T12:00:01Z"},
+                    {"cleared_at", nullptr},
+                    {"meaning", "GPU has fallen off the bus"}};
+  json other = xid;
+  other["id"] = 8;
+  other["node"] = "n2";
+  json part = xid;
+  part["id"] = 9;
+  part["code"] = 45;
+  part["count"] = 1;
+  part["part_of"] = 7;
+  part["meaning"] = nullptr;
+  part["withdrawn_at"] = nullptr;
+  part["first_seen_at"] = "2026-01-31T12:00:02Z";
+  part["cleared_at"] = "2026-01-31T12:10:00Z";
+  server.OnGet("/v1/faults",
+               json({{"items", {part, other, xid}}, {"next_cursor", nullptr}}).dump());
+  CHECK(
+      RunTide({"node", "n1", "--faults"}, Using(server)).out ==
+      "2026-01-31T12:00:00.000Z  fault 7 seen: xid 79 on 0000:3b:00 (GPU has fallen off the bus)\n"
+      "2026-01-31T12:00:01.000Z  out of service because of fault 7\n"
+      "2026-01-31T12:00:02.000Z  fault 9 seen: xid 45 on 0000:3b:00, explained by fault 7\n"
+      "2026-01-31T12:00:09.000Z  fault 7 seen again, 3 times in all\n"
+      "2026-01-31T12:10:00.000Z  fault 9 is over\n");
+  CHECK(RunTide({"node", "n1", "--faults", "--remove"}, Using(server)).exit_code == 2);
+}
+
 TEST_CASE("faults are listed with what they mean") {
   FakeServer server;
   const json xid = {{"id", 7},

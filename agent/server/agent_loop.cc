@@ -142,6 +142,7 @@ AgentLoop::~AgentLoop() {
   leads_.clear();
   saves_.clear();
   if (validator_.joinable()) {
+    StopValidation();
     validator_.join();
   }
 }

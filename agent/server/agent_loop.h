@@ -30,6 +30,7 @@
 #include "agent/server/task_book.h"
 #include "agent/server/use_meter.h"
 #include "agent/server/witness_calls.h"
+#include "agent/validators/stop_signal.h"
 #include "common/base/mutex.h"
 
 namespace tide::agent {
@@ -81,6 +82,9 @@ class AgentLoop {
   static std::string EarlyKey(const std::string& image);  // of its fetch
   [[nodiscard]] std::string Preparing(const HeldTask& task);
   void Validate(const tide::v1::Validate& order);
+  void StopValidation();
+  tide::v1::ValidationReport RunValidators(const tide::v1::Validate& order,
+                                           const validators::StopSignal& stop) const;
   void OnAgreementOver(const TaskId& id, uint64_t serial, Agreement::Phase phase);
   void OnSaveOver(const TaskId& id, uint64_t serial, Agreement::Phase phase, int64_t step);
 
@@ -184,9 +188,11 @@ class AgentLoop {
   uint64_t next_lead_ = 1;
   WitnessCalls witnesses_;
   std::thread validator_;
-  std::string validating_;                             // request under way
-  std::optional<tide::v1::Validate> next_validation_;  // came meanwhile
-  tide::v1::ValidationReport validation_;              // last result
+  std::string validating_;                                   // request under way
+  std::shared_ptr<validators::StopSignal> stop_validation_;  // not null while one runs
+  bool validation_yields_ = false;                           // the one that runs
+  std::optional<tide::v1::Validate> next_validation_;        // came meanwhile
+  tide::v1::ValidationReport validation_;                    // last result
   bool validation_unsent_ = false;
 
   uint64_t next_seq_ = 1;

@@ -77,6 +77,9 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
                      .in_the_way = in_the_way,
                      .prepare = start.spec().image() != "host",
                      .start_timeout_ms = StartTimeoutMs(start)})) {
+    if (validation_yields_) {
+      StopValidation();
+    }
     HeldTask& task = held_[id];
     task.start = start;
     task.key = TaskKey(id);
@@ -198,6 +201,12 @@ void AgentLoop::OnSaveOver(const TaskId& id,
   }
 }
 
+void AgentLoop::StopValidation() {
+  if (stop_validation_ != nullptr) {
+    stop_validation_->Raise();
+  }
+}
+
 void AgentLoop::Validate(const tide::v1::Validate& order) {
   if (validating_ == order.request_id()) {
     return;
@@ -208,44 +217,59 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
   }
   if (!validating_.empty()) {
     next_validation_ = order;  // one at a time: they would measure each other
+    if (validation_yields_) {
+      StopValidation();
+    }
     return;
   }
   if (validator_.joinable()) {
     validator_.join();  // its result is here, so it has ended
   }
   validating_ = order.request_id();
+  validation_yields_ = order.yields();
+  stop_validation_ = std::make_shared<validators::StopSignal>();
   log::Info("Validating", {{"Request", order.request_id()}, {"Suite", order.suite()}});
-  validator_ = std::thread([this, order] {
-    tide::v1::ValidationReport report;
-    report.set_request_id(order.request_id());
-    auto suite = validators::SuiteFor(
-        order.suite(), config_.validator_dir, config_.state_dir, config_.sys_dir);
-    if (!suite) {
-      log::Failure("No such suite", {{"Error", suite.error().message}});
-    } else {
-      validators::AddValidators(
-          {order.validators().begin(), order.validators().end()}, config_.validator_dir, *suite);
-    }
-    for (const validators::Verdict& verdict :
-         suite ? validators::RunSuite(*suite) : std::vector<validators::Verdict>()) {
-      tide::v1::Verdict* added = report.add_verdicts();
-      added->set_validator(verdict.validator);
-      added->set_verdict(std::string(validators::OutcomeName(verdict.outcome)));
-      added->set_value(verdict.value);
-      added->set_unit(verdict.unit);
-      added->set_evidence(verdict.evidence);
-      added->set_seconds(verdict.seconds);
-      added->set_at(SystemNow().unix_nanos());
-    }
-    Post([this, report = std::move(report)] {
+  validator_ = std::thread([this, order, stop = stop_validation_] {
+    Post([this, report = RunValidators(order, *stop)] {
       validation_ = report;
       validation_unsent_ = true;
       validating_.clear();
+      validation_yields_ = false;
+      stop_validation_.reset();
       if (const auto next = std::exchange(next_validation_, std::nullopt)) {
         Validate(*next);
       }
     });
   });
+}
+
+// Runs on a thread of its own.
+tide::v1::ValidationReport AgentLoop::RunValidators(const tide::v1::Validate& order,
+                                                    const validators::StopSignal& stop) const {
+  tide::v1::ValidationReport report;
+  report.set_request_id(order.request_id());
+  auto suite = validators::SuiteFor(
+      order.suite(), config_.validator_dir, config_.state_dir, config_.sys_dir);
+  if (!suite) {
+    log::Failure("No such suite", {{"Error", suite.error().message}});
+    return report;
+  }
+  validators::AddValidators(
+      {order.validators().begin(), order.validators().end()}, config_.validator_dir, *suite);
+  std::erase_if(*suite, [&](const validators::SuiteEntry& entry) {
+    return std::ranges::find(order.passed_over(), entry.validator) != order.passed_over().end();
+  });
+  for (const validators::Verdict& verdict : validators::RunSuite(*suite, &stop)) {
+    tide::v1::Verdict* added = report.add_verdicts();
+    added->set_validator(verdict.validator);
+    added->set_verdict(std::string(validators::OutcomeName(verdict.outcome)));
+    added->set_value(verdict.value);
+    added->set_unit(verdict.unit);
+    added->set_evidence(verdict.evidence);
+    added->set_seconds(verdict.seconds);
+    added->set_at(SystemNow().unix_nanos());
+  }
+  return report;
 }
 
 }  // namespace tide::agent

@@ -56,12 +56,13 @@ bool AwaitExit(const Fd& process, int timeout_ms) {
   }
 }
 
-// Until the exit, the deadline or the bound; returns whether the child has exited.
-bool Follow(const Fd& process, Fd& output, int64_t deadline, ChildResult& result) {
+// Until the exit, the deadline, the bound or the stop; returns whether the child has exited.
+bool Follow(const Fd& process, Fd& output, int stop, int64_t deadline, ChildResult& result) {
   while (true) {
-    std::array<pollfd, 2> waiting{{
+    std::array<pollfd, 3> waiting{{
         {.fd = process.get(), .events = POLLIN, .revents = 0},
         {.fd = output.get(), .events = POLLIN, .revents = 0},  // ignored when closed
+        {.fd = stop, .events = POLLIN, .revents = 0},          // ignored when there is none
     }};
     const int n = ::poll(waiting.data(), waiting.size(), MillisUntil(deadline));
     if (n < 0 && errno != EINTR) {
@@ -72,7 +73,8 @@ bool Follow(const Fd& process, Fd& output, int64_t deadline, ChildResult& result
       Drain(output, result);
       return true;
     }
-    if (result.too_much) {
+    result.stopped = waiting[2].revents != 0;
+    if (result.too_much || result.stopped) {
       return false;
     }
     if (MonotonicNanos() >= deadline) {
@@ -84,7 +86,8 @@ bool Follow(const Fd& process, Fd& output, int64_t deadline, ChildResult& result
 
 }  // namespace
 
-Result<ChildResult> CollectChild(pid_t pid, Fd output, Duration timeout, KillScope scope) {
+Result<ChildResult> CollectChild(
+    pid_t pid, Fd output, Duration timeout, KillScope scope, int stop) {
   const pid_t target = scope == KillScope::kGroup ? -pid : pid;
   // By number: this C library's header does not declare pidfd_open for C++.
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -95,7 +98,7 @@ Result<ChildResult> CollectChild(pid_t pid, Fd output, Duration timeout, KillSco
   }
   ChildResult result;
   const int64_t deadline = MonotonicNanos() + timeout.nanos();
-  bool exited = Follow(process, output, deadline, result);
+  bool exited = Follow(process, output, stop, deadline, result);
   if (!exited) {
     ::kill(target, SIGKILL);
     exited = AwaitExit(process, kReapAfterKillMs);

@@ -17,6 +17,7 @@ struct ChildResult {
   std::string output;
   bool timed_out = false;
   bool too_much = false;   // wrote more than kMaxOutput
+  bool stopped = false;    // before its end, by the stop
   bool abandoned = false;  // killed, yet still there: stuck in the kernel
   int status = 0;          // as of waitpid; undefined when abandoned
 };
@@ -27,11 +28,10 @@ enum class KillScope {
 };
 
 // Collects `pid`, a child of the caller whose output comes through `output`. Past the time or the
-// bound it is killed. The child's exit is the end even when a grandchild keeps the pipe open.
-[[nodiscard]] Result<ChildResult> CollectChild(pid_t pid,
-                                               Fd output,
-                                               Duration timeout,
-                                               KillScope scope);
+// bound it is killed, and as soon as `stop` is readable (-1 = there is none). The child's exit is
+// the end even when a grandchild keeps the pipe open.
+[[nodiscard]] Result<ChildResult> CollectChild(
+    pid_t pid, Fd output, Duration timeout, KillScope scope, int stop = -1);
 
 // "exited with status 3", "died of signal 9".
 [[nodiscard]] std::string DescribeStatus(int status);

@@ -184,7 +184,8 @@ SuiteEntry SiteEntry(const SiteFile& file, const std::string& bin_dir) {
 
 Result<Verdict> RunValidator(const std::string& path,
                              const std::vector<std::string>& args,
-                             Duration timeout) {
+                             Duration timeout,
+                             const StopSignal* stop) {
   TIDE_ASSIGN(Pipe output, MakePipe());
   SpawnPlan plan;
   plan.Prepare(output.write_end.get());
@@ -199,7 +200,14 @@ Result<Verdict> RunValidator(const std::string& path,
   }
   output.write_end.Close();
   TIDE_ASSIGN(const ChildResult child,
-              CollectChild(pid, std::move(output.read_end), timeout, KillScope::kGroup));
+              CollectChild(pid,
+                           std::move(output.read_end),
+                           timeout,
+                           KillScope::kGroup,
+                           stop == nullptr ? -1 : stop->fd()));
+  if (child.stopped) {
+    return Fail(ErrorCode::kUnavailable, path + " was stopped");
+  }
   if (child.timed_out) {
     Verdict verdict;
     verdict.validator = NameOf(path);
@@ -262,14 +270,17 @@ void AddValidators(const std::vector<std::string>& names,
   }
 }
 
-std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite) {
+std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite, const StopSignal* stop) {
   std::vector<Verdict> verdicts;
   for (const SuiteEntry& entry : suite) {
     Result<Verdict> verdict = Verdict();
     if (!entry.mistake.empty()) {
       verdict->evidence = entry.mistake;
     } else {
-      verdict = RunValidator(entry.path, entry.args, entry.timeout);
+      verdict = RunValidator(entry.path, entry.args, entry.timeout, stop);
+    }
+    if (stop != nullptr && stop->raised()) {
+      break;
     }
     if (!verdict) {
       Verdict skipped;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/validators/stop_signal.h"
 #include "agent/validators/verdict.h"
 #include "common/base/result.h"
 #include "common/base/time.h"
@@ -24,11 +25,13 @@ struct SuiteEntry {
 };
 
 // Runs one validator. Past `timeout` the verdict is fail ("did not answer in N s").
+//   stop: kills it when raised.
 //   Errors: kNotFound (no such program), kCorrupt (no verdict, or one that contradicts the exit
-//   status), kInternal (died of a signal), kSystem.
+//   status), kInternal (died of a signal), kUnavailable (stopped), kSystem.
 [[nodiscard]] Result<Verdict> RunValidator(const std::string& path,
                                            const std::vector<std::string>& args,
-                                           Duration timeout);
+                                           Duration timeout,
+                                           const StopSignal* stop = nullptr);
 
 // The validators of "quick" (at most 45 s, before a job restarts on a suspect node) or "full"
 // (minutes, after a repair): the built-in ones, and those of `bin_dir` whose file gives a tier
@@ -48,8 +51,10 @@ void AddValidators(const std::vector<std::string>& names,
                    std::vector<SuiteEntry>& suite);
 
 // Runs all, one after the other. One that cannot be run counts as skipped, with the error as
-// evidence: a broken installation is no broken hardware.
-[[nodiscard]] std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite);
+// evidence: a broken installation is no broken hardware. Where `stop` is raised, returns the
+// verdicts of those that had ended.
+[[nodiscard]] std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite,
+                                            const StopSignal* stop = nullptr);
 
 // The worst of all: fail, else warn, else skipped when nothing passed, else pass.
 [[nodiscard]] Outcome Overall(const std::vector<Verdict>& verdicts);

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <thread>
 
 #include "agent/validators/testing/folder.h"
 #include "common/base/file.h"
@@ -213,6 +215,29 @@ TEST_CASE("a suite goes on behind what cannot be run") {
   Verdict failed = verdicts[1];
   failed.outcome = Outcome::kFail;
   CHECK(Overall({verdicts[1], failed}) == Outcome::kFail);
+}
+
+TEST_CASE("a suite that is stopped ends at once, with what had answered") {
+  const Folder folder;
+  const Folder other;
+  const std::string answers = other.Script(
+      R"(echo '{"validator":"a","verdict":"pass","value":1,"unit":"x","evidence":"","seconds":1}')");
+  StopSignal stop;
+  const std::string fifo = folder.path() + "/begun";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const std::string hangs = folder.Script("echo $$ > " + fifo + "; exec sleep 1000");
+  pid_t pid = 0;
+  std::thread stopper([&] {
+    std::ifstream(fifo) >> pid;  // it runs
+    stop.Raise();
+  });
+  const auto verdicts = RunSuite(
+      {{"a", answers, {}, kPatience}, {"b", hangs, {}, kPatience}, {"c", answers, {}, kPatience}},
+      &stop);
+  stopper.join();
+  REQUIRE(verdicts.size() == 1);
+  CHECK(verdicts[0].validator == "a");
+  CHECK(HasEnded(pid));
 }
 
 }  // namespace tide::validators

@@ -441,6 +441,8 @@ std::string NodeJson(const v1::Node& node) {
                {"boot_id", TextOrNull(node.boot_id())},
                {"faults", node.faults()},
                {"verdicts", VerdictList(node)},
+               {"tested_at", TimeOrNull(node.tested_at())},
+               {"testing", node.testing()},
                {"runtime", TextOrNull(node.runtime())},
                {"agent_version", TextOrNull(node.agent_version())},
                {"port_low", node.port_low()},

@@ -17,6 +17,7 @@ enum class FaultKind : uint8_t {
   kFailedStarts = 3,  // several tasks in a row could not start on a node, by its own fault
   kLeafLinks = 4,     // several nodes of one leaf switch lost their links: the device is the leaf
   kBreaker = 5,       // more nodes broke than automation may take out of service
+  kFailedTest = 40,   // a validator failed in a test of the idle node; the device is the validator
   kBlackHole = 20,    // jobs of several users failed on a node as soon as they ran there
   // Read in the kernel log.
   kSxid = 6,             // an NVSwitch, by its driver; with its code
@@ -58,6 +59,7 @@ inline constexpr auto kFaultKindNames = std::to_array<std::pair<FaultKind, std::
     {FaultKind::kLinkNoisy, "link_noisy"},
     {FaultKind::kLinkUnsteady, "link_unsteady"},
     {FaultKind::kBlackHole, "black_hole"},
+    {FaultKind::kFailedTest, "failed_test"},
 });
 
 [[nodiscard]] constexpr std::string_view FaultKindName(FaultKind kind) {
@@ -78,9 +80,15 @@ inline constexpr auto kFaultKindNames = std::to_array<std::pair<FaultKind, std::
   return std::nullopt;
 }
 
-// Reports whether the scheduler concludes it of a node from how its tasks fared.
-[[nodiscard]] constexpr bool IsConcluded(FaultKind kind) {
+// Reports whether the scheduler concludes it of a node from how its tasks fared: where it was
+// wrong, the next tasks show that.
+[[nodiscard]] constexpr bool IsOfTasks(FaultKind kind) {
   return kind == FaultKind::kFailedStarts || kind == FaultKind::kBlackHole;
+}
+
+// Reports whether the scheduler concludes it of one node.
+[[nodiscard]] constexpr bool IsConcluded(FaultKind kind) {
+  return IsOfTasks(kind) || kind == FaultKind::kFailedTest;
 }
 
 // Reports whether agents observe it; the others are concluded by the scheduler.

@@ -110,7 +110,7 @@ class FaultRulesReader {
       reader_.Add(value,
                   std::string(FaultKindName(rule.kind)) +
                       " is of more than one node: its action is none or count");
-    } else if (acts && judgement.covers.empty()) {
+    } else if (acts && judgement.covers.empty() && rule.kind != FaultKind::kFailedTest) {
       reader_.Add(
           value,
           "`covers` is missing: which validators prove it gone, before the node comes back?",

@@ -91,7 +91,11 @@ tide::v1::Command ToProto(const ClusterState& state,
       break;
     case CommandKind::kValidate:
       out.mutable_validate()->set_request_id(command.request_id);
-      out.mutable_validate()->set_suite("quick");
+      out.mutable_validate()->set_suite(command.thorough ? "full" : "quick");
+      out.mutable_validate()->set_yields(command.yields);
+      for (const std::string& validator : command.passed_over) {
+        out.mutable_validate()->add_passed_over(validator);
+      }
       for (const std::string& validator : command.validators) {
         out.mutable_validate()->add_validators(validator);
       }

@@ -173,6 +173,8 @@ tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
   out.set_agent_version(identity.agent_version);
   out.set_port_low(identity.port_low);
   out.set_port_high(identity.port_high);
+  out.set_tested_at(Nanos(node.tested_at));
+  out.set_testing(node.idle_test.running);
   for (const Verdict& verdict : node.verdicts) {
     tide::v1::Verdict* added = out.add_verdicts();
     added->set_validator(verdict.validator);

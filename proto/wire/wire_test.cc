@@ -1,6 +1,7 @@
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -71,6 +72,16 @@ JobSpec RandomSpec(Prng& random) {
   spec.max_runtime = millis();
   spec.start_timeout = millis();
   return spec;
+}
+
+TEST_CASE("each kind of fault has its name on the wire") {
+  for (const auto& [kind, name] : health::kFaultKindNames) {
+    std::string wanted = "FAULT_KIND_" + std::string(name);
+    std::ranges::transform(wanted, wanted.begin(), [](char c) {
+      return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    });
+    CHECK(v1::FaultKind_Name(static_cast<v1::FaultKind>(kind)) == wanted);
+  }
 }
 
 TEST_CASE("a spec comes back as it was, through its bytes, too") {
@@ -163,8 +174,10 @@ TEST_CASE("every task state, exit reason and fault an agent may send is understo
     tide::v1::Fault message;
     message.set_kind(static_cast<tide::v1::FaultKind>(i));
     const auto fault = FromProto(message, NodeId(3));
-    const bool own = i >= 3 && i <= 5;  // the scheduler's
-    REQUIRE(fault.has_value() == (i >= 1 && i <= tide::v1::FaultKind_MAX && !own));
+    const auto known = std::ranges::find(
+        health::kFaultKindNames, i, [](const auto& each) { return static_cast<int>(each.first); });
+    REQUIRE(fault.has_value() ==
+            (known != health::kFaultKindNames.end() && health::IsObserved(known->first)));
     CHECK((!fault || static_cast<int>(fault->kind) == i));
   }
 }

@@ -37,6 +37,7 @@ ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event);
 ApplyResult On(ClusterState& state, Instant at, const FaultJudged& event);
 ApplyResult On(ClusterState& state, Instant at, const IncidentCleared& event);
 ApplyResult On(ClusterState& state, Instant at, const IncidentExplained& event);
+ApplyResult On(ClusterState& state, Instant at, const IdleTestBegun& event);
 ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeHeard& event);

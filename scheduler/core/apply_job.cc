@@ -9,6 +9,7 @@
 #include "common/spec/gpu_model.h"
 #include "common/spec/span_text.h"
 #include "scheduler/core/apply_internal.h"
+#include "scheduler/core/idle_tests.h"
 #include "scheduler/core/policy/shortage.h"
 #include "scheduler/core/policy/size.h"
 
@@ -217,6 +218,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
     const NodeId node = event.allocation.nodes[task];
     attempt.tasks.emplace_back().node = node;
     Occupy(state.uses, *job, task, event.allocation);
+    BreakOffIdleTest(state.nodes[node.value()]);
     MarkNode(state, node);
   }
   AccountOf(state, *job).Change(ChargedGpus(job->spec), at, state.share_half_life);

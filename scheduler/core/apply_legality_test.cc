@@ -189,6 +189,7 @@ TEST_CASE("events about what does not exist are errors that change nothing") {
       IncidentExplained{IncidentId(99), kSeen},
       IncidentExplained{kSeen, IncidentId(99)},
       ValidationReported{nowhere, "v", {}},
+      IdleTestBegun{nowhere, "v"},
       NodeSilent{nowhere},
       NodeHeard{nowhere},
       NodeLost{nowhere},

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/commands.h"
+#include "scheduler/core/idle_tests.h"
 #include "scheduler/core/isolation.h"
 #include "scheduler/core/proof.h"
 
@@ -63,7 +64,7 @@ Status CheckProven(const ClusterState& state, const Node& node) {
   for (const IncidentId id : state.open_incidents.On(node.id)) {
     const Incident& incident = state.incidents.at(id);
     // That tasks start there again is seen soon enough.
-    const bool is_hardware = !health::IsConcluded(incident.kind);
+    const bool is_hardware = !health::IsOfTasks(incident.kind);
     if (is_hardware && NeedsProof(incident) && incident.withdrawn_at.is_set()) {
       return Fail(ErrorCode::kConflict,
                   node.identity.name + " broke: " + DescribeIncident(incident) +
@@ -123,6 +124,8 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
     }
     if (next == NodeState::kReady || next == NodeState::kProbation) {
       node.validation_tries = 0;
+    } else {
+      BreakOffIdleTest(node);
     }
   }
   MarkNode(state, node.id);
@@ -215,6 +218,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeJoined& event) {
     Node& added = state.nodes.emplace_back();
     added.id = event.node;
     added.state_since = at;
+    added.tested_at = at;
     state.uses.emplace_back();
     state.node_by_name[event.identity.name] = event.node;
   }
@@ -401,6 +405,7 @@ ApplyResult On(ClusterState& state, Instant at, const RemoveRequested& event) {
   fresh.lost_at = node->lost_at;
   fresh.reason = event.reason;
   fresh.actor = event.actor;
+  fresh.tested_at = at;
   *node = std::move(fresh);
   SetNodeState(state, *node, next, at);
   ClearIncidents(state, node->id, at);
@@ -449,8 +454,65 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
   return Applied::kChanged;
 }
 
+ApplyResult On(ClusterState& state, Instant at, const IdleTestBegun& event) {
+  TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  IdleTest& test = node->idle_test;
+  const bool runs = test.running && at - test.begun_at < kIdleTestMax;
+  if (runs || event.request_id.empty() || !MayTestIdle(state, *node)) {
+    return Applied::kNoOp;
+  }
+  test.id = event.request_id;
+  test.running = true;
+  test.begun_at = at;
+  MarkNode(state, node->id);
+  return Applied::kChanged;
+}
+
+namespace {
+
+// Takes what an idle test says, also one that a job broke off: what it found until then counts.
+ApplyResult TakeIdleTest(ClusterState& state,
+                         Node& node,
+                         Instant at,
+                         const std::vector<Verdict>& verdicts) {
+  IdleTest& test = node.idle_test;
+  for (const Verdict& verdict : verdicts) {
+    std::erase_if(node.verdicts,
+                  [&](const Verdict& each) { return each.validator == verdict.validator; });
+    node.verdicts.push_back(verdict);
+    if (std::ranges::find(test.done, verdict.validator) == test.done.end()) {
+      test.done.push_back(verdict.validator);
+    }
+    if (verdict.verdict == "fail") {
+      RecordFault(state,
+                  at,
+                  {node.id,
+                   FaultKind::kFailedTest,
+                   0,
+                   verdict.validator,
+                   "idle test failed: " + verdict.validator + ": " + verdict.evidence,
+                   at});
+    }
+  }
+  if (test.running) {
+    test.running = false;
+    test.done.clear();
+    node.tested_at = at;
+  }
+  MarkNode(state, node.id);
+  return Applied::kChanged;
+}
+
+}  // namespace
+
 ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  if (!event.request_id.empty() && event.request_id == node->idle_test.id) {
+    if (!node->idle_test.running && event.verdicts.empty()) {
+      return Applied::kNoOp;
+    }
+    return TakeIdleTest(state, *node, at, event.verdicts);
+  }
   if (node->state != NodeState::kValidating || node->validation_id != event.request_id) {
     return Applied::kNoOp;
   }

@@ -11,8 +11,8 @@ namespace {
 constexpr const char* kGpu = "0000:a1:00";
 constexpr const char* kOther = "0000:b1:00";
 
-struct Site : World {
-  explicit Site(uint32_t nodes = 4) : World(Cluster().Leaf(nodes)) {}
+struct FaultySite : World {
+  explicit FaultySite(uint32_t nodes = 4) : World(Cluster().Leaf(nodes)) {}
 
   void See(uint32_t node, int32_t code, const std::string& device = kGpu) {
     const std::string text = "NVRM: Xid (PCI:" + device + "): " + std::to_string(code) + ", x";
@@ -40,7 +40,7 @@ struct Site : World {
 TEST_CASE("of several Xids of one GPU the worst is the cause, whichever came first", "[blame]") {
   std::vector<int32_t> codes = {45, 63, 79, 95};
   do {
-    Site site;
+    FaultySite site;
     for (const int32_t code : codes) {
       site.See(0, code);
       site.now = site.now + Duration::Seconds(3);
@@ -57,7 +57,7 @@ TEST_CASE("of several Xids of one GPU the worst is the cause, whichever came fir
 
 TEST_CASE("faults of another GPU, another node or another time have causes of their own",
           "[blame]") {
-  Site site;
+  FaultySite site;
   site.See(0, 45);
   site.See(0, 79, kOther);
   site.See(1, 95);
@@ -71,7 +71,7 @@ TEST_CASE("faults of another GPU, another node or another time have causes of th
 }
 
 TEST_CASE("what came of a fault that took its node out is no return of its own", "[blame]") {
-  Site site;
+  FaultySite site;
   site.See(0, 48);
   site.See(0, 63);
   REQUIRE(site.Of(63).part_of == site.Of(48).id);
@@ -83,7 +83,7 @@ TEST_CASE("what came of a fault that took its node out is no return of its own",
 }
 
 TEST_CASE("a cause that is milder than what came of it does not shield the node", "[blame]") {
-  Site site;
+  FaultySite site;
   const auto rules = health::FaultRulesFromText(
       "version: 1\nrules:\n  - { kind: xid, code: 79, meaning: m, action: count }\n", "rules");
   REQUIRE(rules);
@@ -96,7 +96,7 @@ TEST_CASE("a cause that is milder than what came of it does not shield the node"
 }
 
 TEST_CASE("a user's bug on many nodes takes none of them out", "[blame]") {
-  Site site(8);
+  FaultySite site(8);
   const JobId job = site.Submit(AJob().Nodes(8));
   for (uint32_t node = 0; node < 8; ++node) {
     site.See(node, 31);
@@ -113,7 +113,7 @@ TEST_CASE("a user's bug on many nodes takes none of them out", "[blame]") {
 }
 
 TEST_CASE("a fault that two users met on one GPU has the node validated", "[blame]") {
-  Site site;
+  FaultySite site;
   const int32_t code = GENERATE(13, 31, 43);
   site.MeetOn0(code, "ann");
   CHECK(site.NodeIs(0) == NodeState::kReady);
@@ -142,7 +142,7 @@ TEST_CASE("a fault that two users met on one GPU has the node validated", "[blam
 }
 
 TEST_CASE("what was only counted is over a day after it was seen last", "[blame]") {
-  Site site;
+  FaultySite site;
   site.See(0, 13);
   site.Pass(Duration::Minutes(20 * 60));
   site.See(0, 13);

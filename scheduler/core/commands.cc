@@ -124,6 +124,17 @@ void AppendForNode(const ClusterState& state,
     command.kind = CommandKind::kValidate;
     command.request_id = node.validation_id;
     command.validators = ProofWanted(state, node.id);
+    command.thorough = FailedItsTest(state, node.id);
+    out.push_back(command);
+  }
+  if (node.idle_test.running) {
+    Command command;
+    command.node = node.id;
+    command.kind = CommandKind::kValidate;
+    command.request_id = node.idle_test.id;
+    command.thorough = true;
+    command.yields = true;
+    command.passed_over = node.idle_test.done;
     out.push_back(command);
   }
   for (const Leftover& leftover : node.leftovers) {

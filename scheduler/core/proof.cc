@@ -44,6 +44,14 @@ std::vector<std::string> ProofWanted(const ClusterState& state, NodeId node) {
   return {wanted.begin(), wanted.end()};
 }
 
+bool FailedItsTest(const ClusterState& state, NodeId node) {
+  bool failed = false;
+  VisitUnproven(state, node, [&](const Incident& incident) {
+    failed = failed || incident.kind == FaultKind::kFailedTest;
+  });
+  return failed;
+}
+
 std::string MissingProof(const ClusterState& state,
                          const Node& node,
                          const std::vector<Verdict>& verdicts) {

@@ -18,6 +18,9 @@ inline constexpr Duration kReturnsKept = Duration::Minutes(30 * 24 * 60);
 // Returns the validators that must pass before the node works again, sorted.
 [[nodiscard]] std::vector<std::string> ProofWanted(const ClusterState& state, NodeId node);
 
+// Reports whether an idle test failed there: a short one may not find it again.
+[[nodiscard]] bool FailedItsTest(const ClusterState& state, NodeId node);
+
 // Returns which faults of the node `verdicts` leave unproven, what is missing, and what a person
 // can do; "" = all of them are gone.
 [[nodiscard]] std::string MissingProof(const ClusterState& state,

@@ -91,6 +91,7 @@ class RandomWorld : public World {
         break;
       case 11:
       case 12:
+        TestIdle();
         Checked({ValidationRequested{AnyNode(), "v" + std::to_string(prng_.Below(1000)), "op"}});
         break;
       case 13:
@@ -386,6 +387,10 @@ class RandomWorld : public World {
     constexpr int32_t kXids[] = {13, 63, 79};
     const FaultKind kind = prng_.Below(4) == 0 ? FaultKind::kLinkDown : FaultKind::kXid;
     Checked({FaultObserved{AnyNode(), kind, kXids[prng_.Below(3)], "dev", "text", now}});
+  }
+
+  void TestIdle() {
+    Checked({IdleTestBegun{AnyNode(), "idle-" + std::to_string(now.unix_nanos())}});
   }
 
   void Recover() {

@@ -131,7 +131,8 @@ StepResult Step(ClusterState& state,
     const bool covered = std::ranges::all_of(
         state.uses[id.value()].tasks,
         [&](const Occupant& occupant) { return result.changed.orders.contains(occupant.job); });
-    if (!covered || node.state == NodeState::kValidating || !node.leftovers.empty()) {
+    const bool validates = node.state == NodeState::kValidating || node.idle_test.running;
+    if (!covered || validates || !node.leftovers.empty()) {
       AppendForNode(state, policy, node, result.commands);
     }
   }

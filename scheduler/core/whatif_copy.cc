@@ -168,7 +168,9 @@ Node CopyNode(const Node& node) {
                                 validation_tries,
                                 needs_repair,
                                 returns,
-                                quick_failures] = node;
+                                quick_failures,
+                                idle_test,
+                                tested_at] = node;
   return {id,
           CopyIdentity(identity),
           state,
@@ -186,7 +188,9 @@ Node CopyNode(const Node& node) {
           validation_tries,
           needs_repair,
           {},
-          {}};
+          {},
+          {},
+          tested_at};
 }
 
 // What the job in question waits for. All that is asked of it is how it ended, if it has: what is

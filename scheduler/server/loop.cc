@@ -262,6 +262,10 @@ std::vector<EventBody> Loop::LookAround(const ClusterState& state) {
     const auto seen = view_.QuietRanks(health::kStallLeast, stall_watch_.stalled(state));
     std::ranges::move(stall_watch_.Check(state, policy_, seen, Now()), std::back_inserter(events));
   }
+  if (now_ns - idle_looked_ns_ >= IdleTestWatch::check_interval().nanos()) {
+    idle_looked_ns_ = now_ns;
+    std::ranges::move(idle_tests_.Check(state, policy_, Now()), std::back_inserter(events));
+  }
   return events;
 }
 

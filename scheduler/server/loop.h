@@ -14,6 +14,7 @@
 
 #include "common/base/mutex.h"
 #include "common/people/people_registry.h"
+#include "scheduler/core/idle_tests.h"
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
 #include "scheduler/core/stall_watch.h"
@@ -120,6 +121,7 @@ class Loop : private TurnHost {
   Policy policy_;
   Liveness liveness_;
   StallWatch stall_watch_;
+  IdleTestWatch idle_tests_;
   ViewHub& view_;
   SessionRegistry& sessions_;
   const Term term_;
@@ -130,6 +132,7 @@ class Loop : private TurnHost {
   std::vector<EventBody> noticed_;     // for the turn that begins
   int64_t noticed_ns_ = 0;             // of CLOCK_MONOTONIC
   int64_t stalls_looked_ns_ = 0;       // the same
+  int64_t idle_looked_ns_ = 0;         // the same
   Explanations explanations_;          // of the last decision; none: they are made out
   std::vector<Explanation> made_out_;  // of those, as far as not shown; by job
   std::set<JobId> changed_since_;      // jobs; what that decision said of them is not true any more

@@ -219,6 +219,13 @@ void VisitFields(V& visit, T& record) {
   visit("part_of", part_of);
 }
 
+template <typename V, MaybeConst<IdleTestBegun> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, request_id] = record;
+  visit("node", node);
+  visit("request_id", request_id);
+}
+
 template <typename V, MaybeConst<IncidentCleared> T>
 void VisitFields(V& visit, T& record) {
   auto& [incident] = record;

@@ -386,6 +386,15 @@ void VisitFields(V& visit, T& record) {
   visit("at", at);
 }
 
+template <typename V, MaybeConst<IdleTest> T>
+void VisitFields(V& visit, T& record) {
+  auto& [id, running, begun_at, done] = record;
+  visit("id", id);
+  visit("running", running);
+  visit("begun_at", begun_at);
+  visit("done", done);
+}
+
 template <typename V, MaybeConst<Node> T>
 void VisitFields(V& visit, T& record) {
   auto& [id,
@@ -405,7 +414,9 @@ void VisitFields(V& visit, T& record) {
          validation_tries,
          needs_repair,
          returns,
-         quick_failures] = record;
+         quick_failures,
+         idle_test,
+         tested_at] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -424,6 +435,8 @@ void VisitFields(V& visit, T& record) {
   visit("needs_repair", needs_repair);
   visit("returns", returns);
   visit("quick_failures", quick_failures);
+  visit("idle_test", idle_test);
+  visit("tested_at", tested_at);
 }
 
 template <typename V, MaybeConst<HurtJob> T>

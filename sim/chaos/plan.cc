@@ -30,6 +30,7 @@ Policy ShortPolicy() {
   policy.assumed_cost = Duration::Seconds(5);
   policy.preemption_tax = 4;
   policy.review = Duration::Seconds(10);
+  policy.faults.test_every = Duration::Seconds(45);
   return policy;
 }
 

@@ -259,7 +259,12 @@ void SimScheduler::FinishTurn(Instant now, const std::deque<Request>& batch) {
 }
 
 std::vector<EventBody> SimScheduler::Notice(const ClusterState& state) {
-  return liveness_->Check(state, last_heard_ns_, turn_began_.unix_nanos());
+  std::vector<EventBody> events = liveness_->Check(state, last_heard_ns_, turn_began_.unix_nanos());
+  if (turn_began_ - idle_looked_ >= IdleTestWatch::check_interval()) {
+    idle_looked_ = turn_began_;
+    std::ranges::move(idle_tests_.Check(state, policy_, Wall()), std::back_inserter(events));
+  }
+  return events;
 }
 
 Status SimScheduler::Commit(const ClusterState& state, const StepResult& step, Instant now) {

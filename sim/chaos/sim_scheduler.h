@@ -10,6 +10,7 @@
 
 #include "scheduler/core/agent_place.h"
 #include "scheduler/core/hello_order.h"
+#include "scheduler/core/idle_tests.h"
 #include "scheduler/core/isolation.h"
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
@@ -111,6 +112,8 @@ class SimScheduler final : private TurnHost {
   Term term_;
   ClusterState state_;
   std::unique_ptr<Liveness> liveness_;
+  IdleTestWatch idle_tests_;
+  Instant idle_looked_;
   std::map<NodeId, int64_t> last_heard_ns_;
   std::map<NodeId, Session> sessions_;
   std::map<uint64_t, NodeId> joined_;  // streams

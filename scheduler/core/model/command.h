@@ -33,6 +33,9 @@ struct Command {
   Duration grace;                       // kStopTask
   std::string request_id;               // kValidate
   std::vector<std::string> validators;  // kValidate: beside those of the suite
+  bool thorough = false;                // kValidate: all validators, as long as they want
+  bool yields = false;                  // kValidate: a task that is to start breaks it off
+  std::vector<std::string> passed_over = {};  // kValidate: they have answered already
   bool operator==(const Command&) const = default;
 };
 

@@ -13,7 +13,8 @@ std::string_view EventName(const EventBody& body) {
       "time_limit_reached",  "dependency_failed", "fault_judged",      "incident_cleared",
       "jobs_archived",       "task_reported",     "node_joined",       "fault_observed",
       "validation_reported", "node_silent",       "node_heard",        "node_lost",
-      "node_isolated",       "probation_over",    "job_stalled",       "incident_explained"};
+      "node_isolated",       "probation_over",    "job_stalled",       "incident_explained",
+      "idle_test_begun"};
   return kNames[body.index()];
 }
 

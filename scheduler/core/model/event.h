@@ -232,6 +232,13 @@ struct JobStalled {
   bool operator==(const JobStalled&) const = default;
 };
 
+// A test begins on a node that stands idle.
+struct IdleTestBegun {
+  NodeId node;
+  std::string request_id;
+  bool operator==(const IdleTestBegun&) const = default;
+};
+
 using EventBody = std::variant<JobSubmitted,
                                HoldRequested,
                                ReleaseRequested,
@@ -263,7 +270,8 @@ using EventBody = std::variant<JobSubmitted,
                                NodeIsolated,
                                ProbationOver,
                                JobStalled,
-                               IncidentExplained>;
+                               IncidentExplained,
+                               IdleTestBegun>;
 
 struct Event {
   Instant at;

@@ -96,6 +96,15 @@ struct QuickFailure {
   bool operator==(const QuickFailure&) const = default;
 };
 
+// A test of a node that stands idle; idle_tests.h.
+struct IdleTest {
+  std::string id;  // of the last one; "" = there was none yet
+  bool running = false;
+  Instant begun_at;
+  std::vector<std::string> done;  // validators that answered since the last one that was whole
+  bool operator==(const IdleTest&) const = default;
+};
+
 // Actor of what automation does.
 inline constexpr const char* kTideActor = "tide";
 
@@ -108,7 +117,7 @@ struct Node {
   std::string actor;   // who took it out: a user, or "tide"
   std::string validation_id;
   NodeState after_validation = NodeState::kReady;  // kReady, kProbation or kDrained
-  std::vector<Verdict> verdicts;                   // of the last validation
+  std::vector<Verdict> verdicts;  // of the last validation, and of idle tests since
   uint32_t faults = 0;
   Instant lost_at;                  // when it was declared so; not set = it is heard
   Instant probation_since;          // set in Probation, and in a silence that interrupts it
@@ -118,6 +127,8 @@ struct Node {
   bool needs_repair = false;        // the same fault came back too often: people have to act
   std::vector<Return> returns;      // of the last kReturnsKept, oldest first
   std::vector<QuickFailure> quick_failures;  // since something ran well here; black_hole.h
+  IdleTest idle_test;
+  Instant tested_at;  // by the last idle test that was whole; before the first, when it joined
   bool operator==(const Node&) const = default;
 };
 

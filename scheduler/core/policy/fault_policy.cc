@@ -41,6 +41,9 @@ FaultJudgement JudgeFault(const health::FaultRules& rules, const FaultCase& faul
                            std::move(found.meaning),
                            std::move(found.covers),
                            std::move(found.repair)};
+  if (incident.kind == FaultKind::kFailedTest && judgement.covers.empty()) {
+    judgement.covers = {incident.device};
+  }
   if (found.shadow) {
     std::swap(judgement.action, judgement.shadow);
   }

@@ -60,6 +60,7 @@ struct FaultPolicy {
   Duration leaf_wait = Duration::Seconds(5);  // a lost link waits for others of its leaf
   // A node that automation took out is validated after so long, to come back; nothing = never.
   Duration return_after = Duration::Minutes(1);
+  Duration test_every = Duration::Minutes(24 * 60);  // an idle node by all validators; 0 = never
   // A job whose ranks stand still begins again from its checkpoint after so long; 0 = never.
   Duration stall_restart = Duration::Minutes(30);
   // Time until that where a fault was seen on one of its nodes when it stopped; 0 = never.

@@ -42,6 +42,7 @@ constexpr SpanBounds kFaultWindow{Duration::Seconds(1), kWithdrawalsKept};
 constexpr SpanBounds kStart{Duration::Seconds(1), kDay};
 constexpr SpanBounds kLeafWait{Duration(), Duration::Minutes(5)};
 constexpr SpanBounds kReturnAfter{Duration(), Duration::Minutes(60)};
+constexpr SpanBounds kTestEvery{Duration(), Duration::Minutes(30 * 24 * 60)};
 constexpr SpanBounds kStallRestart{Duration(), Duration::Minutes(7 * 24 * 60)};
 constexpr SpanBounds kAfter{Duration::Seconds(1), kDay * 10'000};
 
@@ -81,6 +82,7 @@ class PolicyReader {
                  {"leaf_window", "faults"},
                  {"leaf_wait", "faults"},
                  {"return_after", "faults"},
+                 {"test_every", "faults"},
                  {"stall_restart", "faults"},
                  {"stall_restart_faulty", "faults"}});
     reader_.Require(top, {"version"});
@@ -417,6 +419,7 @@ class PolicyReader {
                  SpanField("leaf_window", kFaultWindow, faults.leaf_window),
                  SpanField("leaf_wait", kLeafWait, faults.leaf_wait),
                  SpanField("return_after", kReturnAfter, faults.return_after),
+                 SpanField("test_every", kTestEvery, faults.test_every),
                  SpanField("stall_restart", kStallRestart, faults.stall_restart),
                  SpanField("stall_restart_faulty", kStallRestart, faults.stall_restart_faulty)});
     faults.breaker_percent = static_cast<uint32_t>(percent);

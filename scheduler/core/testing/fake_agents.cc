@@ -49,6 +49,9 @@ void FakeAgents::Obey(const Command& command, Instant now) {
   const auto it = tasks_.find(key);
   switch (command.kind) {
     case CommandKind::kStartTask:
+      std::erase_if(validations_, [&](const auto& entry) {
+        return entry.first == command.node && entry.second.yields;
+      });
       if (it == tasks_.end()) {
         FakeTask task;
         task.report.node = command.node;
@@ -88,7 +91,7 @@ void FakeAgents::Obey(const Command& command, Instant now) {
       tasks_.erase(key);
       break;
     case CommandKind::kValidate:
-      validations_[command.node] = {command.request_id, command.validators};
+      validations_[command.node] = {command.request_id, command.validators, command.yields};
       break;
     case CommandKind::kDumpStacks:
     case CommandKind::kFetchImage:

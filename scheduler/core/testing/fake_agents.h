@@ -75,6 +75,7 @@ class FakeAgents {
   struct Validation {
     std::string request;
     std::vector<std::string> validators;
+    bool yields = false;
   };
   std::map<NodeId, Validation> validations_;
 };
