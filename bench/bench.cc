@@ -36,6 +36,7 @@ constexpr Bench kBenches[] = {
     {"agent-idle", "an agent while its tasks run: CPU as a part of a core, memory", RunAgentIdle},
     {"log-writer", "a rank prints 50 MB/s: its step, the agent's heartbeats", RunLogWriter},
     {"jobs", "thousands of short jobs on 16 agents, and on Slurm", RunJobs},
+    {"allreduce", "a sum over the ranks of several nodes, beside gloo's", RunAllreduce},
     {.name = "tick",
      .what = "what the SDK costs a training at each step",
      .run = RunTick,

@@ -31,7 +31,8 @@ void RunAgentIdle(Run& run);
 void RunLogFollow(Run& run);
 void RunLogSearch(Run& run);
 void RunLogWriter(Run& run);
-void RunJobs(Run& run);  // jobs/
+void RunJobs(Run& run);       // jobs/
+void RunAllreduce(Run& run);  // fabric/
 
 // The SDK (sdk/).
 void RunTick(Run& run);

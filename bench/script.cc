@@ -130,4 +130,8 @@ void RunJobs(Run& run) {
   RunScript(run, "jobs/jobs");
 }
 
+void RunAllreduce(Run& run) {
+  RunScript(run, "fabric/allreduce");
+}
+
 }  // namespace tide::bench

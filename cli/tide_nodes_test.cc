@@ -1,7 +1,9 @@
 // The program against a server: nodes, draining, validating, faults.
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/testing/fake_server.h"
@@ -178,6 +180,69 @@ TEST_CASE("validate gives up in time") {
     return FakeReply{.status = 202, .body = Node("n1", "validating").dump()};
   });
   CHECK(RunTide({"validate", "n1", "--timeout", "1ms"}, Using(server)).exit_code == 8);
+}
+
+// A cluster of four whose nodes end a validation at once; a group with `bad` in it does not sum
+// right.
+class FabricServer {
+ public:
+  explicit FabricServer(std::string bad) : bad_(std::move(bad)) {
+    for (const std::string name : {"n1", "n2", "n3", "n4"}) {
+      server_.On("GET", "/v1/nodes/" + name, [this, name](const FakeRequest&) {
+        return FakeReply{.body = nodes_[name].dump()};
+      });
+      server_.On("POST", "/v1/nodes/" + name + "/validate", [this, name](const FakeRequest& asked) {
+        return Validate(name, json::parse(asked.body));
+      });
+      nodes_[name] = Node(name, "ready");
+    }
+  }
+
+  FakeServer& server() { return server_; }
+  [[nodiscard]] std::vector<std::vector<std::string>> groups() const { return groups_; }
+
+ private:
+  FakeReply Validate(const std::string& name, const json& body) {
+    std::vector<std::string> group = body["with"];
+    group.insert(group.begin(), name);
+    groups_.push_back(group);
+    const bool good = std::ranges::find(group, bad_) == group.end();
+    for (const std::string& each : group) {
+      json verdict = Verdict("fabric", good ? "pass" : "skipped");
+      verdict["at"] = "2026-01-31T12:0" + std::to_string(groups_.size()) + ":30.000Z";
+      nodes_[each]["verdicts"] = json::array({verdict});
+    }
+    return FakeReply{.status = 202, .body = Node(name, "validating").dump()};
+  }
+
+  const std::string bad_;
+  std::map<std::string, json> nodes_;
+  std::vector<std::vector<std::string>> groups_;
+  FakeServer server_;
+};
+
+TEST_CASE("validate --fabric tests groups until the bad node is known") {
+  using Groups = std::vector<std::vector<std::string>>;
+  FabricServer sound("none");
+  const auto good = RunTide({"validate", "--fabric", "n[1-4]"}, Using(sound.server()));
+  CHECK(good.exit_code == 0);
+  CHECK(good.err.empty());
+  CHECK(sound.groups() == Groups{{"n1", "n2", "n3", "n4"}});
+  CHECK(good.out.find("fabric") != std::string::npos);
+
+  FabricServer spoilt("n3");
+  const auto run = RunTide({"validate", "--fabric", "n[1-4]"}, Using(spoilt.server()));
+  CHECK(run.exit_code == 1);
+  CHECK(spoilt.groups() ==
+        Groups{{"n1", "n2", "n3", "n4"}, {"n1", "n2"}, {"n3", "n4"}, {"n3", "n1"}, {"n4", "n2"}});
+  CHECK(run.err.starts_with("tide: n3 does not sum right with a sound node"));
+  CHECK(run.err.find("n4") == std::string::npos);
+
+  FabricServer pair("n1");
+  const auto open = RunTide({"validate", "--fabric", "n[1-2]"}, Using(pair.server()));
+  CHECK(open.exit_code == 1);
+  CHECK(open.err.find("n[1-2]: at least one") != std::string::npos);
+  CHECK(RunTide({"validate", "--fabric", "n1"}, Using(pair.server())).exit_code == 2);
 }
 
 TEST_CASE("a person vouches for a fault, with a reason") {

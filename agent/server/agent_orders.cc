@@ -1,5 +1,7 @@
 // The scheduler's orders, handed to the core.
 
+#include <unistd.h>
+
 #include <optional>
 #include <utility>
 
@@ -11,9 +13,53 @@
 #include "agent/server/start_plan.h"
 #include "agent/server/task_secrets.h"
 #include "agent/validators/suite.h"
+#include "common/base/file.h"
 #include "common/log/log.h"
 
 namespace tide::agent {
+namespace {
+
+std::string FabricTokenFile(const AgentConfig& config) {
+  return config.state_dir + "/fabric-token";
+}
+
+// Puts the node's part in an all-reduce of the group before all else, as the others wait for it.
+void AddFabric(const AgentConfig& config,
+               const tide::v1::FabricGroup& group,
+               std::vector<validators::SuiteEntry>& suite) {
+  std::vector<validators::SuiteEntry> fabric;
+  validators::AddValidators({"fabric"}, config.validator_dir, fabric);
+  validators::SuiteEntry& entry = fabric.front();
+  std::string names;
+  std::string addresses;
+  std::string zones;
+  for (const tide::v1::FabricGroup::Member& member : group.members()) {
+    const char* const comma = names.empty() ? "" : ",";
+    names += comma + member.node();
+    addresses += comma + member.address();
+    zones += comma + member.zone();
+  }
+  entry.args.insert(entry.args.end(),
+                    {"--node",
+                     std::to_string(group.self()),
+                     "--names",
+                     names,
+                     "--addresses",
+                     addresses,
+                     "--zones",
+                     zones,
+                     "--token-file",
+                     FabricTokenFile(config)});
+  if (const Status written = WriteFileDurably(FabricTokenFile(config), group.token(), 0600);
+      !written && entry.mistake.empty()) {
+    entry.mistake = written.error().message;
+  }
+  std::erase_if(suite,
+                [](const validators::SuiteEntry& each) { return each.validator == "fabric"; });
+  suite.insert(suite.begin(), std::move(entry));
+}
+
+}  // namespace
 
 void AgentLoop::Carry(const tide::v1::Command& command) {
   const auto committed_step = [this](const TaskId& id) {
@@ -256,6 +302,9 @@ tide::v1::ValidationReport AgentLoop::RunValidators(const tide::v1::Validate& or
   }
   validators::AddValidators(
       {order.validators().begin(), order.validators().end()}, config_.validator_dir, *suite);
+  if (order.has_fabric()) {
+    AddFabric(config_, order.fabric(), *suite);
+  }
   std::erase_if(*suite, [&](const validators::SuiteEntry& entry) {
     return std::ranges::find(order.passed_over(), entry.validator) != order.passed_over().end();
   });
@@ -268,6 +317,9 @@ tide::v1::ValidationReport AgentLoop::RunValidators(const tide::v1::Validate& or
     added->set_evidence(verdict.evidence);
     added->set_seconds(verdict.seconds);
     added->set_at(SystemNow().unix_nanos());
+  }
+  if (order.has_fabric()) {
+    ::unlink(FabricTokenFile(config_).c_str());
   }
   return report;
 }

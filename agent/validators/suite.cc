@@ -132,6 +132,12 @@ std::vector<SuiteEntry> BuiltIn(bool full,
                       full ? "180" : "15"},
                      limit(19, 190)});
   }
+  if (full) {
+    suite.push_back({"loopback",
+                     ProgramPath(bin_dir, "loopback"),
+                     {"--sysfs-root", sysfs_root, "--seconds", "20"},
+                     Duration::Seconds(60)});
+  }
   return suite;
 }
 

@@ -57,6 +57,24 @@ TEST_CASE("without a token, with a wrong one and with too small a role", "[api][
   CHECK(api.upstream.scheduler.last_cluster_token() == "cluster-secret");
 }
 
+TEST_CASE("nodes are validated alone, or with others as one group", "[api]") {
+  Harness api;
+  api.token = testing::TokenOf("olga");
+  api.Show({}, {testing::ReadyNode("n1", "")});
+  const std::string validate = "/v1/nodes/n1/validate";
+  CHECK(api.Post(validate, "").status == 200);
+  CHECK(api.Post(validate, R"({"with": ["n2", "n3"]})").status == 200);
+  CHECK(api.Post(validate, R"({"with": "n2"})").status == 422);
+  CHECK(api.Post(validate, R"({"with": [2]})").status == 422);
+  CHECK(api.Post("/v1/nodes/n1/drain", R"({"reason": "x", "with": ["n2"]})").status == 422);
+  const auto controls = api.upstream.scheduler.node_controls();
+  REQUIRE(controls.size() == 2);
+  CHECK(controls[0].with_size() == 0);
+  CHECK(controls[1].node() == "n1");
+  REQUIRE(controls[1].with_size() == 2);
+  CHECK(controls[1].with(1) == "n3");
+}
+
 TEST_CASE("a user controls own jobs only, an operator all", "[api][auth]") {
   Harness api;
   api.Show({testing::RunningJob(1, "a", "bob")});

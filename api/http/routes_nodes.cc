@@ -1,11 +1,16 @@
 // Nodes and faults.
 
+#include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
+#include "api/http/body.h"
 #include "api/http/routes.h"
 
 namespace tide::api {
 namespace {
+
+using nlohmann::json;
 
 Outcome ListNodes(const App& app, const Call& call) {
   const auto view = NeedView(app);
@@ -55,6 +60,16 @@ Outcome ControlNode(App& app, const Call& call, v1::NodeVerb verb) {
   request.set_verb(verb);
   *request.mutable_caller() = call.Caller();
   request.set_reason(*reason);
+  const json with = ParseJson(call.body).value("with", json());  // BodyText took it
+  if (!with.is_null() && verb != v1::NODE_VERB_VALIDATE) {
+    return Refuse(ErrorCode::kInvalidArgument, "`with` belongs to validate alone");
+  }
+  if (!with.is_null() && !(with.is_array() && std::ranges::all_of(with, &json::is_string))) {
+    return Refuse(ErrorCode::kInvalidArgument, "`with` must be a list of names");
+  }
+  for (const json& other : with) {
+    request.add_with(other.get<std::string>());
+  }
   const auto rev = app.scheduler.Control(request);
   if (!rev) {
     return std::unexpected(ToProblem(rev.error()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "common/base/check.h"
 #include "proto/wire/convert.h"
@@ -60,6 +61,37 @@ Message* FillKey(const Command& command, Message* out) {
   return out;
 }
 
+std::string MeetingPoint(const NodeIdentity& node, size_t index) {
+  // Agents of one machine share its ports, so each member has its own.
+  constexpr uint32_t kUsualPort = 20000;
+  const bool has_range = node.port_low > 0 && node.port_high >= node.port_low;
+  const auto number = static_cast<uint32_t>(index);
+  const uint32_t port = has_range ? node.port_low + number % (node.port_high - node.port_low + 1)
+                                  : kUsualPort + number;
+  const bool bare_ipv6 = node.address.find(':') != std::string::npos;
+  return (bare_ipv6 ? "[" + node.address + "]" : node.address) + ":" + std::to_string(port);
+}
+
+// Fills in the group, where others are validated by the same request.
+void FillFabric(const ClusterState& state, const Command& command, tide::v1::Validate* out) {
+  tide::v1::FabricGroup group;
+  for (const Node& node : state.nodes) {
+    if (node.state != NodeState::kValidating || node.validation_id != command.request_id) {
+      continue;
+    }
+    if (node.id == command.node) {
+      group.set_self(static_cast<uint32_t>(group.members_size()));
+    }
+    tide::v1::FabricGroup::Member* member = group.add_members();
+    member->set_node(node.identity.name);
+    member->set_zone(node.identity.zone);
+    member->set_address(MeetingPoint(node.identity, static_cast<size_t>(group.members_size()) - 1));
+  }
+  if (group.members_size() > 1) {
+    *out->mutable_fabric() = std::move(group);
+  }
+}
+
 // A job that the state does not have may be another database's, which goes on.
 bool IsOver(const ClusterState& state, JobId id) {
   const Job* job = state.FindJob(id);
@@ -99,6 +131,7 @@ tide::v1::Command ToProto(const ClusterState& state,
       for (const std::string& validator : command.validators) {
         out.mutable_validate()->add_validators(validator);
       }
+      FillFabric(state, command, out.mutable_validate());
       break;
     case CommandKind::kDumpStacks:
       FillKey(command, out.mutable_dump_stacks())->set_since(command.deadline.unix_nanos());

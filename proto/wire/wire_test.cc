@@ -379,6 +379,35 @@ TEST_CASE("every command is filled") {
   CHECK(convert(CommandKind::kFetchImage).fetch_image().image() == world.At(job).spec->image);
 }
 
+TEST_CASE("nodes that one request validates are told of each other") {
+  World world(Cluster().Zone("A").Leaf(2).Zone("B").Leaf(2));
+  NodeIdentity& first = world.state.nodes[0].identity;
+  first.address = "fd00::7";
+  first.port_low = 25000;
+  first.port_high = 25001;
+  for (const uint64_t node : {0U, 1U, 3U}) {
+    REQUIRE(world.Apply(ValidationRequested{
+        NodeId(static_cast<uint32_t>(node)), node == 1 ? "other" : "v1-1", "op"}));
+  }
+  TopologyCache topologies;
+  Command command = For(CommandKind::kValidate, JobId());
+  const auto group_at = [&](uint64_t node) {
+    command.node = NodeId(static_cast<uint32_t>(node));
+    return ToProto(world.state, command, topologies).validate();
+  };
+  const tide::v1::FabricGroup group = group_at(3).fabric();
+  REQUIRE(group.members_size() == 2);
+  CHECK(group.self() == 1);
+  CHECK(group_at(0).fabric().self() == 0);
+  CHECK(group.members(0).node() == first.name);
+  CHECK(group.members(0).address() == "[fd00::7]:25000");
+  CHECK(group.members(0).zone() == "A");
+  CHECK(group.members(1).zone() == "B");
+  CHECK(group.members(1).address() == world.state.nodes[3].identity.address + ":20001");
+  command.request_id = "other";
+  CHECK_FALSE(group_at(1).has_fabric());  // alone
+}
+
 TEST_CASE("every field of a plan is filled") {
   JobPlan plan;
   plan.verdict = PlanVerdict::kPreempts;

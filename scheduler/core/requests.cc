@@ -1,8 +1,11 @@
 #include "scheduler/core/requests.h"
 
 #include <algorithm>
+#include <set>
 
 #include "scheduler/core/fsm/job_fsm.h"
+#include "scheduler/core/fsm/node_fsm.h"
+#include "scheduler/core/proof.h"
 
 namespace tide {
 
@@ -140,6 +143,42 @@ Result<std::vector<EventBody>> MakeVouch(const BatchContext& context,
   return std::vector<EventBody>{IncidentVouched{order.incident, order.actor, order.reason}};
 }
 
+// Makes a validation of several nodes at once: all have the same request id, which makes them a
+// group. All of them or none.
+Result<std::vector<EventBody>> MakeValidations(const BatchContext& context,
+                                               const Node& node,
+                                               const NodeOrder& order) {
+  std::vector<EventBody> events{ValidationRequested{node.id, order.request_id, order.actor}};
+  std::set<NodeId> group{node.id};
+  if (order.with.size() >= kValidatedTogetherMax) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "at most " + std::to_string(kValidatedTogetherMax) + " nodes are validated as one group");
+  }
+  for (const std::string& name : order.with) {
+    const Node* other = context.state().FindNode(name);
+    if (other == nullptr || other->state == NodeState::kRemoved) {
+      return Fail(ErrorCode::kNotFound, name + ": no such node; see `tide nodes`");
+    }
+    if (!group.insert(other->id).second) {
+      return Fail(ErrorCode::kInvalidArgument, name + " is named twice");
+    }
+    events.emplace_back(ValidationRequested{other->id, order.request_id, order.actor});
+  }
+  for (const NodeId id : group) {
+    const Node& each = context.state().nodes[id.value()];
+    if (group.size() > 1 && (!IsFreeForValidation(context.state(), each) ||
+                             !NextNodeState(each.state, NodeEvent::kValidationRequested))) {
+      return Fail(ErrorCode::kConflict,
+                  each.identity.name + " cannot be validated now: it is " +
+                      std::string(NodeStateName(each.state)) +
+                      (each.lost_at.is_set() ? " and its agent does not answer" : "") +
+                      ", see `tide nodes " + each.identity.name + "`");
+    }
+  }
+  return events;
+}
+
 }  // namespace
 
 Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const NodeOrder& order) {
@@ -160,7 +199,7 @@ Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const 
     case NodeVerb::kVouch:
       return MakeVouch(context, *node, order);
     case NodeVerb::kValidate:
-      return std::vector<EventBody>{ValidationRequested{node->id, order.request_id, order.actor}};
+      return MakeValidations(context, *node, order);
   }
   return Fail(ErrorCode::kInvalidArgument, "unknown verb");
 }

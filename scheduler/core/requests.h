@@ -46,13 +46,15 @@ enum class NodeVerb {
   kRemove,
   kVouch
 };
+inline constexpr size_t kValidatedTogetherMax = 256;
 struct NodeOrder {
   std::string node;
   NodeVerb verb = NodeVerb::kDrain;
   std::string actor;
   std::string reason;
-  std::string request_id;    // of a validation
-  IncidentId incident = {};  // vouch: of this node
+  std::string request_id;              // of a validation
+  IncidentId incident = {};            // vouch: of this node
+  std::vector<std::string> with = {};  // validate: as one group with these
 };
 [[nodiscard]] Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context,
                                                            const NodeOrder& order);

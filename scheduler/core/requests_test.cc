@@ -120,5 +120,34 @@ TEST_CASE("orders for what is not there say where to look") {
   CHECK(MakeNodeOrder(batch.context, {known, NodeVerb::kValidate, "ann", "", "v1-1"}));
 }
 
+TEST_CASE("several nodes are validated as one group, all of them or none") {
+  World world(Cluster().Zone("A").Leaf(4));
+  const auto name = [&](size_t node) { return world.state.nodes[node].identity.name; };
+  const auto ask = [&](std::vector<std::string> with) {
+    Batch batch(world);
+    NodeOrder order{name(0), NodeVerb::kValidate, "ann", "", "v1-1"};
+    order.with = std::move(with);
+    return MakeNodeOrder(batch.context, order);
+  };
+  const auto events = ask({name(2), name(1)});
+  REQUIRE(events);
+  CHECK(*events == std::vector<EventBody>{ValidationRequested{NodeId(0), "v1-1", "ann"},
+                                          ValidationRequested{NodeId(2), "v1-1", "ann"},
+                                          ValidationRequested{NodeId(1), "v1-1", "ann"}});
+  CHECK(ask({"nowhere"}).error().code == ErrorCode::kNotFound);
+  CHECK(ask({name(1), name(1)}).error().code == ErrorCode::kInvalidArgument);
+  CHECK(ask({name(0)}).error().code == ErrorCode::kInvalidArgument);
+  CHECK(ask(std::vector<std::string>(256, name(1))).error().code == ErrorCode::kInvalidArgument);
+  world.Xid(3, 79);
+  CHECK(ask({name(3)}));  // a broken node may prove itself beside others
+  REQUIRE(world.Apply(ValidationRequested{NodeId(3), "v1-0", "ann"}));
+  const auto busy = ask({name(1), name(3)});
+  REQUIRE_FALSE(busy);
+  CHECK(busy.error().code == ErrorCode::kConflict);
+  CHECK(busy.error().message.find(name(3) + " cannot be validated now: it is validating") == 0);
+  world.Submit(AJob().Nodes(3));
+  CHECK(ask({name(1)}).error().code == ErrorCode::kConflict);
+}
+
 }  // namespace
 }  // namespace tide

@@ -10,6 +10,7 @@
 
 #include "common/base/cluster_id.h"
 #include "common/log/log.h"
+#include "common/people/token_text.h"
 #include "common/spec/secret_name.h"
 #include "proto/wire/commands.h"
 #include "proto/wire/ranks.h"
@@ -33,6 +34,23 @@ struct LinkContext {
   uint64_t streams_joined = 0;     // loop thread only
   HelloOrder hellos;               // loop thread only
   wire::TopologyCache topologies;  // loop thread only
+  // Secrets of the newest groups that are validated. Loop thread only.
+  std::deque<std::pair<std::string, std::string>> fabric_tokens = {};  // id, token
+
+  // Returns the secret of a request's group. It is in no log: after a change of the leader the
+  // members that it tells again do not meet the others, and say so.
+  const std::string& FabricToken(const std::string& request_id) {
+    constexpr size_t kKept = 64;
+    for (const auto& [id, token] : fabric_tokens) {
+      if (id == request_id) {
+        return token;
+      }
+    }
+    if (fabric_tokens.size() == kKept) {
+      fabric_tokens.pop_front();
+    }
+    return fabric_tokens.emplace_back(request_id, RandomHex(kTokenSecretBytes)).second;
+  }
 };
 
 constexpr size_t kKeptImagesMax = 256;  // of a node
@@ -102,6 +120,10 @@ class Session final : public AgentSession {
         FailStart(command, failed, now);
         return;
       }
+    }
+    if (message.command().validate().has_fabric()) {
+      message.mutable_command()->mutable_validate()->mutable_fabric()->set_token(
+          link_.FabricToken(command.request_id));
     }
     if (message.command().has_suspend() && command.deadline.is_set()) {
       // What is left of it, for an agent whose clock is not this one's. By loop time: the system

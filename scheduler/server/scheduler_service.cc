@@ -278,6 +278,7 @@ class SchedulerService final : public Service {
       order.verb = NodeVerb::kUndrain;
     } else if (request->verb() == tide::v1::NODE_VERB_VALIDATE) {
       order.verb = NodeVerb::kValidate;
+      order.with.assign(request->with().begin(), request->with().end());
     } else if (request->verb() == tide::v1::NODE_VERB_REMOVE) {
       order.verb = NodeVerb::kRemove;
     } else if (request->verb() == tide::v1::NODE_VERB_VOUCH) {
