@@ -55,8 +55,8 @@ void FabricGroups::Note(const Group& group, bool good) {
 std::vector<FabricGroups::Group> FabricGroups::between() const {
   std::vector<Group> found;
   for (const Group& group : failed_) {
-    const bool sound =
-        std::ranges::all_of(group, [this](const std::string& node) { return good_.contains(node); });
+    const bool sound = std::ranges::all_of(
+        group, [this](const std::string& node) { return good_.contains(node); });
     if (sound) {
       found.push_back(group);
     }

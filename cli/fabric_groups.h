@@ -32,7 +32,7 @@ class FabricGroups {
   [[nodiscard]] std::vector<Group> between() const;
 
  private:
-  std::deque<Group> groups_;        // to be tested
+  std::deque<Group> groups_;          // to be tested
   std::deque<std::string> suspects_;  // to be tested beside a sound node
   std::vector<Group> failed_;
   std::set<std::string> good_;

@@ -104,9 +104,8 @@ TEST_CASE("two or three nodes that fail together say nothing of one of them") {
 
 TEST_CASE("what lies between sound nodes is not blamed on them") {
   // Nodes 0 to 3 and 4 to 7 do not reach each other.
-  const Search search = RunSearch(Nodes(8), [](const Group& group) {
-    return (group.front() < "n4") == (group.back() < "n4");
-  });
+  const Search search = RunSearch(
+      Nodes(8), [](const Group& group) { return (group.front() < "n4") == (group.back() < "n4"); });
   CHECK(search.bad.empty());
   CHECK(search.between == std::vector<Group>{Nodes(8)});
 }

@@ -31,6 +31,18 @@ struct CrossZone {
   uint32_t pairs_max = 0;   // of the communication plan, over one boundary
 };
 
+// What became of nodes that automation took out of service, or that fell silent.
+struct FaultRecord {
+  uint64_t faults = 0;        // that broke a node
+  uint64_t outages = 0;       // nodes that left service
+  uint64_t by_itself = 0;     // of them: back, and nobody had to do anything
+  uint64_t named = 0;         // back after a repair that the scheduler had asked for
+  uint64_t by_person = 0;     // back because somebody looked, though nothing had been said
+  uint64_t still_out = 0;     // at the end
+  uint64_t wrong = 0;         // of the outages: the node was sound
+  uint64_t most_at_once = 0;  // nodes taken out within 10 minutes
+};
+
 struct RunRecord {
   std::string policy;
   std::vector<JobRecord> jobs;
@@ -38,6 +50,7 @@ struct RunRecord {
   CrossZone cross_zone;
   std::vector<int64_t> decide_ns;  // wall time of each decision
   uint64_t events = 0;             // moments at which something happened
+  FaultRecord faults;
 };
 
 }  // namespace tide::sim

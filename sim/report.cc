@@ -89,6 +89,15 @@ json ObjectOf(const Results& results) {
       {"gang64_wait_p95_s", Optional(results.gang64_wait_p95_s)},
       {"capacity_gpu_h", static_cast<double>(results.capacity_gpu_ms) / 3.6e6},
       {"ledger", ledger},
+      {"faults",
+       {{"faults", results.faults.faults},
+        {"outages", results.faults.outages},
+        {"by_itself", results.faults.by_itself},
+        {"named", results.faults.named},
+        {"by_person", results.faults.by_person},
+        {"still_out", results.faults.still_out},
+        {"wrong", results.faults.wrong},
+        {"most_at_once", results.faults.most_at_once}}},
   };
 }
 
@@ -128,6 +137,18 @@ std::string ToText(const Results& results) {
   text += Line("%-24s %.2f %% of allocated time\n", "useful", results.useful * 100);
   text += Line("%-24s %.4f\n", "effective training time", results.ettr);
   text += Line("%-24s %.3f per job\n", "preemptions", results.preemptions_per_job);
+  if (const FaultRecord& faults = results.faults; faults.faults > 0) {
+    text += Line("%-24s %llu faults, %llu nodes out: %llu back by themselves, %llu\n",
+                 "nodes",
+                 static_cast<unsigned long long>(faults.faults),
+                 static_cast<unsigned long long>(faults.outages),
+                 static_cast<unsigned long long>(faults.by_itself),
+                 static_cast<unsigned long long>(faults.named));
+    text += Line("%-24s named for repair, %llu by a person unasked, %llu sound ones out\n",
+                 "",
+                 static_cast<unsigned long long>(faults.by_person),
+                 static_cast<unsigned long long>(faults.wrong));
+  }
   text += Line("%-24s at most %u at a time, %u in all, %u pairs\n",
                "cross-zone jobs",
                results.cross_zone.jobs_max,

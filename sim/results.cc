@@ -99,6 +99,7 @@ Results Summarize(const RunRecord& run) {
   for (size_t use = 0; use < kGpuUses; ++use) {
     results.ledger.gpu_ms[use] += meter.idle().gpu_ms[use];
   }
+  results.faults = run.faults;
   results.makespan_s = Seconds(meter.elapsed_ms());
   results.capacity_gpu_ms = meter.capacity() * meter.elapsed_ms();
   TIDE_CHECK(results.ledger.Total() == results.capacity_gpu_ms,

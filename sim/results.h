@@ -51,6 +51,7 @@ struct Results {
   std::optional<double> gang64_wait_p95_s;  // jobs of at least 64 GPUs
   int64_t capacity_gpu_ms = 0;
   Ledger ledger;  // adds up to capacity_gpu_ms
+  FaultRecord faults;
 };
 
 // Cost: O(jobs log jobs + decisions log decisions). A ledger that does not add up aborts.

@@ -84,7 +84,8 @@ TEST_CASE("results: the JSON has the documented keys") {
                           "events",
                           "gang64_wait_p95_s",
                           "capacity_gpu_h",
-                          "ledger"}) {
+                          "ledger",
+                          "faults"}) {
     CHECK(json.contains(key));
   }
   CHECK(json["jct_s"].size() == 4);

@@ -115,8 +115,7 @@ void JudgeReport(const Json& report, const FabricOptions& options, Verdict& verd
   if (wrong > 0 || !report.at("checked").get<bool>()) {
     verdict.evidence = std::to_string(wrong) + " elements of the sum are wrong" + kNotKnown;
   } else if (!judged.fine) {
-    verdict.evidence =
-        what + "; at least " + Gbps(options.floor_gbps) + " expected" + kNotKnown;
+    verdict.evidence = what + "; at least " + Gbps(options.floor_gbps) + " expected" + kNotKnown;
   } else {
     verdict.outcome = Outcome::kPass;
     verdict.evidence = what + "; every element right";

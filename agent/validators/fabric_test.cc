@@ -27,14 +27,14 @@ Verdict RunGroup(const Folder& folder, const std::string& first, const std::stri
   folder.Write("token", std::string(64, 'a'));
   const std::string each = kFabric + " --names ada,bob --addresses 127.0.0.1:5000,127.0.0.1:5001" +
                            " --zones A,B --bytes 4194304 --token-file " + folder.path() + "/token ";
-  const auto verdict = RunValidator("/usr/bin/unshare",
-                                    {"--net",
-                                     "/bin/sh",
-                                     "-ec",
-                                     "ip link set lo up\n" + each + "--node 1 " + second +
-                                         " > " + folder.path() + "/second || true &\n" + "exec " +
-                                         each + "--node 0 " + first},
-                                    kGroupPatience);
+  const auto verdict =
+      RunValidator("/usr/bin/unshare",
+                   {"--net",
+                    "/bin/sh",
+                    "-ec",
+                    "ip link set lo up\n" + each + "--node 1 " + second + " > " + folder.path() +
+                        "/second || true &\n" + "exec " + each + "--node 0 " + first},
+                   kGroupPatience);
   if (!verdict) {
     FAIL(verdict.error().message);
   }

@@ -60,7 +60,8 @@ std::vector<int> CpuOfEachNode(const std::string& sysfs_root) {
 class Check {
  public:
   explicit Check(const LoopbackOptions& options)
-      : options_(options), sender_((uint64_t{std::random_device()()} << 32U) ^ std::random_device()()) {}
+      : options_(options),
+        sender_((uint64_t{std::random_device()()} << 32U) ^ std::random_device()()) {}
 
   Verdict Run() {
     if (!OpenAll() || !Meet()) {
@@ -115,7 +116,8 @@ class Check {
     return true;
   }
 
-  // Finds out who hears whom. Unknown addresses reach all ports of a network, so one frame is enough.
+  // Finds out who hears whom. Unknown addresses reach all ports of a network, so one frame is
+  // enough.
   bool Meet() {
     const size_t count = ports_.size();
     std::vector<std::vector<bool>> hears(count, std::vector<bool>(count));  // [from][to]
@@ -125,7 +127,8 @@ class Check {
           if (from != to && !hears[from][to]) {
             Passage passage;
             sender_.SetPlant(PlantOf(from, FramePlant::kMute));
-            if (const Status sent = sender_.Send(ports_[from], ports_[to], 1, kProbePatienceNs, passage);
+            if (const Status sent =
+                    sender_.Send(ports_[from], ports_[to], 1, kProbePatienceNs, passage);
                 !sent) {
               return End(Outcome::kFail, sent.error().message);
             }

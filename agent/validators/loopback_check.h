@@ -17,10 +17,10 @@ struct LoopbackOptions {
   FramePlant plant = FramePlant::kNone;
 };
 
-// Fails for a frame that arrives changed, more than one of a hundred that do not arrive, a direction
-// below the floor, a port that hears another which does not hear it, and a named port that is not
-// there or hears no other. A few lost frames are a warn. Skipped where no two ports hear each other:
-// a port alone cannot be told from one of another network.
+// Fails for a frame that arrives changed, more than one of a hundred that do not arrive, a
+// direction below the floor, a port that hears another which does not hear it, and a named port
+// that is not there or hears no other. A few lost frames are a warn. Skipped where no two ports
+// hear each other: a port alone cannot be told from one of another network.
 //   Runs once on each NUMA node, with frames in its memory; the value is the slowest direction.
 [[nodiscard]] Verdict CheckLoopback(const LoopbackOptions& options);
 

@@ -90,8 +90,7 @@ Result<Port> OpenPort(const std::string& name) {
   }
   Port port;
   port.name = name;
-  port.socket =
-      Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(kEtherType)));
+  port.socket = Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(kEtherType)));
   if (!port.socket.valid()) {
     const int error = errno;
     return error == EPERM || error == EACCES

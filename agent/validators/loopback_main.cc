@@ -1,6 +1,7 @@
 // tide-validator-loopback: does each port of the node carry frames, unchanged and fast enough?
 //
-// A port that loses or changes frames shows in a job as a slow or stuck collective on all its nodes.
+// A port that loses or changes frames shows in a job as a slow or stuck collective on all its
+// nodes.
 
 #include <span>
 #include <string>

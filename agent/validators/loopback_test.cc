@@ -22,8 +22,9 @@ constexpr Duration kNetworkPatience = Duration::Seconds(60);
 
 bool CanMakeNetworks() {
   static const bool can = [] {
-    const auto tried = RunValidator(
-        "/usr/bin/unshare", {"--net", kLoopback, "--ports", "lo", "--seconds", "0.1"}, kNetworkPatience);
+    const auto tried = RunValidator("/usr/bin/unshare",
+                                    {"--net", kLoopback, "--ports", "lo", "--seconds", "0.1"},
+                                    kNetworkPatience);
     return tried && tried->validator == "loopback";
   }();
   if (!can) {
@@ -74,7 +75,8 @@ TEST_CASE("large frames go whole, small ones as well") {
   }
   for (const char* mtu : {"68", "9000", "65535"}) {
     CAPTURE(mtu);
-    const std::string setup = kPair + "ip link set p1 mtu " + mtu + " && ip link set p2 mtu " + mtu + "\n";
+    const std::string setup =
+        kPair + "ip link set p1 mtu " + mtu + " && ip link set p2 mtu " + mtu + "\n";
     CHECK(RunOn(setup, "--ports p1,p2").outcome == Outcome::kPass);
   }
 }
@@ -116,7 +118,8 @@ TEST_CASE("a slow direction fails and is named") {
   if (!CanMakeNetworks()) {
     return;
   }
-  const std::string slow = kPair + "tc qdisc add dev p2 root tbf rate 100mbit burst 64kb limit 1mb\n";
+  const std::string slow =
+      kPair + "tc qdisc add dev p2 root tbf rate 100mbit burst 64kb limit 1mb\n";
   const Verdict verdict = RunOn(slow, "--ports p1,p2 --floor-gbps 0.2");
   CHECK(verdict.outcome == Outcome::kFail);
   CHECK(verdict.evidence.starts_with("p2 to p1 0."));
@@ -166,13 +169,14 @@ TEST_CASE("what cannot be tried is skipped") {
   CHECK(one.outcome == Outcome::kSkipped);
   CHECK(one.evidence == "only port p1 is up; it takes two");
   AddEthernet(none, "p3");
-  const Verdict apart =
-      RunOn(kPair + "ip link add p3 type veth peer name p4 && ip link set p3 up && ip link set p4 up\n",
-          "--sysfs-root " + none.path());
+  const Verdict apart = RunOn(
+      kPair + "ip link add p3 type veth peer name p4 && ip link set p3 up && ip link set p4 up\n",
+      "--sysfs-root " + none.path());
   CHECK(apart.outcome == Outcome::kSkipped);
   CHECK(Has(apart.evidence, "no two of the ports p1, p3 are joined"));
-  const auto weak = RunValidator(
-      "/usr/bin/setpriv", {"--bounding-set", "-net_raw", kLoopback, "--ports", "p1,p2"}, kNetworkPatience);
+  const auto weak = RunValidator("/usr/bin/setpriv",
+                                 {"--bounding-set", "-net_raw", kLoopback, "--ports", "p1,p2"},
+                                 kNetworkPatience);
   REQUIRE(weak);
   CHECK(weak->outcome == Outcome::kSkipped);
   CHECK(weak->evidence == "frames need CAP_NET_RAW");

@@ -267,7 +267,9 @@ void SimAgents::ReportFault(NodeId node, int64_t now_ms, Reports& out) {
                                  gpu ? kFallenOffTheBus : 0,
                                  gpu ? "gpu0" : "mlx5_0",
                                  "",
-                                 At(now_ms)});
+                                 At(now_ms),
+                                 false,
+                                 !gpu});
   // The ranks notice, too: their collectives fail.
   const auto tasks = nodes_[node.value()].tasks;
   for (const auto& [job, task] : tasks) {
@@ -283,10 +285,20 @@ void SimAgents::Repair(NodeId id, int64_t now_ms, Reports& out) {
     return;  // another fault keeps it out longer
   }
   node.broken = false;
+  const bool rebooted = node.dead || node.what == FaultClass::kGpu;
   if (node.dead) {
     node.dead = false;
     LeaveAll(id, now_ms);  // it came back before it was given up
-    out.emplace_back(NodeJoined{id, shape_.nodes[id.value()], {}});
+  }
+  if (rebooted && node.tasks.empty()) {
+    NodeIdentity identity = shape_.nodes[id.value()];
+    identity.boot_id = "boot-" + std::to_string(now_ms);
+    out.emplace_back(NodeJoined{id, std::move(identity), {}});
+  }
+  // The port is seen well again.
+  if (node.what == FaultClass::kLink || node.what == FaultClass::kFlash) {
+    out.emplace_back(
+        FaultObserved{id, FaultKind::kLinkDown, 0, "mlx5_0", "", At(now_ms), true, true});
   }
   // The operator looks once the scheduler has heard of it.
   agenda_.Add(now_ms + 1, Happening::kReadmit, id.value());

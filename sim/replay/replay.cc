@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "common/fabric/comm_plan.h"
+#include "scheduler/core/proof.h"
 #include "scheduler/core/step.h"
 #include "sim/replay/agenda.h"
 #include "sim/replay/agents.h"
+#include "sim/replay/fault_story.h"
 #include "sim/replay/node_ledger.h"
 #include "sim/replay/virtual_time.h"
 
@@ -22,6 +24,7 @@ constexpr int kIdleStepsMax = 1000;
 // Steps without the end of a job: more than any trace needs, less than anybody waits.
 constexpr uint64_t kStepsPerEndMax = 20'000'000;
 constexpr int64_t kRetryMs = 60'000;
+constexpr int64_t kOperatorMs = 600'000;  // until people look again at what comes back by itself
 int32_t PriorityOf(const TraceJob& job) {
   const auto priority = ParsePriority(job.kind);
   return priority ? *priority : JobSpec().priority;
@@ -73,6 +76,8 @@ class Replay {
       } while (!batch_.empty());
       run_.meter.Observe(now_ms_, ledger_.Now());
     }
+    run_.faults = story_.Finish();
+    run_.faults.faults = faults_seen_;
     for (Gang& gang : gangs()) {
       run_.jobs.push_back(std::move(gang.record));
     }
@@ -119,6 +124,7 @@ class Replay {
       Submit(item.subject);
     } else if (item.what == Happening::kFault) {
       agents_.Break(*next_fault_, now_ms_);
+      ++faults_seen_;
       ScheduleFault();
     } else if (item.what == Happening::kReadmit) {
       Readmit(NodeId(item.subject));
@@ -158,7 +164,8 @@ class Replay {
                              : Shape{gang.nodes(), 0};
   }
 
-  // An operator brings a repaired node back: through a validation, as soon as that may start.
+  // An operator brings a repaired node back that does not come by itself: through a validation, as
+  // soon as that may start.
   void Readmit(NodeId node) {
     const Node& at = state_.nodes[node.value()];
     if (agents_.IsBroken(node)) {
@@ -168,6 +175,11 @@ class Replay {
       LookAgain(node);
       return;
     }
+    if (ReturnsByItself(at) || at.state == NodeState::kValidating) {
+      agenda_.Add(now_ms_ + kOperatorMs, Happening::kReadmit, node.value());
+      return;
+    }
+    story_.NotePerson(node);
     batch_.emplace_back(ValidationRequested{node, "repaired", "operator"});
   }
 
@@ -199,6 +211,9 @@ class Replay {
     for (const NodeId node : result.changed.nodes) {
       ledger_.SetInService(node, TakesWork(state_.nodes[node.value()]));
     }
+    story_.Observe(state_, result.changed.nodes, At(now_ms_), [this](NodeId node) {
+      return agents_.IsBroken(node);
+    });
     for (const Command& command : result.commands) {
       agents_.Obey(command, now_ms_, batch_);
     }
@@ -328,6 +343,8 @@ class Replay {
   SimAgents agents_;
   NodeLedger ledger_;
   FaultSource faults_;
+  uint64_t faults_seen_ = 0;
+  FaultStory story_;
   std::optional<NodeFault> next_fault_;
   std::vector<EventBody> batch_;  // for the next step
   std::set<JobId> crossing_;      // jobs in several zones now

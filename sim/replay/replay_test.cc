@@ -69,17 +69,18 @@ TEST_CASE("replay: a job that never saves is stopped when its notice is over, an
 }
 
 TEST_CASE("replay: after a GPU fault the work since the last checkpoint is done again") {
-  // The fault at 400 is seen at 401; the node is repaired at 500 and validated for 480 s from a
-  // millisecond later; then 40 s of restart and the 700 s that the checkpoint at 300 does not hold.
+  // The fault at 400 is seen at 401; the node is tried at 461 and found broken at 466. It is
+  // rebooted sound at 500, so it is tried again at 526 and validated for 480 s; then 40 s of
+  // restart and the 700 s that the checkpoint at 300 does not hold.
   const RunRecord run = Replayed({{0, 1000, 16}}, 2, {Fault(400, 500, 1, FaultClass::kGpu)});
-  CHECK(run.jobs[0].end_ms == 980'001 + (40 + 700) * 1000);
+  CHECK(run.jobs[0].end_ms == (526 + 480 + 40 + 700) * 1000);
   CHECK(run.jobs[0].held[GpuUse::kLostToFaults] == (100 + 1) * 16 * 1000);
-  CHECK(run.jobs[0].fault_wait_ms == 980'001 - 401'000);
-  CHECK(EttrOf(run.jobs[0]) == Approx(1000.0 / (1000 + 101 + 40 + 579)));
+  CHECK(run.jobs[0].fault_wait_ms == (526 + 480 - 401) * 1000);
+  CHECK(EttrOf(run.jobs[0]) == Approx(1000.0 / (1000 + 101 + 40 + 605)));
   const EttrLoss lost = Summarize(run).ettr_lost;
-  CHECK(lost.work * 1720 == Approx(100));
-  CHECK(lost.broken * 1720 == Approx(1));
-  CHECK(lost.waiting * 1720 == Approx(579).epsilon(1e-4));
+  CHECK(lost.work * 1746 == Approx(100));
+  CHECK(lost.broken * 1746 == Approx(1));
+  CHECK(lost.waiting * 1746 == Approx(605).epsilon(1e-4));
 }
 
 TEST_CASE("replay: with a spare node the job goes on there") {
@@ -160,6 +161,34 @@ TEST_CASE("replay: a job that the scheduler refuses names its line") {
   const auto run = ReplayTrace(TraceOf({{0, 1, 8}, {1, 1, 64}}), FlatCluster(2, 8), {});
   REQUIRE_FALSE(run.has_value());
   CHECK(run.error().message.starts_with("hand.csv:3:1: the scheduler refuses job 1: "));
+}
+
+TEST_CASE("replay: whatever breaks, nodes come back or are named, and never too many leave") {
+  constexpr uint32_t kNodes = 200;
+  constexpr uint64_t kMost = 4;  // two in a hundred
+  std::vector<NodeFault> faults;
+  SECTION("a driver roll-out breaks every node within an hour") {
+    for (uint32_t node = 0; node < kNodes; ++node) {
+      faults.push_back(Fault(1000 + 18 * node, 40'000, node, FaultClass::kGpu));
+    }
+  }
+  SECTION("a node breaks four times in a month, others twice") {
+    for (int64_t round = 0; round < 4; ++round) {
+      for (uint32_t node = 0; node < (round < 2 ? 3 : 1); ++node) {
+        const int64_t at = 1000 + round * 100'000 + node * 2'000;
+        faults.push_back(Fault(at, at + 20'000, node, FaultClass::kGpu));
+      }
+    }
+    std::ranges::sort(faults, {}, &NodeFault::at_ms);
+  }
+  const RunRecord run = Replayed({{0, 600'000, 8 * (kNodes - 8)}}, kNodes, faults);
+  const FaultRecord& record = run.faults;
+  CHECK(record.faults == faults.size());
+  CHECK(record.outages > 0);
+  CHECK(record.wrong == 0);
+  CHECK(record.by_person == 0);
+  CHECK(record.by_itself + record.named + record.still_out == record.outages);
+  CHECK(record.most_at_once <= kMost);
 }
 
 }  // namespace tide::sim
