@@ -90,9 +90,16 @@ TEST_CASE("the durable path is measured on PostgreSQL, too", "[.postgresql]") {
     std::puts("skipped: PostgreSQL is not installed; scripts/setup installs it");
     return;
   }
-  CHECK(RunQuickly(StoreKind::kPostgres) ==
-        std::set<std::string>{
-            "agents", "churn", "failover", "handover", "restart", "start-gang", "submit"});
+  CHECK(RunQuickly(StoreKind::kPostgres) == std::set<std::string>{"agents",
+                                                                  "churn",
+                                                                  "failover",
+                                                                  "fault-burst",
+                                                                  "fault-path",
+                                                                  "handover",
+                                                                  "recover",
+                                                                  "restart",
+                                                                  "start-gang",
+                                                                  "submit"});
 }
 
 TEST_CASE("a line of JSON has the promised fields") {

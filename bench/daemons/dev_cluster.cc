@@ -16,29 +16,40 @@
 
 namespace tide::bench {
 
-DevCluster::DevCluster(const TaskPlace& place) : folder_(place.path()) {
+DevCluster::DevCluster(const TaskPlace& place,
+                       uint32_t nodes,
+                       const std::vector<std::string>& flags)
+    : folder_(place.path()) {
   const std::string address = FreeAddress();
-  dev_ = Spawn({"dev",
-                "--no-demo",
-                "--nodes",
-                "1",
-                "--runtime",
-                "process",
-                "--state",
-                folder_ + "/state",
-                "--port",
-                address.substr(address.rfind(':') + 1)});
+  std::vector<std::string> words = {"dev",
+                                    "--no-demo",
+                                    "--nodes",
+                                    std::to_string(nodes),
+                                    "--runtime",
+                                    "process",
+                                    "--state",
+                                    folder_ + "/state",
+                                    "--port",
+                                    address.substr(address.rfind(':') + 1)};
+  words.insert(words.end(), flags.begin(), flags.end());
+  dev_ = Spawn(words);
+  const std::string serves = "\"ready\"";
   const int64_t deadline = MonotonicNanos() + Duration::Seconds(30).nanos();
   while (true) {
-    std::string nodes;
+    std::string list;
     TideLines({"nodes", "-o", "json"}, [&](const char* line) {
-      nodes += line;
+      list += line;
       return true;
     });
-    if (nodes.find("\"ready\"") != std::string::npos) {
+    uint32_t serving = 0;
+    for (size_t at = 0; (at = list.find(serves, at)) != std::string::npos; at += serves.size()) {
+      ++serving;
+    }
+    if (serving == nodes) {
       return;
     }
-    TIDE_CHECK(MonotonicNanos() < deadline, "the cluster comes up");
+    TIDE_CHECK(::waitpid(dev_.pid, nullptr, WNOHANG) == 0 && MonotonicNanos() < deadline,
+               "the cluster comes up");
     ::poll(nullptr, 0, 50);
   }
 }

@@ -13,12 +13,18 @@ namespace tide::bench {
 
 class DevCluster {
  public:
-  // Returns once its node serves; plain processes.
-  explicit DevCluster(const TaskPlace& place);
+  // Returns once its nodes serve; plain processes.   flags: of `tide dev`, more of them.
+  explicit DevCluster(const TaskPlace& place,
+                      uint32_t nodes = 1,
+                      const std::vector<std::string>& flags = {});
   ~DevCluster();
   DevCluster(const DevCluster&) = delete;
   DevCluster& operator=(const DevCluster&) = delete;
 
+  // The file that stands for the node's kernel log.
+  [[nodiscard]] std::string KernelLogOf(const std::string& node) const {
+    return folder_ + "/state/kmsg/" + node;
+  }
   // What `tide WORDS…` prints. Aborts when it fails.
   [[nodiscard]] std::string Tide(const std::vector<std::string>& words) const;
   // Runs `tide WORDS…` and gives its stdout, line by line, to `on_line` until that says false.

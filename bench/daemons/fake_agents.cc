@@ -8,6 +8,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -253,6 +254,20 @@ class FakeAgents::Agent {
     stream->Beat();
   }
 
+  // Any thread.
+  void ReportFault(const tide::v1::Fault& fault) {
+    tide::v1::AgentMessage message;
+    *message.mutable_report()->add_faults() = fault;
+    std::shared_ptr<Stream> stream;
+    {
+      const MutexLock lock(mutex_);
+      message.mutable_report()->set_seq(++seq_);
+      faults_.insert(seq_);
+      stream = stream_;
+    }
+    stream->Send(std::move(message));
+  }
+
   void Stop() {
     {
       const MutexLock lock(mutex_);
@@ -286,6 +301,8 @@ class FakeAgents::Agent {
       Obey(message.command());
     } else if (message.has_ack() && message.ack().seq() == 0) {  // not of a report
       OnBeatAnswered();
+    } else if (message.has_ack()) {
+      OnReportTaken(message.ack().seq());
     }
   }
   // gRPC is done with it.
@@ -301,6 +318,19 @@ class FakeAgents::Agent {
  private:
   using TaskKey = std::pair<uint64_t, uint32_t>;  // job, task
 
+  void OnReportTaken(uint64_t seq) {
+    {
+      const MutexLock lock(mutex_);
+      if (faults_.erase(seq) == 0) {
+        return;
+      }
+    }
+    shared_.Count([](Progress& progress) {
+      ++progress.counts.faults_taken;
+      progress.counts.last_fault_taken_ns = MonotonicNanos();
+    });
+  }
+
   // This may be gone when it returns.
   void End() {
     shared_.Count([](Progress& progress) { ++progress.ended; });
@@ -311,7 +341,8 @@ class FakeAgents::Agent {
     tide::v1::Hello* hello = message.mutable_hello();
     tide::v1::Node* node = hello->mutable_node();
     const uint32_t leaf = index_ / shared_.options.nodes_per_leaf;
-    const std::string zone = index_ < (shared_.options.count + 1) / 2 ? "A" : "B";
+    const std::string zone =
+        shared_.options.zones == 1 || index_ < (shared_.options.count + 1) / 2 ? "A" : "B";
     node->set_name(NameOf(index_));
     node->set_group("default");
     node->set_zone(zone);
@@ -394,11 +425,11 @@ class FakeAgents::Agent {
 
   void Report(const tide::v1::TaskReport& report) {
     tide::v1::AgentMessage message;
-    message.mutable_report()->set_seq(++seq_);
     *message.mutable_report()->add_tasks() = report;
     std::shared_ptr<Stream> stream;
     {
       const MutexLock lock(mutex_);
+      message.mutable_report()->set_seq(++seq_);
       stream = stream_;
     }
     stream->Send(std::move(message));
@@ -407,7 +438,6 @@ class FakeAgents::Agent {
   Shared& shared_;
   const uint32_t index_;
   const rpc::Security security_;
-  uint64_t seq_ = 0;
   uint64_t highest_term_ = 0;
   std::map<TaskKey, tide::v1::TaskReport> held_;
   size_t tries_ = 0;
@@ -415,6 +445,8 @@ class FakeAgents::Agent {
   grpc::Alarm retry_;
   Mutex mutex_;
   std::shared_ptr<Stream> stream_ TIDE_GUARDED_BY(mutex_);
+  uint64_t seq_ TIDE_GUARDED_BY(mutex_) = 0;
+  std::set<uint64_t> faults_ TIDE_GUARDED_BY(mutex_);  // reports of faults that are on their way
   bool stopping_ TIDE_GUARDED_BY(mutex_) = false;
 };
 
@@ -527,6 +559,14 @@ FakeAgents::Counts FakeAgents::WaitForStarted(uint64_t started) const {
 
 FakeAgents::Counts FakeAgents::WaitForForgotten(uint64_t forgotten) const {
   return shared_->Wait([&](const Progress& each) { return each.counts.forgotten >= forgotten; });
+}
+
+void FakeAgents::ReportFault(uint32_t agent, const tide::v1::Fault& fault) {
+  shared_->agents.at(agent)->ReportFault(fault);
+}
+
+FakeAgents::Counts FakeAgents::WaitForFaultsTaken(uint64_t faults) const {
+  return shared_->Wait([&](const Progress& each) { return each.counts.faults_taken >= faults; });
 }
 
 void FakeAgents::WaitUntilConnected() const {

@@ -20,6 +20,7 @@ struct FakeAgentOptions {
   bool exit_at_once = false;  // a job ends well as soon as it has started
   std::string stays = "";     // unless it has this name
   uint32_t nodes_per_leaf = 16;
+  uint32_t zones = 2;     // or 1
   bool datagrams = true;  // else heartbeats stay on the streams, as where UDP is blocked
   // Several: an agent whose stream ends tries the next one, as real agents do. One: the agent is
   // gone when its stream is.
@@ -44,8 +45,10 @@ class FakeAgents {
     uint64_t left = 0;            // tasks that left on the scheduler's order
     uint64_t forgotten = 0;       // ends that the scheduler has on disk
     uint64_t beats = 0;           // heartbeats that the scheduler answered
+    uint64_t faults_taken = 0;    // reports of faults that the scheduler has on disk
     int64_t last_started_ns = 0;  // CLOCK_MONOTONIC
     int64_t last_left_ns = 0;
+    int64_t last_fault_taken_ns = 0;
   };
   [[nodiscard]] Counts counts() const;
   // Blocks until all have a stream.
@@ -53,6 +56,10 @@ class FakeAgents {
   // Blocks until so many tasks have been told to start, or ended and been forgotten.
   Counts WaitForStarted(uint64_t started) const;
   Counts WaitForForgotten(uint64_t forgotten) const;
+  // Has the agent report a fault. Any thread.
+  void ReportFault(uint32_t agent, const tide::v1::Fault& fault);
+  // Blocks until the scheduler has so many of them on disk.
+  Counts WaitForFaultsTaken(uint64_t faults) const;
   // Those that a scheduler has welcomed, and whose stream is up.
   [[nodiscard]] uint32_t connected() const;
 

@@ -43,6 +43,10 @@ class OneAgentService final : public v1::AgentLink::Service {
         answer.mutable_ack()->set_heartbeat(message.heartbeat().number());
         stream->Write(answer);
       } else if (message.has_report()) {
+        const int64_t now = MonotonicNanos();
+        for (const v1::Fault& fault : message.report().faults()) {
+          faults.push_back({fault, now});
+        }
         for (const v1::TaskReport& report : message.report().tasks()) {
           states[report.job_id()] = report.state();
           over = over || report.state() == v1::TASK_STATE_EXITED;
@@ -68,6 +72,7 @@ class OneAgentService final : public v1::AgentLink::Service {
   }
 
   std::map<uint64_t, v1::TaskState> states;  // by job
+  std::vector<ReportedFault> faults;
   bool over = false;
   int exit_code = 0;
 };
@@ -90,7 +95,8 @@ struct OneAgent::Impl {
   std::map<uint64_t, uint64_t> epochs;  // by job, of the newest order
 };
 
-OneAgent::OneAgent(const TaskPlace& place) : impl_(std::make_unique<Impl>()) {
+OneAgent::OneAgent(const TaskPlace& place, const OneAgentSight& sight)
+    : impl_(std::make_unique<Impl>()) {
   impl_->state = place.path() + "/agent";
   const std::string address = "unix:" + place.path() + "/scheduler.sock";
   grpc::ServerBuilder builder;
@@ -98,28 +104,30 @@ OneAgent::OneAgent(const TaskPlace& place) : impl_(std::make_unique<Impl>()) {
   builder.RegisterService(&impl_->service);
   impl_->server = builder.BuildAndStart();
   TIDE_CHECK(impl_->server != nullptr, "the agent has somebody to talk to");
-  impl_->agent = Spawn({ProgramBeside("tide-agent"),
-                        "--scheduler",
-                        address,
-                        "--name",
-                        "n1",
-                        "--state",
-                        impl_->state,
-                        "--listen",
-                        "unix:" + place.path() + "/agent.sock",
-                        "--run-root",
-                        place.memory(),
-                        "--runtime",
-                        "process",
-                        "--job-user",
-                        JobUser(),
-                        "--kmsg",
-                        "",
-                        "--log-bytes-per-rank",
-                        "0",
-                        "--stop-tasks-on-exit"},
-                       place.path() + "/agent.log",
-                       SIGTERM);
+  std::vector<std::string> words = {ProgramBeside("tide-agent"),
+                                    "--scheduler",
+                                    address,
+                                    "--name",
+                                    "n1",
+                                    "--state",
+                                    impl_->state,
+                                    "--listen",
+                                    "unix:" + place.path() + "/agent.sock",
+                                    "--run-root",
+                                    place.memory(),
+                                    "--runtime",
+                                    "process",
+                                    "--job-user",
+                                    JobUser(),
+                                    "--kmsg",
+                                    sight.kmsg,
+                                    "--log-bytes-per-rank",
+                                    "0",
+                                    "--stop-tasks-on-exit"};
+  if (!sight.sysfs.empty()) {
+    words.insert(words.end(), {"--sysfs-root", sight.sysfs});
+  }
+  impl_->agent = Spawn(std::move(words), place.path() + "/agent.log", SIGTERM);
 }
 
 OneAgent::~OneAgent() {
@@ -128,12 +136,28 @@ OneAgent::~OneAgent() {
   impl_->server->Shutdown(std::chrono::system_clock::now());
 }
 
-void OneAgent::StartMany(uint32_t tasks, uint32_t ranks, const std::vector<std::string>& command) {
+void OneAgent::WaitUntilJoined() {
   OneAgentService& service = impl_->service;
   std::unique_lock lock(service.mutex);
   TIDE_CHECK(service.changed.wait_for(
                  lock, std::chrono::seconds(20), [&] { return service.newest != nullptr; }),
              "the agent joins");
+}
+
+std::vector<ReportedFault> OneAgent::WaitForFaults(size_t count, int seconds) {
+  OneAgentService& service = impl_->service;
+  std::unique_lock lock(service.mutex);
+  TIDE_CHECK(
+      service.changed.wait_for(
+          lock, std::chrono::seconds(seconds), [&] { return service.faults.size() >= count; }),
+      "the agent reports the faults");
+  return service.faults;
+}
+
+void OneAgent::StartMany(uint32_t tasks, uint32_t ranks, const std::vector<std::string>& command) {
+  WaitUntilJoined();
+  OneAgentService& service = impl_->service;
+  const std::scoped_lock lock(service.mutex);
   for (uint32_t task = 1; task <= tasks; ++task) {
     v1::SchedulerMessage message;
     message.set_term(1);
@@ -206,6 +230,10 @@ void OneAgent::WaitUntilOver(int seconds) {
 Samples OneAgent::BeatIntervals() const {
   const std::scoped_lock lock(impl_->service.mutex);
   return impl_->service.intervals;
+}
+
+const std::string& OneAgent::StateFolder() const {
+  return impl_->state;
 }
 
 std::string OneAgent::LogsFolder() const {

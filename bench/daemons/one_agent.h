@@ -11,15 +11,28 @@
 
 #include "bench/daemons/task_place.h"
 #include "bench/measure.h"
+#include "tide/v1/types.pb.h"
 
 namespace tide::bench {
+
+// What the agent sees of its node's hardware.
+struct OneAgentSight {
+  std::string kmsg = "";   // a file; "" = no kernel log
+  std::string sysfs = "";  // a folder; "" = no network ports
+};
+
+// A fault that the agent has reported, when it came.
+struct ReportedFault {
+  v1::Fault fault;
+  int64_t at_ns = 0;  // CLOCK_MONOTONIC
+};
 
 class OneAgent {
  public:
   static constexpr const char* kTaskKey = "1.1.0";
 
   // Plain processes, this process's user, a heartbeat a second.
-  explicit OneAgent(const TaskPlace& place);
+  explicit OneAgent(const TaskPlace& place, const OneAgentSight& sight = {});
   ~OneAgent();  // ends the task, too
   OneAgent(const OneAgent&) = delete;
   OneAgent& operator=(const OneAgent&) = delete;
@@ -34,9 +47,15 @@ class OneAgent {
   void EndAll();
   // Returns once the rank has ended well. Aborts when it has not, or not for `seconds`.
   void WaitUntilOver(int seconds);
+  // Returns once the agent has joined.
+  void WaitUntilJoined();
+  // Returns the faults so far, once there are so many. Aborts when they do not come for `seconds`.
+  std::vector<ReportedFault> WaitForFaults(size_t count, int seconds);
   // The times between heartbeats so far.
   [[nodiscard]] Samples BeatIntervals() const;
   [[nodiscard]] std::string LogsFolder() const;
+  // Where the agent keeps its state.
+  [[nodiscard]] const std::string& StateFolder() const;
   [[nodiscard]] pid_t pid() const;
 
  private:

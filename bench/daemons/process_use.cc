@@ -36,4 +36,16 @@ int64_t ResidentBytes(pid_t pid) {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
+int64_t PeakResidentBytes(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  int64_t kib = -1;
+  for (std::string word; file >> word && kib < 0;) {
+    if (word == "VmHWM:") {
+      file >> kib;
+    }
+  }
+  TIDE_CHECK(kib >= 0, "the process lives");
+  return kib * 1024;
+}
+
 }  // namespace tide::bench

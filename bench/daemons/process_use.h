@@ -11,5 +11,7 @@ namespace tide::bench {
 // gone, as does the next.
 [[nodiscard]] double CpuSeconds(pid_t pid);
 [[nodiscard]] int64_t ResidentBytes(pid_t pid);
+// Returns the most that it has had resident since it started.
+[[nodiscard]] int64_t PeakResidentBytes(pid_t pid);
 
 }  // namespace tide::bench

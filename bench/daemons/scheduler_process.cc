@@ -63,6 +63,11 @@ SchedulerProcess::SchedulerProcess(const BenchStore& store, SchedulerOptions opt
   if (options.standby) {
     arguments.emplace_back("--standby");
   }
+  if (!options.policy.empty()) {
+    const std::string file = store.folder().File("policy.yaml");
+    TIDE_CHECK(WriteFileDurably(file, options.policy).has_value(), "the policy is written");
+    arguments.insert(arguments.end(), {"--policy", file});
+  }
   pid_ = Spawn(arguments, log_file_);
 }
 

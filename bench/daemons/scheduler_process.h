@@ -23,6 +23,7 @@ namespace tide::bench {
 struct SchedulerOptions {
   std::string address = FreeAddress();
   bool standby = false;
+  std::string policy = "";  // text of a policy file; "" = none
 };
 
 class SchedulerProcess {
