@@ -66,7 +66,7 @@ struct Moment {
   std::string text;
 };
 
-// What became of the node's faults, oldest first.
+// Tells what became of the node's faults, oldest first.
 std::vector<Moment> StoryOf(const json& faults, const std::string& node) {
   std::vector<Moment> story;
   for (const json& each : Items(faults, "items")) {

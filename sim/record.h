@@ -31,7 +31,7 @@ struct CrossZone {
   uint32_t pairs_max = 0;   // of the communication plan, over one boundary
 };
 
-// What became of nodes that automation took out of service, or that fell silent.
+// Fate of the nodes that automation took out of service, or that fell silent.
 struct FaultRecord {
   uint64_t faults = 0;        // that broke a node
   uint64_t outages = 0;       // nodes that left service

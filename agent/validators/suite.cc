@@ -278,14 +278,18 @@ void AddValidators(const std::vector<std::string>& names,
 
 std::vector<Verdict> RunSuite(const std::vector<SuiteEntry>& suite, const StopSignal* stop) {
   std::vector<Verdict> verdicts;
+  const auto stopped = [stop] { return stop != nullptr && stop->raised(); };
   for (const SuiteEntry& entry : suite) {
+    if (stopped()) {
+      break;
+    }
     Result<Verdict> verdict = Verdict();
     if (!entry.mistake.empty()) {
       verdict->evidence = entry.mistake;
     } else {
       verdict = RunValidator(entry.path, entry.args, entry.timeout, stop);
     }
-    if (stop != nullptr && stop->raised()) {
+    if (!verdict && stopped()) {
       break;
     }
     if (!verdict) {

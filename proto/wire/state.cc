@@ -290,12 +290,16 @@ ValidationReported FromProto(const tide::v1::ValidationReport& message, NodeId n
   ValidationReported out;
   out.node = node;
   out.request_id = message.request_id();
+  constexpr size_t kVerdictsMax = 128;
   for (const tide::v1::Verdict& verdict : message.verdicts()) {
-    out.verdicts.push_back({verdict.validator(),
-                            verdict.verdict(),
+    if (out.verdicts.size() == kVerdictsMax) {
+      break;
+    }
+    out.verdicts.push_back({verdict.validator().substr(0, kDeviceMax),
+                            verdict.verdict().substr(0, 16),
                             verdict.value(),
-                            verdict.unit(),
-                            verdict.evidence(),
+                            verdict.unit().substr(0, 32),
+                            verdict.evidence().substr(0, 512),
                             verdict.seconds(),
                             At(verdict.at())});
   }

@@ -53,13 +53,16 @@ Incident* FindFlapping(ClusterState& state, Instant at, const FaultObserved& fau
 }
 
 // Notes the job that has the node to itself; where several share it, nobody knows whose GPU it is.
+// One that came there after the fault was seen has nothing to do with it.
 // Returns whether it met the fault for the first time.
 bool NoteHurtJob(const ClusterState& state, Incident& incident, Instant at) {
   const NodeUse& use = state.uses[incident.node.value()];
-  if (use.tasks.size() != 1) {
+  const JobId job = use.first().job;
+  const bool alone =
+      std::ranges::all_of(use.tasks, [&](const Occupant& occupant) { return occupant.job == job; });
+  if (use.tasks.empty() || !alone || state.jobs.at(job).attempts.back().placed_at > at) {
     return false;
   }
-  const JobId job = use.tasks.front().job;
   const bool known =
       std::erase_if(incident.hurt, [&](const auto& each) { return each.job == job; }) > 0;
   if (incident.hurt.size() == kHurtJobsKept) {

@@ -461,7 +461,9 @@ ApplyResult On(ClusterState& state, Instant at, const IdleTestBegun& event) {
   if (runs || event.request_id.empty() || !MayTestIdle(state, *node)) {
     return Applied::kNoOp;
   }
-  test.id = event.request_id;
+  if (!test.running) {  // else it is the one that was not heard of: its agent may still be at it
+    test.id = event.request_id;
+  }
   test.running = true;
   test.begun_at = at;
   MarkNode(state, node->id);
@@ -495,10 +497,14 @@ ApplyResult TakeIdleTest(ClusterState& state,
     }
   }
   if (test.running) {
+    std::erase_if(node.verdicts, [&](const Verdict& each) {
+      return std::ranges::find(test.done, each.validator) == test.done.end();
+    });
     test.running = false;
     test.done.clear();
     node.tested_at = at;
   }
+  test.id.clear();  // agents repeat their last report when they connect
   MarkNode(state, node.id);
   return Applied::kChanged;
 }
@@ -508,9 +514,6 @@ ApplyResult TakeIdleTest(ClusterState& state,
 ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
   if (!event.request_id.empty() && event.request_id == node->idle_test.id) {
-    if (!node->idle_test.running && event.verdicts.empty()) {
-      return Applied::kNoOp;
-    }
     return TakeIdleTest(state, *node, at, event.verdicts);
   }
   if (node->state != NodeState::kValidating || node->validation_id != event.request_id) {

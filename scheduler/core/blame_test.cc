@@ -154,4 +154,28 @@ TEST_CASE("what was only counted is over a day after it was seen last", "[blame]
   CHECK(site.state.open_incidents.counted.empty());
 }
 
+TEST_CASE("several faults of one node take one of the breaker's places", "[blame]") {
+  FaultySite site(8);
+  std::vector<EventBody> faults;
+  for (const int32_t code : {79, 95, 48, 64}) {
+    faults.push_back(FaultObserved{NodeId(0), FaultKind::kXid, code, kGpu, "x", site.now});
+  }
+  site.Turn(faults);
+  site.Run();
+  CHECK(std::ranges::none_of(site.state.incidents, [](const auto& each) {
+    return each.second.kind == FaultKind::kBreaker;
+  }));
+  CHECK(site.NodeIs(0) == NodeState::kQuarantined);
+}
+
+TEST_CASE("a job that came after a fault was seen did not meet it", "[blame]") {
+  FaultySite site;
+  site.MeetOn0(13, "ann");
+  const Instant seen_at = site.now;
+  site.now = site.now + Duration::Seconds(1);
+  site.Submit(AJob(), "bob");
+  REQUIRE(site.Do(FaultObserved{NodeId(0), FaultKind::kXid, 13, kGpu, "late", seen_at}));
+  CHECK(site.NodeIs(0) == NodeState::kReady);
+}
+
 }  // namespace tide::testing

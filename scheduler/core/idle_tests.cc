@@ -4,11 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "scheduler/core/proof.h"
+
 namespace tide {
 
 bool MayTestIdle(const ClusterState& state, const Node& node) {
-  const NodeUse& use = state.uses[node.id.value()];
-  return TakesWork(node) && use.idle() && use.claimants.empty();
+  return TakesWork(node) && IsFreeForValidation(state, node);
 }
 
 void BreakOffIdleTest(Node& node) {

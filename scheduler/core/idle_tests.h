@@ -1,7 +1,7 @@
 #pragma once
 // Tests of nodes that stand idle: every validator there is, once in a while, in time that no job
 // wants. A test is no state of its node, which takes work as ever; a job that is placed there
-// breaks it off, and its agent kills it before it starts the task.
+// breaks it off: its agent kills it as it starts the task.
 //
 // Threads: the loop thread only.
 
@@ -19,7 +19,8 @@ inline constexpr Duration kIdleTestMax = Duration::Minutes(60);
 
 class IdleTestWatch {
  public:
-  // A node is tested when two looks in a row found it idle: between two jobs it is left alone.
+  // Returns how often to look. A node is tested when two looks in a row found it idle: between two
+  // jobs it is left alone.
   [[nodiscard]] static Duration check_interval() { return Duration::Seconds(15); }
 
   // Returns an event for each test that begins now: of the nodes that are due those that were

@@ -96,6 +96,7 @@ TEST_CASE("idle tests: a job starts at once and breaks the test off", "[idle]") 
   CHECK((owed[0].yields && owed[0].thorough));
   CHECK(site.NodeIs(0) == NodeState::kReady);
 
+  const std::string first = site.state.nodes[0].idle_test.id;
   const JobId job = site.Submit(AJob());
   CHECK(site.Is(job) == JobState::kRunning);
   CHECK(site.CountRunning() == 0);
@@ -103,6 +104,7 @@ TEST_CASE("idle tests: a job starts at once and breaks the test off", "[idle]") 
   const Instant before = site.state.nodes[0].tested_at;
   CHECK(before < site.now - kDay);
   site.Finish(job);
+  CHECK(site.state.nodes[0].idle_test.done.size() == 2);
 
   SECTION("the next one goes on where it was") {
     REQUIRE(site.Look() == 1);
@@ -114,11 +116,10 @@ TEST_CASE("idle tests: a job starts at once and breaks the test off", "[idle]") 
     CHECK(site.state.nodes[0].idle_test.done.empty());
     CHECK(site.state.nodes[0].verdicts.size() == 4);
   }
-  SECTION("a late answer of an older one says nothing") {
-    const std::string older = site.state.nodes[0].idle_test.id;
+  SECTION("an answer that is repeated says nothing") {
     REQUIRE(site.Look() == 1);
     const auto late =
-        site.Apply(ValidationReported{NodeId(0), older, {{"cpu", "fail", 0, "", "", 0, {}}}});
+        site.Apply(ValidationReported{NodeId(0), first, {{"cpu", "fail", 0, "", "", 0, {}}}});
     REQUIRE(late);
     CHECK(*late == Applied::kNoOp);
   }
@@ -162,6 +163,21 @@ TEST_CASE("idle tests: one that is not heard of again is begun anew after an hou
   CHECK(site.Look() == 0);
   site.now = site.now + kIdleTestMax;
   CHECK(site.Look() == 1);
+}
+
+TEST_CASE("idle tests: a whole one that is reported again is no test", "[idle]") {
+  IdleSite site(1);
+  site.agents.validates = false;
+  REQUIRE(site.Look() == 1);
+  const ValidationReported report{
+      NodeId(0), site.state.nodes[0].idle_test.id, {{"cpu", "fail", 0, "", "", 0, {}}}};
+  REQUIRE(site.Do(report));
+  CHECK(site.NodeIs(0) == NodeState::kQuarantined);
+  const auto again = site.Apply(report);
+  REQUIRE(again);
+  CHECK(*again == Applied::kNoOp);
+  CHECK(site.state.nodes[0].idle_test.done.empty());
+  CHECK(site.state.incidents.begin()->second.count == 1);
 }
 
 }  // namespace tide::testing

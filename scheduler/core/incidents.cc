@@ -82,8 +82,11 @@ class Judge {
     if (judgement.action == FaultAction::kCount ||
         !IsInService(state_.nodes[incident.node.value()])) {
       Act(incident, judgement);
+    } else if (taken_.contains(incident.node)) {
+      Act(incident, judgement);  // it is out already by another fault of this step
     } else if (left_ > 0) {
       --left_;
+      taken_.insert(incident.node);
       Act(incident, judgement);
     } else {
       const auto& taken = state_.open_incidents.withdrawals;
@@ -203,6 +206,7 @@ class Judge {
   const Instant now_;
   Decision& decision_;
   uint32_t left_;
+  std::set<NodeId> taken_;  // nodes that leave service by what is proposed here
   std::map<std::string, std::vector<IncidentId>> leaves_;  // open ones of lost links
   std::set<IncidentId> explaining_;                        // of the paging ones: still needed
   std::set<std::string> opened_;

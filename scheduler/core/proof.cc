@@ -109,7 +109,7 @@ void NoteReturns(const ClusterState& state, Node& node, Instant at) {
   VisitUnproven(state, node.id, [&](const Incident& incident) {
     const auto cause = state.incidents.find(incident.part_of);
     if (cause != state.incidents.end() && cause->second.node == node.id &&
-        NeedsProof(cause->second)) {
+        NeedsProof(cause->second) && cause->second.action >= incident.action) {
       return;  // it came of another one, which is counted
     }
     if (faults.emplace(incident.kind, incident.code).second) {

@@ -16,10 +16,13 @@ bool IsOut(const Node& node) {
          node.state == NodeState::kLost;
 }
 
-// Reports whether the node waits for something that only people bring: a repair, a test.
+// Reports whether the node waits for something that only people bring, and says so: a repair, or
+// proof that is missing.
 bool IsNamed(const Node& node) {
   const bool rests = node.state == NodeState::kQuarantined || node.state == NodeState::kDrained;
-  return rests && !ReturnsByItself(node) && !node.reason.empty();
+  const bool asks = node.reason.find("repair it") != std::string::npos ||
+                    node.reason.find("is not proven gone") != std::string::npos;
+  return rests && !ReturnsByItself(node) && asks;
 }
 
 }  // namespace

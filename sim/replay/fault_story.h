@@ -1,5 +1,5 @@
 #pragma once
-// What became of the nodes that left service in a replay: back by themselves, named for repair, or
+// Fate of the nodes that left service in a replay: back by themselves, named for repair, or
 // waiting for a person without a word; and whether the right ones left, and not too many at once.
 
 #include <cstdint>
@@ -14,12 +14,13 @@ namespace tide::sim {
 
 class FaultStory {
  public:
-  // After each step.   is_broken: whether a node truly is, which the scheduler cannot see.
+  // Takes what a step left behind.   is_broken: whether a node truly is, which the scheduler cannot
+  // see.
   void Observe(const ClusterState& state,
                const std::set<NodeId>& changed,
                Instant now,
                const std::function<bool(NodeId)>& is_broken);
-  // A person has the node validated.
+  // Notes that a person has the node validated.
   void NotePerson(NodeId node);
   [[nodiscard]] FaultRecord Finish() const;
 

@@ -98,7 +98,7 @@ struct QuickFailure {
 
 // A test of a node that stands idle; idle_tests.h.
 struct IdleTest {
-  std::string id;  // of the last one; "" = there was none yet
+  std::string id;  // "" = none runs, and the last one has been heard of
   bool running = false;
   Instant begun_at;
   std::vector<std::string> done;  // validators that answered since the last one that was whole

@@ -21,7 +21,7 @@ struct FaultJudgement {
 struct FaultCase {
   const Incident& incident;
   std::string gpu_model;                  // of its node; "" = not known
-  std::function<bool()> hurts_two_users;  // on its device alone; asked where the rule asks
+  std::function<bool()> hurts_two_users;  // answer, asked where the rule does
 };
 
 // Judges an incident by the rules.
