@@ -36,8 +36,9 @@ void RunKernelLog(Run& run);
 void RunLogFollow(Run& run);
 void RunLogSearch(Run& run);
 void RunLogWriter(Run& run);
-void RunJobs(Run& run);       // jobs/
-void RunAllreduce(Run& run);  // fabric/
+void RunJobs(Run& run);        // jobs/
+void RunAllreduce(Run& run);   // fabric/
+void RunDetectHang(Run& run);  // health/
 
 // The SDK (sdk/).
 void RunTick(Run& run);

@@ -42,6 +42,15 @@ def working_folder(options: argparse.Namespace) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def install_sdk(options: argparse.Namespace, target: str) -> None:
+    """The SDK with its native core, where a job's user can read it."""
+    shutil.copytree(os.path.join(ROOT, "sdk", "python"), target, ignore=shutil.ignore_patterns("__pycache__"))
+    native = os.path.join(target, "tide", "_native")
+    os.mkdir(native)
+    for name in ("libtide.so", "tide-saver"):
+        shutil.copy(os.path.join(options.bin, name), native)
+
+
 def figure(what: str, metric: str, value: float, n: int = 1, at_most: Optional[float] = None,
            at_least: Optional[float] = None) -> None:
     """One line for tide-bench. metric: a name of bench/bench.h."""

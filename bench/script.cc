@@ -134,4 +134,8 @@ void RunAllreduce(Run& run) {
   RunScript(run, "fabric/allreduce");
 }
 
+void RunDetectHang(Run& run) {
+  RunScript(run, "health/detect_hang");
+}
+
 }  // namespace tide::bench

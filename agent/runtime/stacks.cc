@@ -47,14 +47,16 @@ const std::multimap<int32_t, int32_t>& StackRequest::Children() {
   return *children_;
 }
 
-uint32_t StackRequest::Ask(int32_t pid) {
+std::vector<int32_t> StackRequest::Ask(int32_t pid) {
   std::vector<int32_t> level = {pid};
   while (!level.empty() && looks_ < kLooksMax) {
-    uint32_t asked = 0;
+    std::vector<int32_t> asked;
     for (const int32_t each : level) {
-      asked += looks_++ < kLooksMax && AskOne(each) ? 1 : 0;
+      if (looks_++ < kLooksMax && AskOne(each)) {
+        asked.push_back(each);
+      }
     }
-    if (asked > 0) {
+    if (!asked.empty()) {
       return asked;
     }
     std::vector<int32_t> below;
@@ -66,7 +68,7 @@ uint32_t StackRequest::Ask(int32_t pid) {
     }
     level = std::move(below);
   }
-  return 0;
+  return {};
 }
 
 }  // namespace tide::agent

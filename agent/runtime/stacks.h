@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 namespace tide::agent {
 
@@ -18,8 +19,8 @@ inline constexpr int kStacksSignal = 40;
 class StackRequest {
  public:
   // Asks the process if it catches the signal; else the nearest below it that do: a launcher's
-  // children, and not what those have forked. Returns how many were asked.
-  uint32_t Ask(int32_t pid);
+  // children, and not what those have forked. Returns those that were asked.
+  std::vector<int32_t> Ask(int32_t pid);
 
  private:
   static constexpr size_t kLooksMax = 2048;

@@ -57,7 +57,7 @@ TEST_CASE("processes that catch the signal are asked, below others, too; others 
   ::close(answers[1]);
   std::array<char, 1> byte{};
   REQUIRE(::read(ready[0], byte.data(), 1) == 1);
-  CHECK(StackRequest().Ask(rank) == 1);
+  CHECK(StackRequest().Ask(rank).size() == 1);
   int status = 0;
   REQUIRE(::waitpid(rank, &status, 0) == rank);
   CHECK(WIFEXITED(status));
@@ -66,7 +66,7 @@ TEST_CASE("processes that catch the signal are asked, below others, too; others 
   ::close(answers[0]);
   ::close(ready[0]);
   ::close(ready[1]);
-  CHECK(StackRequest().Ask(rank) == 0);
+  CHECK(StackRequest().Ask(rank).empty());
 }
 
 }  // namespace tide::agent

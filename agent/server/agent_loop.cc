@@ -53,6 +53,13 @@ char StateOfProcess(int32_t pid) {
   return process ? process->state : 'X';
 }
 
+void AddLinks(uint32_t rank, const Connections& connections, tide::v1::RankTicks& ticks) {
+  tide::v1::RankLinks* const links = ticks.add_links();
+  links->set_rank(rank);
+  *links->mutable_own() = {connections.own.begin(), connections.own.end()};
+  *links->mutable_unanswered() = {connections.unanswered.begin(), connections.unanswered.end()};
+}
+
 // Reports what each rank is at. The state of a process that has just ticked says nothing, and costs
 // a look at /proc.
 void SetRankTicks(const std::vector<RankView>& ranks,
@@ -79,6 +86,9 @@ void SetRankTicks(const std::vector<RankView>& ranks,
     if (!task.stacks.empty()) {
       const bool still = i < task.stacks.size() && task.stacks[i].ticked_ns == view.ticked_ns;
       ticks.add_places(look && still ? task.stacks[i].place : "");
+      if (look && still && !task.stacks[i].connections.own.empty()) {
+        AddLinks(static_cast<uint32_t>(i), task.stacks[i].connections, ticks);
+      }
     }
   }
 }

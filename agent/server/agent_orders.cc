@@ -126,6 +126,9 @@ void AgentLoop::StartTask(const tide::v1::StartTask& start) {
     if (validation_yields_) {
       StopValidation();
     }
+    if (next_validation_ && next_validation_->yields()) {
+      next_validation_.reset();
+    }
     HeldTask& task = held_[id];
     task.start = start;
     task.key = TaskKey(id);
@@ -143,7 +146,7 @@ void AgentLoop::DumpStacks(const tide::v1::DumpStacks& order) {
   constexpr uint32_t kLooks = 30;
   const std::vector<RankView> views = ReadPages(*task);
   StackRequest request;
-  uint32_t asked = 0;
+  size_t asked = 0;
   task->stacks.assign(views.size() <= kPlacesMax ? views.size() : 0, {});
   for (const RankStatus& rank : task->status.ranks) {
     RankStack stack;
@@ -151,9 +154,16 @@ void AgentLoop::DumpStacks(const tide::v1::DumpStacks& order) {
       stack.ticked_ns = views[rank.local_rank].ticked_ns;
       stack.log_from = LogLength(LogFolder(*task), rank.rank);
     }
-    const uint32_t answers = rank.pid > 0 && !rank.exited ? request.Ask(rank.pid) : 0;
-    asked += answers;
-    if (rank.local_rank < task->stacks.size() && answers > 0) {
+    if (rank.pid <= 0 || rank.exited) {
+      continue;
+    }
+    stack.pids = request.Ask(rank.pid);
+    asked += stack.pids.size();
+    stack.asked = !stack.pids.empty();
+    if (!stack.asked) {
+      stack.pids = {rank.pid};
+    }
+    if (rank.local_rank < task->stacks.size()) {
       stack.looks = kLooks;
       task->stacks[rank.local_rank] = stack;
     }
@@ -162,14 +172,21 @@ void AgentLoop::DumpStacks(const tide::v1::DumpStacks& order) {
 }
 
 void AgentLoop::FindPlaces(HeldTask& task) const {
+  ConnectionLook connections;
   for (const RankStatus& rank : task.status.ranks) {
     if (rank.local_rank >= task.stacks.size()) {
       return;
     }
     RankStack& stack = task.stacks[rank.local_rank];
-    if (stack.place.empty() && stack.looks > 0) {
-      --stack.looks;
+    if (stack.looks == 0) {
+      continue;
+    }
+    --stack.looks;
+    if (stack.asked && stack.place.empty()) {
       stack.place = StackPlaceFrom(LogFolder(task), rank.rank, stack.log_from);
+    }
+    if (stack.connections.unanswered.empty()) {
+      stack.connections = connections.Of(stack.pids);
     }
   }
 }
@@ -259,6 +276,11 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
   }
   if (validation_.request_id() == order.request_id()) {
     validation_unsent_ = true;
+    return;
+  }
+  const bool has_task = std::ranges::any_of(
+      held_, [&](const auto& entry) { return !core_.Find(entry.first)->exited(); });
+  if (order.yields() && has_task) {
     return;
   }
   if (!validating_.empty()) {

@@ -10,18 +10,22 @@
 #include "agent/core/save_clock.h"
 #include "agent/core/task_machine.h"
 #include "agent/images/store.h"
+#include "agent/runtime/connections.h"
 #include "agent/runtime/task_status.h"
 #include "agent/server/page.h"
 #include "tide/v1/agent.pb.h"
 
 namespace tide::agent {
 
-// Where a rank stands still, read from its log.
+// Where a rank stands still, read from its log, and who does not acknowledge what it sends.
 struct RankStack {
-  int64_t ticked_ns = 0;  // its last tick when it was asked; another one: it has got on
-  uint64_t log_from = 0;  // the log's length then
-  uint32_t looks = 0;     // that are left, at the log since then
-  std::string place;      // "" = not known
+  int64_t ticked_ns = 0;      // its last tick when it was asked; another one: it has got on
+  uint64_t log_from = 0;      // the log's length then
+  uint32_t looks = 0;         // that are left, at the log since then and at its connections
+  std::string place;          // "" = not known
+  std::vector<int32_t> pids;  // of its program
+  bool asked = false;         // to write where it stands
+  Connections connections;    // with those that once were unanswered
 };
 
 struct HeldTask {

@@ -17,7 +17,7 @@ from typing import Callable, Dict, Iterator, Sequence
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "sdk", "python"), os.path.join(ROOT, "bench")]
 
-from figures import figure, note, parse_arguments, percentile, seconds, wants, working_folder  # noqa: E402, F401
+from figures import figure, install_sdk, note, parse_arguments, percentile, seconds, wants, working_folder  # noqa: E402, F401
 
 CHUNK_BYTES = 16 << 20
 GIB = 1 << 30

@@ -61,7 +61,8 @@ def measure(options, size: str, nbytes: int, rounds: int) -> None:
     with common.working_folder(options) as folder:
         out, python = os.path.join(folder, "out"), os.path.join(folder, "python")
         os.chmod(folder, 0o755)
-        install(options, python)
+        common.install_sdk(options, python)
+        shutil.copy(_JOB, python)
         for place in (out, os.path.join(folder, "ck")):
             os.mkdir(place)
             os.chmod(place, 0o777)
@@ -75,16 +76,6 @@ def measure(options, size: str, nbytes: int, rounds: int) -> None:
             cluster.tide("cancel", "-y", job)
         finally:
             cluster.stop()
-
-
-def install(options, target: str) -> None:
-    """The SDK with its native core, and the job's script, where a job's user can read them."""
-    shutil.copytree(os.path.join(common.ROOT, "sdk", "python"), target, ignore=shutil.ignore_patterns("__pycache__"))
-    native = os.path.join(target, "tide", "_native")
-    os.mkdir(native)
-    for path in (os.path.join(options.bin, "libtide.so"), os.path.join(options.bin, "tide-saver")):
-        shutil.copy(path, native)
-    shutil.copy(_JOB, target)
 
 
 def suspend_once(cluster: Cluster, job: str, attempt: int, out: str, nbytes: int) -> Dict[str, float]:

@@ -61,14 +61,23 @@ std::string_view WhyStateIsOdd(char state) {
   }
 }
 
+std::string WhyLinkIsOdd(const RankTick& rank) {
+  return rank.unanswered.empty()
+             ? "what is sent to it is not acknowledged"
+             : "what it sends to " + rank.unanswered.front() + " is not acknowledged";
+}
+
 // Finds those that differ from most, by the first kind of evidence that tells some from the rest.
 class OddOnes {
  public:
   explicit OddOnes(const std::vector<RankTick>& ranks) : ranks_(ranks) {}
 
   std::vector<OddRank> Find() {
-    for (const auto kind :
-         {&OddOnes::ByState, &OddOnes::ByStep, &OddOnes::ByPhase, &OddOnes::ByPlace}) {
+    for (const auto kind : {&OddOnes::ByState,
+                            &OddOnes::ByLink,
+                            &OddOnes::ByStep,
+                            &OddOnes::ByPhase,
+                            &OddOnes::ByPlace}) {
       std::vector<OddRank> odd = (this->*kind)();
       if (!odd.empty() && odd.size() * 2 <= ranks_.size()) {
         std::ranges::sort(odd, {}, &OddRank::rank);
@@ -85,6 +94,39 @@ class OddOnes {
     for (const RankTick& rank : ranks_) {
       if (const std::string_view why = WhyStateIsOdd(rank.state); !why.empty()) {
         odd.push_back({rank.rank, std::string(why), rank.state});
+      }
+    }
+    return odd;
+  }
+
+  // What is sent over a link is not acknowledged: its ends are odd, and of several such links the
+  // end that most of them share. Peers that are no ranks may have ended long ago.
+  std::vector<OddRank> ByLink() {
+    std::map<std::string_view, std::vector<size_t>> owners;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      for (const std::string& address : ranks_[i].addresses) {
+        owners[address].push_back(i);
+      }
+    }
+    std::map<size_t, size_t> links;  // by rank
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      for (const std::string& address : ranks_[i].unanswered) {
+        const auto peers = owners.find(address);
+        if (peers == owners.end() || std::ranges::count(peers->second, i) > 0) {
+          continue;
+        }
+        ++links[i];
+        for (const size_t peer : peers->second) {
+          ++links[peer];
+        }
+      }
+    }
+    std::vector<OddRank> odd;
+    const auto most =
+        std::ranges::max_element(links, {}, [](const auto& each) { return each.second; });
+    for (const auto& [i, count] : links) {
+      if (count == most->second) {
+        odd.push_back({ranks_[i].rank, WhyLinkIsOdd(ranks_[i]), 0});
       }
     }
     return odd;

@@ -35,6 +35,8 @@ struct RankTick {
   char state = 0;           // of its process, as /proc has it: 'R', 'S', 'D', 'T'; 0 = not known
   std::string place =
       {};  // "all_reduce (distributed_c10d.py:2050)": where it stands; "" = not known
+  std::vector<std::string> addresses = {};   // of its connections
+  std::vector<std::string> unanswered = {};  // of peers that do not acknowledge what it sends
   bool operator==(const RankTick&) const = default;
 };
 

@@ -107,6 +107,37 @@ TEST_CASE("of two ranks the odd one is the one outside of the collective", "[ran
   }
 }
 
+TEST_CASE("an end of a link over which nothing gets through is named", "[ranks]") {
+  std::vector<RankTick> ranks = Ranks(8, 100, 60);
+  for (RankTick& rank : ranks) {
+    rank.addresses = {"10.0.0." + std::to_string(rank.rank)};
+    rank.place = "all_reduce (distributed_c10d.py:2050)";
+  }
+  CHECK(JudgeRanks(ranks).odd.empty());
+  ranks[3].unanswered = {"10.0.0.4"};
+  CHECK(JudgeRanks(ranks).odd ==
+        std::vector<OddRank>{{3, "what it sends to 10.0.0.4 is not acknowledged"},
+                             {4, "what is sent to it is not acknowledged"}});
+  ranks[2].unanswered = {"10.0.0.3"};  // it acknowledges nothing either: it is what they share
+  CHECK(JudgeRanks(ranks).odd ==
+        std::vector<OddRank>{{3, "what it sends to 10.0.0.4 is not acknowledged"}});
+  ranks[4].step = 99;  // who did not get the message is behind: that follows from it
+  CHECK(JudgeRanks(ranks).odd.front().rank == 3);
+  ranks[6].state = 'T';
+  CHECK(JudgeRanks(ranks).odd.front().rank == 6);
+}
+
+TEST_CASE("links to others than ranks of the job say nothing", "[ranks]") {
+  std::vector<RankTick> ranks = Ranks(4, 100, 60);
+  for (RankTick& rank : ranks) {
+    rank.addresses = {rank.rank < 2 ? "10.0.0.1" : "10.0.0.2"};
+  }
+  ranks[1].unanswered = {"192.168.0.7", "10.0.0.1"};  // a logging service; its own node
+  CHECK(JudgeRanks(ranks).odd.empty());
+  ranks[1].unanswered = {"10.0.0.2"};  // one of two ranks there: no rank stands out
+  CHECK(JudgeRanks(ranks).odd.empty());
+}
+
 TEST_CASE("of random gangs the one that stopped is named, and no other", "[ranks]") {
   Prng prng(27);
   for (int i = 0; i < 2'000; ++i) {

@@ -11,6 +11,20 @@ Duration Span(uint64_t ms) {
   return Duration::Millis(static_cast<int64_t>(std::min(ms, kMsMax)));
 }
 
+// Keeps what may be an address: people see some of them.
+std::vector<std::string> AddressesOf(const google::protobuf::RepeatedPtrField<std::string>& words) {
+  constexpr size_t kAddressMax = 45;
+  constexpr size_t kAddressesMax = 8;
+  std::vector<std::string> addresses;
+  for (const std::string& word : words) {
+    if (addresses.size() < kAddressesMax && word.size() <= kAddressMax &&
+        word.find_first_not_of("0123456789abcdef.:") == std::string::npos) {
+      addresses.push_back(word);
+    }
+  }
+  return addresses;
+}
+
 }  // namespace
 
 std::vector<health::RankTick> FromProto(const tide::v1::RankTicks& message) {
@@ -34,6 +48,12 @@ std::vector<health::RankTick> FromProto(const tide::v1::RankTicks& message) {
                      .state = is_letter ? state : '\0',
                      .place = has_places ? message.places(i).substr(0, kPlaceMax) : ""});
   }
+  for (const tide::v1::RankLinks& links : message.links()) {
+    if (links.rank() < ranks.size()) {
+      ranks[links.rank()].addresses = AddressesOf(links.own());
+      ranks[links.rank()].unanswered = AddressesOf(links.unanswered());
+    }
+  }
   return ranks;
 }
 
@@ -51,6 +71,15 @@ tide::v1::RankTicks ToProto(const std::vector<health::RankTick>& ranks, Duration
   if (std::ranges::any_of(ranks, has_place)) {
     for (const health::RankTick& rank : ranks) {
       message.add_places(rank.place);
+    }
+  }
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const health::RankTick& rank = ranks[i];
+    if (!rank.addresses.empty()) {
+      tide::v1::RankLinks* const links = message.add_links();
+      links->set_rank(static_cast<uint32_t>(i));
+      *links->mutable_own() = {rank.addresses.begin(), rank.addresses.end()};
+      *links->mutable_unanswered() = {rank.unanswered.begin(), rank.unanswered.end()};
     }
   }
   return message;

@@ -190,7 +190,9 @@ TEST_CASE("what ranks are at comes through, and lists that do not fit together a
               .age = Duration::Millis(5001),
               .phase = 5,
               .step_time = Duration::Millis(250),
-              .state = 'D'};
+              .state = 'D',
+              .addresses = {"10.0.0.1", "fd00::1"},
+              .unanswered = {"10.0.0.2"}};
   const tide::v1::RankTicks message = ToProto(ranks, Duration());
   CHECK(FromProto(message) == ranks);
   const auto later = FromProto(ToProto(ranks, Duration::Seconds(2)));
@@ -202,6 +204,14 @@ TEST_CASE("what ranks are at comes through, and lists that do not fit together a
   tide::v1::RankTicks strange = message;
   strange.set_states("\n\x1b");
   CHECK(FromProto(strange)[1].state == 0);
+  strange.mutable_links(0)->set_unanswered(0, "10.0.0.2\n");
+  CHECK(FromProto(strange)[1].unanswered.empty());
+  for (int i = 0; i < 100; ++i) {
+    strange.mutable_links(0)->add_own("10.0.0.3");
+  }
+  CHECK(FromProto(strange)[1].addresses.size() == 8);
+  strange.mutable_links(0)->set_rank(2);
+  CHECK(FromProto(strange)[1].addresses.empty());
   strange.set_ages_ms(1, UINT64_MAX);
   CHECK(FromProto(strange)[1].age > Duration());
   tide::v1::RankTicks many;

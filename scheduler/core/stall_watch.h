@@ -29,8 +29,9 @@ struct SeenRanks {
 
 class StallWatch {
  public:
-  // A look at all that runs is often enough each two seconds: a silence of less than 15 s is none.
-  [[nodiscard]] static Duration check_interval() { return Duration::Seconds(2); }
+  // Agents report what ranks are at each second. Two looks lie between the silence of a job and the
+  // name of its odd rank.
+  [[nodiscard]] static Duration check_interval() { return Duration::Seconds(1); }
 
   // Returns the jobs that were told to stand still: their ranks are to be among those of the next
   // look, whatever they are at.

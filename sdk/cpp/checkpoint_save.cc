@@ -41,8 +41,8 @@ Result<std::string> CheckpointCore::SaveNow(int64_t step, const Order& order) {
   TIDE_TRY(CheckTexts(objects_));
   const uint32_t phase = run_.page().phase.exchange(kPhaseSaving);
   const Status written = Write(ticket, order);
+  run_.RestartStepClock();  // first: the long silence is never seen beside the phase of training
   run_.page().phase = phase;
-  run_.RestartStepClock();
   if (!written) {
     TakeBack(ticket);
     const bool is_system = written.error().code == ErrorCode::kSystem;

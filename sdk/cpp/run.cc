@@ -150,6 +150,7 @@ Evaluating::Evaluating(RunCore& run) : run_(run) {
 }
 
 Evaluating::~Evaluating() {
+  run_.RestartStepClock();  // first: the long silence is never seen beside the phase of training
   run_.page().phase = kPhaseTraining;
 }
 

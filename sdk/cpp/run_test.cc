@@ -54,11 +54,14 @@ TEST_CASE("a run under an agent's page") {
   CHECK(notice->committed);
   CHECK(notice->deadline == std::chrono::system_clock::time_point(std::chrono::seconds(7)));
 
+  page.heartbeat = 1;
   {
     const Evaluating evaluating = run.evaluating();
     CHECK(page.phase == kPhaseEvaluating);
+    CHECK(page.heartbeat == 1);
   }
   CHECK(page.phase == kPhaseTraining);
+  CHECK(page.heartbeat > 1);  // a silence of training begins here
   run.progress(5, 100);
   CHECK(page.total_steps == 100);
   run.suspended("s000000000005-0003", 5);

@@ -51,6 +51,24 @@ class Attach(TempCase):
         run.suspended("s000000000005-0001")
         self.assertEqual((agent.saved_step, agent.phase, agent.ack_seq), (5, _page.PHASE_SAVED, 0))
 
+    def test_the_silence_of_an_evaluation_is_over_before_its_phase_is(self):
+        """Seen beside the phase of training it would be a hang."""
+        agent = make_page(self.path("page"))
+        run = make_run(TIDE_PAGE=self.path("page"))
+        run.request(1)
+        ticked = agent.heartbeat
+        seen = []
+        restart = run.restart_step_clock
+
+        def restart_and_look():
+            restart()
+            seen.append((agent.phase, agent.heartbeat > ticked))
+        run.restart_step_clock = restart_and_look
+        with run.evaluating():
+            self.assertEqual((agent.phase, agent.heartbeat), (_page.PHASE_EVALUATING, ticked))
+        self.assertEqual(seen, [(_page.PHASE_EVALUATING, True)])
+        self.assertEqual(agent.phase, _page.PHASE_TRAINING)
+
     def test_the_last_loss_is_shown(self):
         """Losses in between are shown now and then only: reading one costs more than the rest of a tick."""
         for end in ("suspended", "done"):

@@ -56,9 +56,9 @@ class Request(NamedTuple):
 
     def _train_on(self) -> None:
         page = self.run.page
+        self.run.restart_step_clock()  # first: the long silence is never seen beside the phase of training
         page.phase = _page.PHASE_TRAINING
         if self.kind == "save":
             page.ack_seq = self.number
         else:
             self.run.refused = self.number
-        self.run.restart_step_clock()

@@ -137,6 +137,7 @@ class Run:
         try:
             yield
         finally:
+            self.restart_step_clock()  # first: the long silence is never seen beside the phase of training
             self.page.phase = _page.PHASE_TRAINING
 
     def request(self, step: int, loss: Any = None, total: Optional[int] = None, safe: bool = True) -> Optional[Request]:
@@ -193,8 +194,8 @@ class Run:
         self.page.total_steps = total
 
     def restart_step_clock(self) -> None:
-        """Leaves the time since the last tick (a save) out of the next step's duration."""
-        self._last_tick_ns = monotonic_ns()
+        """Leaves the time since the last tick (a save, an evaluation) out of the next step's duration, and ends its silence."""
+        self._last_tick_ns = self.page.heartbeat = monotonic_ns()
 
     def resumed(self, step: int, allow_restart: bool = False) -> None:
         """Notes the step a checkpoint was loaded at, 0 = none was found. A rehearsed suspension at or below it is over.

@@ -264,8 +264,8 @@ class Checkpoint:
             self._carry_out(identity, wait, order, hurry)
             return saving
         finally:
+            self._run.restart_step_clock()  # first: the long silence is never seen beside the phase of training
             page.phase = before
-            self._run.restart_step_clock()
 
     def _carry_out(self, identity: Identity, wait: bool, order: Order, hurry: Callable[[], float]) -> None:
         try:
