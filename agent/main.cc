@@ -36,6 +36,7 @@ struct Options {
   AgentConfig config;
   std::string runtime = "auto";
   std::string rank_affinity = "numa";
+  std::string gpu_check = "on";
   std::string job_user;
   std::string uid_pool;
   bool join = false;
@@ -227,9 +228,8 @@ Status Resolve(Options& options) {
   if (config.validator_dir.empty()) {
     config.validator_dir = here;
   }
-  if (!config.watches_ports) {
-    config.observer.clear();
-  } else if (config.observer.empty()) {
+  config.checks_gpus = options.gpu_check == "on";
+  if (config.observer.empty()) {
     config.observer = here + "/tide-observer";
   }
   if (config.run_root.empty()) {
@@ -315,7 +315,8 @@ int Serve(AgentConfig config,
   if (!runtime) {
     return Complain(runtime.error().message, kExitFailed);
   }
-  auto faults = FaultSpool::Open(config.state_dir, config.kmsg);
+  auto faults =
+      FaultSpool::Open(config.state_dir, config.kmsg, config.checks_gpus ? config.gpus : 0);
   if (!faults) {
     return Complain(faults.error().message, kExitFailed);
   }
@@ -447,6 +448,27 @@ void AddIdentityOptions(CLI::App& app, Options& options) {
       "folder that jobs neither see nor may name, beside the agent's own; may be repeated");
 }
 
+void AddGpuOptions(CLI::App& app, Options& options) {
+  AgentConfig& config = options.config;
+  app.add_option("--gpus", config.gpus, "GPUs of this node");
+  app.add_option("--gpu-model", config.gpu_model, "their model");
+  app.add_option(
+         "--gpu-check",
+         options.gpu_check,
+         "on: the node leaves service where fewer GPUs than --gpus are found, or one is not "
+         "well; off: nobody looks")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  app.add_option("--nvml", config.nvml, "NVIDIA's management library, by which GPUs are read")
+      ->capture_default_str();
+  app.add_option("--cdi-dir",
+                 config.cdi_dirs,
+                 "folder of CDI files; may be repeated, the last goes before the others")
+      ->default_str("/etc/cdi /var/run/cdi");
+  app.add_option("--cdi-kind", config.cdi_kind, "how CDI files call the GPUs")
+      ->default_str("nvidia.com/gpu");
+}
+
 void AddOptions(CLI::App& app, Options& options) {
   AgentConfig& config = options.config;
   app.add_option("--clean",
@@ -464,14 +486,6 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--group", config.group, "hardware pool");
   app.add_option("--zone", config.zone, "network zone");
   app.add_option("--leaf", config.leaf, "leaf switch");
-  app.add_option("--gpus", config.gpus, "GPUs of this node");
-  app.add_option("--gpu-model", config.gpu_model, "their model");
-  app.add_option("--cdi-dir",
-                 config.cdi_dirs,
-                 "folder of CDI files; may be repeated, the last goes before the others")
-      ->default_str("/etc/cdi /var/run/cdi");
-  app.add_option("--cdi-kind", config.cdi_kind, "how CDI files call the GPUs")
-      ->default_str("nvidia.com/gpu");
   app.add_option(
          "--stuck-after",
          options.stuck_after_s,
@@ -517,6 +531,7 @@ int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Tide's agent: runs tasks on one node.", "tide-agent");
   AddOptions(app, options);
+  AddGpuOptions(app, options);
   AddIdentityOptions(app, options);
   AddImageOptions(app, options);
   AddDiskOptions(app, options);

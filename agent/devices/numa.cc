@@ -42,16 +42,26 @@ std::optional<uint32_t> MinorOf(const std::string& device) {
 }
 
 // Domains may have more than four digits.
-bool ComesBefore(const GpuCpus& a, const GpuCpus& b) {
-  return a.pci.size() != b.pci.size() ? a.pci.size() < b.pci.size() : a.pci < b.pci;
+bool ComesBefore(const std::string& a, const std::string& b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
+// The name of a GPU's folder with small letters.
+std::string AddressOf(const std::filesystem::path& folder) {
+  std::string pci = folder.filename();
+  std::ranges::transform(pci, pci.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return pci;
+}
+
+std::filesystem::directory_iterator GpuFolders(const std::string& proc, std::error_code& none) {
+  return std::filesystem::directory_iterator(proc + "/driver/nvidia/gpus", none);
 }
 
 Result<GpuCpus> ReadOne(const std::string& folder, const std::string& sys) {
   GpuCpus gpu;
-  gpu.pci = std::filesystem::path(folder).filename();
-  std::ranges::transform(gpu.pci, gpu.pci.begin(), [](char c) {
-    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  gpu.pci = AddressOf(folder);
   const std::string about = folder + "/information";
   TIDE_ASSIGN(const std::string information, ReadFile(about, kFileBytesMax));
   const auto minor = ParseDeviceMinor(information);
@@ -106,16 +116,29 @@ std::optional<uint32_t> ParseDeviceMinor(std::string_view information) {
   return std::nullopt;
 }
 
+std::optional<std::vector<std::string>> ReadGpuAddresses(const std::string& proc) {
+  std::error_code none;
+  std::vector<std::string> addresses;
+  std::filesystem::directory_iterator it = GpuFolders(proc, none);
+  if (none) {
+    return std::nullopt;
+  }
+  for (const std::filesystem::directory_iterator end; it != end && !none; it.increment(none)) {
+    addresses.push_back(AddressOf(it->path()));
+  }
+  std::ranges::sort(addresses, ComesBefore);
+  return addresses;
+}
+
 Result<std::vector<GpuCpus>> ReadGpuCpus(const std::string& proc, const std::string& sys) {
   std::vector<GpuCpus> gpus;
   std::error_code none;  // without the driver there is no such folder
-  for (std::filesystem::directory_iterator it(proc + "/driver/nvidia/gpus", none), end;
-       it != end && !none;
+  for (std::filesystem::directory_iterator it = GpuFolders(proc, none), end; it != end && !none;
        it.increment(none)) {
     TIDE_ASSIGN(GpuCpus gpu, ReadOne(it->path(), sys));
     gpus.push_back(std::move(gpu));
   }
-  std::ranges::sort(gpus, ComesBefore);
+  std::ranges::sort(gpus, ComesBefore, &GpuCpus::pci);
   return gpus;
 }
 

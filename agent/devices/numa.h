@@ -28,6 +28,11 @@ struct GpuCpus {
 // The number in the line "Device Minor:" of the driver's file about a GPU, or nothing.
 [[nodiscard]] std::optional<uint32_t> ParseDeviceMinor(std::string_view information);
 
+// PCI addresses of the driver's GPUs, as GpuCpus has them, sorted. Nothing without the driver,
+// which differs from a driver that has none.
+//   proc: "/proc", or a folder of a test.
+[[nodiscard]] std::optional<std::vector<std::string>> ReadGpuAddresses(const std::string& proc);
+
 // Every GPU of the driver, by PCI address: the order in which CUDA counts equal GPUs, which need
 // not be that of their minors. Empty without the driver.
 //   proc, sys: "/proc" and "/sys", or folders of a test.

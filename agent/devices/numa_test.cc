@@ -140,5 +140,16 @@ TEST_CASE("this process may use a CPU") {
   CHECK_FALSE(AllowedCpus().empty());
 }
 
+TEST_CASE("no driver is not a driver without GPUs", "[numa]") {
+  const FakeGpuNode node;
+  CHECK_FALSE(ReadGpuAddresses(node.proc));
+  std::filesystem::create_directories(node.proc + "/driver/nvidia/gpus");
+  CHECK(ReadGpuAddresses(node.proc).value().empty());
+  node.AddGpu("0000:A1:00.0", 0, "0");
+  node.AddGpu("0000:3b:00.0", 1, "0");
+  CHECK(ReadGpuAddresses(node.proc).value() ==
+        std::vector<std::string>{"0000:3b:00.0", "0000:a1:00.0"});
+}
+
 }  // namespace
 }  // namespace tide::agent

@@ -10,8 +10,6 @@
 #include <csignal>
 #include <utility>
 
-#include "agent/health/port_lines.h"
-
 extern char** environ;
 
 namespace tide::health {
@@ -62,18 +60,28 @@ Observer::~Observer() {
   Reap();
 }
 
+std::vector<std::string> Observer::Command() const {
+  std::vector<std::string> words = {options_.program,
+                                    "--sysfs-root",
+                                    options_.sysfs_root,
+                                    "--proc-root",
+                                    options_.proc_root,
+                                    "--interval-ms",
+                                    std::to_string(options_.interval.millis())};
+  if (!options_.ports) {
+    words.emplace_back("--no-ports");
+  }
+  if (options_.gpus) {
+    words.insert(words.end(), {"--gpus", "--nvml", options_.nvml});
+  }
+  return words;
+}
+
 Status Observer::Start(int64_t now_ns) {
   TIDE_ASSIGN(Pipe input, MakePipe());
   TIDE_ASSIGN(Pipe output, MakePipe());
   ::fcntl(output.read_end.get(), F_SETFL, O_NONBLOCK);
-  TIDE_ASSIGN(pid_,
-              Spawn({options_.program,
-                     "--sysfs-root",
-                     options_.sysfs_root,
-                     "--interval-ms",
-                     std::to_string(options_.interval.millis())},
-                    input.read_end.get(),
-                    output.write_end.get()));
+  TIDE_ASSIGN(pid_, Spawn(Command(), input.read_end.get(), output.write_end.get()));
   input_ = std::move(input.write_end);
   output_ = std::move(output.read_end);
   text_.clear();
@@ -117,7 +125,7 @@ std::string Observer::Tend(int64_t now_ns) {
   return "";
 }
 
-Result<std::optional<std::vector<PortSample>>> Observer::Read(int64_t now_ns) {
+Result<std::optional<HardwareSample>> Observer::Read(int64_t now_ns) {
   std::array<char, 16384> part{};
   while (pid_ > 0) {
     const ssize_t n = ::read(output_.get(), part.data(), part.size());
@@ -142,14 +150,14 @@ Result<std::optional<std::vector<PortSample>>> Observer::Read(int64_t now_ns) {
   }
   const size_t before = end == 0 ? std::string::npos : text_.rfind('\n', end - 1);
   const size_t begin = before == std::string::npos ? 0 : before + 1;
-  auto samples = DecodePorts(std::string_view(text_).substr(begin, end - begin));
+  auto sample = DecodeHardware(std::string_view(text_).substr(begin, end - begin));
   text_.erase(0, end + 1);
-  if (!samples) {
+  if (!sample) {
     Drop(now_ns);
-    return std::unexpected(samples.error());
+    return std::unexpected(sample.error());
   }
   heard_ns_ = now_ns;
-  return std::optional(std::move(*samples));
+  return std::optional(std::move(*sample));
 }
 
 }  // namespace tide::health

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/health/port_sample.h"
+#include "agent/health/hardware_lines.h"
 #include "common/base/file.h"
 #include "common/base/result.h"
 #include "common/base/time.h"
@@ -20,6 +20,10 @@ namespace tide::health {
 struct ObserverOptions {
   std::string program;  // tide-observer
   std::string sysfs_root = "/sys";
+  std::string proc_root = "/proc";
+  std::string nvml = kNvmlLibrary;
+  bool ports = true;
+  bool gpus = false;
   Duration interval = Duration::Seconds(1);
   Duration silence_max = Duration::Seconds(10);  // after which it counts as hung
   Duration restart_after = Duration::Seconds(5);
@@ -40,10 +44,11 @@ class Observer {
   [[nodiscard]] int fd() const { return output_.get(); }
   // Returns the newest sample that came, if one came. Never blocks.
   //   Errors: kCorrupt; the process is then started anew.
-  [[nodiscard]] Result<std::optional<std::vector<PortSample>>> Read(int64_t now_ns);
+  [[nodiscard]] Result<std::optional<HardwareSample>> Read(int64_t now_ns);
   [[nodiscard]] pid_t pid() const { return pid_; }
 
  private:
+  [[nodiscard]] std::vector<std::string> Command() const;
   [[nodiscard]] Status Start(int64_t now_ns);
   void Drop(int64_t now_ns);
   void Reap();

@@ -1,5 +1,5 @@
-// tide-observer: reads what a node shows of its network ports, a line a second, until its standard
-// input ends.
+// tide-observer: reads what a node shows of its network ports and GPUs, a line a second, until its
+// standard input ends.
 
 #include <poll.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <string>
 
-#include "agent/health/port_lines.h"
+#include "agent/health/hardware_lines.h"
 #include "common/base/exit_codes.h"
 #include "common/base/time.h"
 
@@ -43,13 +43,32 @@ bool WaitUntil(int64_t when_ns) {
 int Main(int argc, char** argv) {
   CLI::App app("Reads the state of a node's hardware for tide-agent, which starts it");
   std::string sysfs_root = "/sys";
+  std::string proc_root = "/proc";
+  std::string nvml = kNvmlLibrary;
+  bool ports = true;
+  bool gpus = false;
   int64_t interval_ms = 1000;
   app.add_option("--sysfs-root", sysfs_root, "instead of /sys");
+  app.add_option("--proc-root", proc_root, "instead of /proc");
+  app.add_flag("!--no-ports", ports, "network ports are not read");
+  app.add_flag("--gpus", gpus, "GPUs are read");
+  app.add_option("--nvml", nvml, "NVIDIA's management library")->capture_default_str();
   app.add_option("--interval-ms", interval_ms, "between two readings")
       ->check(CLI::Range(10, 3'600'000));
   CLI11_PARSE(app, argc, argv);
   int64_t next_ns = MonotonicNanos();
-  while (WriteAll(EncodePorts(ReadPorts(sysfs_root)) + "\n")) {
+  GpuReader reader(nvml, proc_root);
+  const auto read = [&] {
+    HardwareSample sample;
+    if (ports) {
+      sample.ports = ReadPorts(sysfs_root);
+    }
+    if (gpus) {
+      sample.gpus = reader.Read();
+    }
+    return EncodeHardware(sample) + "\n";
+  };
+  while (WriteAll(read())) {
     next_ns = std::max(next_ns + interval_ms * 1'000'000, MonotonicNanos());
     if (!WaitUntil(next_ns)) {
       break;

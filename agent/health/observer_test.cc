@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/health/port_lines.h"
+#include "agent/health/hardware_lines.h"
 #include "agent/health/port_testing.h"
 
 namespace tide::health {
@@ -40,44 +40,75 @@ bool WaitFor(const Observer& observer) {
 
 }  // namespace
 
-TEST_CASE("samples of ports come back from lines as they were", "[observer]") {
+TEST_CASE("samples come back from lines as they were", "[observer]") {
   PortSample strange;
   strange.name = "eth0";
   strange.device = "eth0";
   PortSample cut = DownPort(IbPort("a", UINT64_MAX));
   cut.at(PortCounter::kSymbolError) = 0;
-  const std::vector<PortSample> samples = {cut, strange};
-  const std::string line = EncodePorts(samples);
+  GpuSample known{.device = "0000:a1:00",
+                  .serial = "1650121000",
+                  .uuid = "GPU-1",
+                  .model = "NVIDIA H200",
+                  .lost = true,
+                  .lanes = 8,
+                  .lanes_max = 16,
+                  .ecc_uncorrected = UINT64_MAX,
+                  .remap_failed = false,
+                  .slowed = true,
+                  .celsius = 40};
+  HardwareSample sample;
+  sample.ports = {cut, strange};
+  sample.gpus = {.driver = true, .nvml = true, .gpus = {known, GpuSample()}};
+  const std::string line = EncodeHardware(sample);
   CHECK(line.find('\n') == std::string::npos);
-  const auto back = DecodePorts(line);
+  const auto back = DecodeHardware(line);
   REQUIRE(back);
-  CHECK(*back == samples);
-  CHECK(DecodePorts(EncodePorts({})).value().empty());
-  for (const std::string& garbage :
-       {std::string(),
-        std::string("x"),
-        std::string("[]"),
-        std::string(R"({"ports":[{}]})"),
-        std::string(R"({"ports":7})"),
-        line.substr(0, line.size() / 2),
-        std::string(line).replace(line.find("\"state\":0"), 9, "\"state\":9")}) {
+  CHECK(*back == sample);
+  for (const HardwareSample& part : {HardwareSample{sample.ports, {}},
+                                     HardwareSample{{}, sample.gpus},
+                                     HardwareSample{{}, GpuReading()}}) {
+    CHECK(DecodeHardware(EncodeHardware(part)).value() == part);
+  }
+  const auto with = [&](const std::string& old, const std::string& text) {
+    REQUIRE(line.contains(old));
+    return std::string(line).replace(line.find(old), old.size(), text);
+  };
+  GpuReading many = {.driver = true, .nvml = true, .gpus = {}};
+  many.gpus.resize(kGpusMax + 1);
+  for (const std::string& garbage : {std::string(),
+                                     std::string("x"),
+                                     std::string("[]"),
+                                     std::string("{}"),
+                                     std::string(R"({"ports":[{}]})"),
+                                     std::string(R"({"ports":7})"),
+                                     std::string(R"({"gpus":{"driver":true,"nvml":true}})"),
+                                     line.substr(0, line.size() / 2),
+                                     with("\"state\":0", "\"state\":9"),
+                                     with("\"lanes_max\":16", "\"lanes_max\":-16"),
+                                     with("\"lanes_max\":16", "\"lanes_max\":4294967296"),
+                                     with("\"remap_failed\":false", "\"remap_failed\":0"),
+                                     with("GPU-1", std::string(kGpuWordMax + 1, 'x')),
+                                     EncodeHardware({{}, many})}) {
     CAPTURE(garbage);
-    CHECK_FALSE(DecodePorts(garbage));
+    CHECK_FALSE(DecodeHardware(garbage));
   }
 }
 
 TEST_CASE("the newest sample is read, once", "[observer]") {
-  const Script script("echo '" + EncodePorts({IbPort("a", 1)}) + "'; echo '" +
-                      EncodePorts({IbPort("a", 2)}) + "'; cat");
+  const Script script("echo '" + EncodeHardware({{{IbPort("a", 1)}}, {}}) + "'; echo '" +
+                      EncodeHardware({{{IbPort("a", 2)}}, {}}) + "'; cat");
   Observer observer({.program = script.path()});
   CHECK(observer.fd() == -1);
   CHECK(observer.Tend(0).empty());
   std::vector<PortSample> newest;
   while (newest.empty() || newest[0].at(PortCounter::kLinkDowned) != 2) {
     REQUIRE(WaitFor(observer));
-    const auto samples = observer.Read(0);
-    REQUIRE(samples);
-    newest = samples->value_or(newest);
+    const auto sample = observer.Read(0);
+    REQUIRE(sample);
+    if (*sample) {
+      newest = (*sample)->ports.value();
+    }
   }
   CHECK_FALSE(observer.Read(0).value().has_value());
   CHECK(observer.Tend(9 * kSecond).empty());

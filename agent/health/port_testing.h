@@ -33,15 +33,15 @@ inline PortSample DownPort(PortSample sample) {
 }
 
 // Words for what was told: "flash a", "down a", "-down a" for one that was cleared.
-inline std::vector<std::string> PortWords(const PortEvents& events) {
+inline std::vector<std::string> PortWords(const HardwareEvents& events) {
   const auto word = [](FaultKind kind, const std::string& device) {
     return std::string(FaultKindName(kind)).substr(5) + " " + device;
   };
   std::vector<std::string> words;
-  for (const PortFault& fault : events.faults) {
+  for (const HardwareFault& fault : events.faults) {
     words.push_back(word(fault.kind, fault.device));
   }
-  for (const PortCleared& cleared : events.cleared) {
+  for (const HardwareCleared& cleared : events.cleared) {
     words.push_back("-" + word(cleared.kind, cleared.device));
   }
   return words;
@@ -82,7 +82,7 @@ class PortFeeder {
   [[nodiscard]] std::string Text() const {
     return last_.faults.empty() ? "" : last_.faults.front().text;
   }
-  [[nodiscard]] const PortEvents& last() const { return last_; }
+  [[nodiscard]] const HardwareEvents& last() const { return last_; }
   [[nodiscard]] PortWatch& watch() { return watch_; }
   [[nodiscard]] Instant now() const { return now_; }
 
@@ -91,7 +91,7 @@ class PortFeeder {
  private:
   std::vector<PortExpectation> expected_;
   PortWatch watch_;
-  PortEvents last_;
+  HardwareEvents last_;
   Instant now_ = kPortEpoch;
 };
 

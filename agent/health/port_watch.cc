@@ -53,10 +53,10 @@ bool IsUsable(const PortSample& sample) {
 
 PortWatch::PortWatch(std::vector<PortExpectation> expected) : expected_(std::move(expected)) {}
 
-PortEvents PortWatch::Feed(Instant now,
-                           std::string_view boot_id,
-                           const std::vector<PortSample>& samples) {
-  PortEvents events;
+HardwareEvents PortWatch::Feed(Instant now,
+                               std::string_view boot_id,
+                               const std::vector<PortSample>& samples) {
+  HardwareEvents events;
   TakeClock(now);
   BeginBoot(IsPortWord(boot_id) ? boot_id : "-", events);
   const Majorities majorities = FindMajorities(samples);
@@ -118,7 +118,7 @@ void PortWatch::TakeClock(Instant now) {
   last_at_ = now;
 }
 
-void PortWatch::BeginBoot(std::string_view boot_id, PortEvents& events) {
+void PortWatch::BeginBoot(std::string_view boot_id, HardwareEvents& events) {
   if (boot_id == boot_id_) {
     return;
   }
@@ -146,7 +146,7 @@ void PortWatch::BeginBoot(std::string_view boot_id, PortEvents& events) {
 
 // Looks for ports that are expected by name: one that nobody has seen gets a record, to be missed;
 // the record ends when the port is there under the name of its device.
-void PortWatch::ExpectAbsent(const std::vector<PortSample>& samples, PortEvents& events) {
+void PortWatch::ExpectAbsent(const std::vector<PortSample>& samples, HardwareEvents& events) {
   for (const PortExpectation& expected : expected_) {
     const std::string& match = expected.match;
     if (!IsPortWord(match) || match.contains('*')) {
@@ -174,7 +174,7 @@ void PortWatch::ExpectAbsent(const std::vector<PortSample>& samples, PortEvents&
   }
 }
 
-void PortWatch::Tell(const PortRecord& port, PortNews news, PortEvents& events) {
+void PortWatch::Tell(const PortRecord& port, PortNews news, HardwareEvents& events) {
   for (auto& [kind, text] : news.faults) {
     if (kind == FaultKind::kLinkFlash) {
       Remember(port.device);
@@ -203,7 +203,7 @@ void PortWatch::Remember(const std::string& device) {
   flashes.push_back(last_at_);
 }
 
-void PortWatch::Forget(PortRecord& port, PortEvents& events) {
+void PortWatch::Forget(PortRecord& port, HardwareEvents& events) {
   PortNews news;
   Clear(FaultKind::kLinkDown, port.down, news);
   Clear(FaultKind::kLinkDegraded, port.degraded, news);
@@ -213,7 +213,7 @@ void PortWatch::Forget(PortRecord& port, PortEvents& events) {
 }
 
 // Forgets a port that is absent when there are too many. Reports whether one more may be added.
-bool PortWatch::MakeRoom(PortEvents& events) {
+bool PortWatch::MakeRoom(HardwareEvents& events) {
   if (ports_.size() < kPortsMax) {
     return true;
   }

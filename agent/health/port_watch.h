@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/health/hardware_events.h"
 #include "agent/health/port_record.h"
 #include "agent/health/port_sample.h"
 #include "common/base/result.h"
@@ -33,26 +34,6 @@ constexpr size_t kMajorityMin = 3;
 constexpr size_t kFlashesMax = 64;  // remembered of one port
 constexpr Duration kFlashesKept = Duration::Minutes(7 * 24 * 60);
 constexpr size_t kSavedBytesMax = 512U << 10U;
-
-struct PortFault {
-  FaultKind kind = FaultKind::kLinkFlash;
-  std::string device;
-  std::string text;  // what was seen, with figures
-  Instant seen_at;
-  bool operator==(const PortFault&) const = default;
-};
-
-struct PortCleared {
-  FaultKind kind = FaultKind::kLinkDown;
-  std::string device;
-  bool operator==(const PortCleared&) const = default;
-};
-
-// Faults come before what is cleared: one that begins and ends in one sample is in both.
-struct PortEvents {
-  std::vector<PortFault> faults;
-  std::vector<PortCleared> cleared;
-};
 
 // A port that the node should have, active.
 struct PortExpectation {
@@ -73,9 +54,9 @@ class PortWatch {
   //   boot_id: after another one, counters, rates and noise begin anew; a port that was reported
   //     down or gone stays so until it is active, or there.
   //   samples: at most kPortsMax, one for each device; others are not looked at.
-  [[nodiscard]] PortEvents Feed(Instant now,
-                                std::string_view boot_id,
-                                const std::vector<PortSample>& samples);
+  [[nodiscard]] HardwareEvents Feed(Instant now,
+                                    std::string_view boot_id,
+                                    const std::vector<PortSample>& samples);
 
   // Reports whether a port of this device is watched: lines of the kernel log about its link tell
   // nothing more.
@@ -99,13 +80,13 @@ class PortWatch {
   };
   using Majorities = std::map<std::string, Majority>;  // [kind of port]
 
-  void BeginBoot(std::string_view boot_id, PortEvents& events);
+  void BeginBoot(std::string_view boot_id, HardwareEvents& events);
   void TakeClock(Instant now);
-  void ExpectAbsent(const std::vector<PortSample>& samples, PortEvents& events);
-  void Tell(const PortRecord& port, PortNews news, PortEvents& events);
+  void ExpectAbsent(const std::vector<PortSample>& samples, HardwareEvents& events);
+  void Tell(const PortRecord& port, PortNews news, HardwareEvents& events);
   void Remember(const std::string& device);
-  void Forget(PortRecord& port, PortEvents& events);
-  [[nodiscard]] bool MakeRoom(PortEvents& events);
+  void Forget(PortRecord& port, HardwareEvents& events);
+  [[nodiscard]] bool MakeRoom(HardwareEvents& events);
   [[nodiscard]] const PortExpectation* ExpectationOf(const PortSample& sample) const;
   [[nodiscard]] PortReference ReferenceOf(const PortRecord& port,
                                           const PortSample& sample,

@@ -104,6 +104,9 @@ void SetFailedSaves(const std::vector<RankView>& ranks, tide::v1::Progress& prog
   }
 }
 
+// A driver without persistence takes long to begin with all its GPUs.
+constexpr Duration kGpuSilenceMax = Duration::Seconds(60);
+
 }  // namespace
 
 AgentLoop::AgentLoop(AgentConfig config,
@@ -117,6 +120,13 @@ AgentLoop::AgentLoop(AgentConfig config,
       runtime_(std::move(runtime)),
       faults_(std::move(faults)),
       observer_({.program = config_.observer, .sysfs_root = config_.sys_dir}),
+      gpu_observer_({.program = config_.observer,
+                     .sysfs_root = config_.sys_dir,
+                     .proc_root = config_.proc_dir,
+                     .nvml = config_.nvml,
+                     .ports = false,
+                     .gpus = true,
+                     .silence_max = kGpuSilenceMax}),
       book_(book),
       sockets_([this](const std::string& /*key*/) { scan_now_ = true; }),
       core_(
@@ -193,11 +203,12 @@ void AgentLoop::WaitForWork() {
   const int64_t next_beat = core_.welcomed() ? next_heartbeat_ns_ : next_check_ns_;
   const int64_t next = std::min({next_beat, next_check_ns_, next_scan_ns_});
   const int64_t wait_ms = scan_now_ ? 0 : std::max<int64_t>(0, (next - now) / kNsPerMs + 1);
-  std::array<pollfd, 5> fds = {{{wake_.get(), POLLIN, 0},
+  std::array<pollfd, 6> fds = {{{wake_.get(), POLLIN, 0},
                                 {runtime_->EventFd(), POLLIN, 0},
                                 {sockets_.fd(), POLLIN, 0},
                                 {faults_->fd(), POLLIN, 0},
-                                {observer_.fd(), POLLIN, 0}}};
+                                {observer_.fd(), POLLIN, 0},
+                                {gpu_observer_.fd(), POLLIN, 0}}};
   ::poll(fds.data(), fds.size(), static_cast<int>(wait_ms));
   RunPosted();
   if ((fds[1].revents & POLLIN) != 0) {
@@ -211,6 +222,9 @@ void AgentLoop::WaitForWork() {
   }
   if (fds[4].fd >= 0 && fds[4].revents != 0) {
     ReadPorts();
+  }
+  if (fds[5].fd >= 0 && fds[5].revents != 0) {
+    ReadGpus();
   }
 }
 
@@ -230,7 +244,7 @@ void AgentLoop::Run() {
       next_check_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
       const bool had_stream = core_.stream() != 0;
       core_.CheckContact(Now());
-      TendObserver();
+      TendObservers();
       if (had_stream && core_.stream() == 0) {
         log::Warning("The scheduler does not answer, trying the next");
       }

@@ -138,8 +138,9 @@ class AgentLoop {
   void ScanPages();
   void SaveIfDue(const TaskId& id, HeldTask& task);
   void ReadFaults();
-  void TendObserver();
+  void TendObservers();
   void ReadPorts();
+  void ReadGpus();
   void LookAgain();
   [[nodiscard]] std::string LastWords(const HeldTask& task, int32_t rank) const;
 
@@ -170,7 +171,8 @@ class AgentLoop {
   const rpc::Security security_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<FaultSpool> faults_;
-  health::Observer observer_;
+  health::Observer observer_;      // of ports
+  health::Observer gpu_observer_;  // apart: a driver that hangs does not hide the ports
   TaskBook& book_;
   RankSockets sockets_;
   Link* link_ = nullptr;

@@ -132,32 +132,59 @@ void AgentLoop::ReadFaults() {
   }
 }
 
-void AgentLoop::TendObserver() {
+void AgentLoop::TendObservers() {
+  const auto tend = [](health::Observer& observer, std::string_view what) {
+    if (const std::string news = observer.Tend(MonotonicNanos()); !news.empty()) {
+      log::Warning("Hardware is not observed", {{"What", what}, {"Error", news}});
+    }
+  };
   if (config_.observer.empty()) {
     return;
   }
-  if (const std::string news = observer_.Tend(MonotonicNanos()); !news.empty()) {
-    log::Warning("Hardware is not observed", {{"Error", news}});
+  if (config_.watches_ports) {
+    tend(observer_, "network ports");
+  }
+  if (config_.checks_gpus && config_.gpus > 0) {
+    tend(gpu_observer_, "GPUs");
   }
 }
 
 void AgentLoop::ReadPorts() {
-  auto samples = observer_.Read(MonotonicNanos());
-  if (!samples) {
-    log::Warning("Hardware is not observed", {{"Error", samples.error().message}});
+  auto sample = observer_.Read(MonotonicNanos());
+  if (!sample) {
+    log::Warning("Hardware is not observed", {{"Error", sample.error().message}});
     return;
   }
-  if (!*samples) {
+  if (!*sample || !(*sample)->ports) {
     return;
   }
+  std::vector<health::PortSample> ports = *std::move((*sample)->ports);
   // Ports of jobs' traffic: another network card may go, for a container or a board's management.
-  std::erase_if(**samples, [](const health::PortSample& port) { return !port.rdma; });
-  const auto news = faults_->TakePorts(SystemNow(), **samples);
+  std::erase_if(ports, [](const health::PortSample& port) { return !port.rdma; });
+  const auto news = faults_->TakePorts(SystemNow(), ports);
   if (!news) {
     log::Failure("Fault spool not saved", {{"Error", news.error().message}});
   } else if (*news) {
     const tide::v1::Fault& last = faults_->pending().back();
     log::Warning("Network port", {{"Device", last.device()}, {"Text", last.text()}});
+  }
+}
+
+void AgentLoop::ReadGpus() {
+  const auto sample = gpu_observer_.Read(MonotonicNanos());
+  if (!sample) {
+    log::Warning("Hardware is not observed", {{"Error", sample.error().message}});
+    return;
+  }
+  if (!*sample || !(*sample)->gpus) {
+    return;
+  }
+  const auto news = faults_->TakeGpus(SystemNow(), *(*sample)->gpus);
+  if (!news) {
+    log::Failure("Fault spool not saved", {{"Error", news.error().message}});
+  } else if (*news) {
+    const tide::v1::Fault& last = faults_->pending().back();
+    log::Warning("GPU", {{"Device", last.device()}, {"Text", last.text()}});
   }
 }
 

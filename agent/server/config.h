@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/health/gpu_sample.h"
 #include "agent/identity/identities.h"
 #include "agent/runtime/task_config.h"
 #include "agent/server/membership.h"
@@ -28,8 +29,10 @@ struct AgentConfig {
   std::string init_path;        // tide-init
   std::string validator_dir;    // tide-validator-*
   std::string sdk_dir;          // put on PYTHONPATH; empty = none
-  std::string observer;         // tide-observer; empty = ports are not watched
+  std::string observer;         // tide-observer; empty = neither ports nor GPUs are watched
   bool watches_ports = true;
+  bool checks_gpus = true;  // where `gpus` are declared: whether they are there, and well
+  std::string nvml = health::kNvmlLibrary;
   std::string kmsg;                        // kernel log: /dev/kmsg or a file; empty = not followed
   std::map<std::string, std::string> env;  // network profile of the cluster
   bool compat_env = false;                 // ranks also get the ancestor's names (compat_env.h)

@@ -40,7 +40,7 @@ tide::v1::Fault ToProto(const health::KernelFault& fault, Instant seen_at) {
   return out;
 }
 
-tide::v1::Fault ToProto(const health::PortFault& fault) {
+tide::v1::Fault ToProto(const health::HardwareFault& fault) {
   tide::v1::Fault out;
   out.set_kind(static_cast<tide::v1::FaultKind>(fault.kind));
   out.set_device(fault.device);
@@ -76,11 +76,13 @@ tide::v1::Fault FromJson(const nlohmann::json& json) {
 }  // namespace
 
 Result<std::unique_ptr<FaultSpool>> FaultSpool::Open(const std::string& state_dir,
-                                                     const std::string& kmsg) {
+                                                     const std::string& kmsg,
+                                                     uint32_t gpus) {
   std::unique_ptr<FaultSpool> spool(new FaultSpool());  // private constructor
   spool->path_ = state_dir + "/faults.json";
   spool->kmsg_ = kmsg;
   spool->boot_id_ = BootId();
+  spool->gpus_ = health::GpuWatch(gpus);
   health::KmsgOptions options;
   options.path = kmsg;
   const auto text = ReadFile(spool->path_);
@@ -96,15 +98,7 @@ Result<std::unique_ptr<FaultSpool>> FaultSpool::Open(const std::string& state_di
       if (json.at("kmsg").get<std::string>() == kmsg) {
         options.position = json.at("position").get<std::string>();
       }
-      if (const std::string ports = json.value("ports", ""); !ports.empty()) {
-        auto watch = health::PortWatch::Load(ports);
-        if (watch) {
-          spool->ports_ = std::move(*watch);
-        } else {  // of another release: the next sample is a new baseline
-          log::Warning("What was known of network ports is not readable",
-                       {{"File", spool->path_}, {"Error", watch.error().message}});
-        }
-      }
+      spool->LoadWatches(json.value("ports", ""), json.value("gpus", ""), gpus);
     } catch (const nlohmann::json::exception& error) {
       return Fail(ErrorCode::kCorrupt, spool->path_ + ": " + error.what() + "; remove it");
     }
@@ -114,6 +108,32 @@ Result<std::unique_ptr<FaultSpool>> FaultSpool::Open(const std::string& state_di
     TIDE_TRY(spool->Save());  // from now on nothing is missed
   }
   return spool;
+}
+
+// Takes up what was known of the hardware. What another release wrote is left out: the next sample
+// is a new baseline.
+void FaultSpool::LoadWatches(const std::string& ports, const std::string& gpus, uint32_t declared) {
+  if (!ports.empty()) {
+    auto watch = health::PortWatch::Load(ports);
+    if (watch) {
+      ports_ = std::move(*watch);
+    } else {
+      log::Warning("What was known of network ports is not readable",
+                   {{"File", path_}, {"Error", watch.error().message}});
+    }
+  }
+  if (!gpus.empty()) {
+    auto watch = health::GpuWatch::Load(gpus, declared);
+    if (watch) {
+      gpus_ = std::move(*watch);
+    } else {
+      log::Warning("What was known of GPUs is not readable",
+                   {{"File", path_}, {"Error", watch.error().message}});
+    }
+  }
+  if (declared == 0) {
+    KeepAll(gpus_.Dismiss(), SystemNow());
+  }
 }
 
 Result<bool> FaultSpool::ReadNew() {
@@ -142,18 +162,8 @@ bool FaultSpool::Watches(std::string_view device) const {
 
 Result<bool> FaultSpool::TakePorts(Instant now, const std::vector<health::PortSample>& samples) {
   ports_seen_ns_ = MonotonicNanos();
-  const health::PortEvents events = ports_.Feed(now, boot_id_, samples);
-  for (const health::PortFault& fault : events.faults) {
-    Keep(ToProto(fault));
-    if (fault.kind == health::FaultKind::kLinkFlash) {
-      KeepCut(fault);
-    }
-  }
-  for (const health::PortCleared& cleared : events.cleared) {
-    tide::v1::Fault fault = ToProto({cleared.kind, cleared.device, "", now});
-    fault.set_gone(true);
-    Keep(std::move(fault));
-  }
+  const health::HardwareEvents events = ports_.Feed(now, boot_id_, samples);
+  KeepAll(events, now);
   const bool news = !events.faults.empty() || !events.cleared.empty();
   // Ports that were never saved have no baseline after a restart.
   if (news || samples.size() != ports_saved_ || now - ports_saved_at_ >= kPortsSavedEvery) {
@@ -164,8 +174,35 @@ Result<bool> FaultSpool::TakePorts(Instant now, const std::vector<health::PortSa
   return news;
 }
 
+Result<bool> FaultSpool::TakeGpus(Instant now, const health::GpuReading& reading) {
+  const health::HardwareEvents events = gpus_.Feed(now, boot_id_, reading);
+  KeepAll(events, now);
+  const bool news = !events.faults.empty() || !events.cleared.empty();
+  // GPUs that were never saved have no baseline after a restart.
+  if (news || reading.gpus.size() != gpus_saved_ || now - gpus_saved_at_ >= kPortsSavedEvery) {
+    gpus_saved_at_ = now;
+    gpus_saved_ = reading.gpus.size();
+    TIDE_TRY(Save());
+  }
+  return news;
+}
+
+void FaultSpool::KeepAll(const health::HardwareEvents& events, Instant now) {
+  for (const health::HardwareFault& fault : events.faults) {
+    Keep(ToProto(fault));
+    if (fault.kind == health::FaultKind::kLinkFlash) {
+      KeepCut(fault);
+    }
+  }
+  for (const health::HardwareCleared& cleared : events.cleared) {
+    tide::v1::Fault fault = ToProto({cleared.kind, cleared.device, "", now});
+    fault.set_gone(true);
+    Keep(std::move(fault));
+  }
+}
+
 // Cuts that come too often are a fault of their own.
-void FaultSpool::KeepCut(const health::PortFault& flash) {
+void FaultSpool::KeepCut(const health::HardwareFault& flash) {
   const size_t lately = ports_.FlashesIn(flash.device, kFlashSpan);
   const size_t today = ports_.FlashesIn(flash.device, kFlashDay);
   if (lately >= kFlashesLately || today >= kFlashesToday) {
@@ -194,6 +231,7 @@ Status FaultSpool::Save() const {
   nlohmann::json json = {{"kmsg", kmsg_},
                          {"position", reader_ ? reader_->Position() : ""},
                          {"ports", ports_.Save()},
+                         {"gpus", gpus_.Save()},
                          {"pending", nlohmann::json::array()}};
   for (const tide::v1::Fault& fault : pending_) {
     json["pending"].push_back(ToJson(fault));

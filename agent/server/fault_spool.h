@@ -1,7 +1,7 @@
 #pragma once
 // Faults that were seen but not yet acknowledged by the scheduler, how far the kernel log was read,
-// and what is known of the network ports, in one durable file: after a restart no line is read
-// twice and none is missed, nor is a cut.
+// and what is known of the network ports and GPUs, in one durable file: after a restart no line is
+// read twice and none is missed, nor is a cut.
 //
 // Threads: the agent's loop thread only.
 
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/health/gpu_watch.h"
 #include "agent/health/kmsg_reader.h"
 #include "agent/health/port_watch.h"
 #include "common/health/kernel_log.h"
@@ -20,8 +21,10 @@ namespace tide::agent {
 class FaultSpool {
  public:
   // kmsg: path of the log; empty = none is followed, only old faults are kept.
+  // gpus: how many the node should have; 0 = none is looked at, and open faults of them end.
   [[nodiscard]] static Result<std::unique_ptr<FaultSpool>> Open(const std::string& state_dir,
-                                                                const std::string& kmsg);
+                                                                const std::string& kmsg,
+                                                                uint32_t gpus = 0);
 
   [[nodiscard]] int fd() const { return reader_ ? reader_->fd() : -1; }
   // Reads new lines; true when a fault was among them. What was found is on disk on return.
@@ -30,6 +33,8 @@ class FaultSpool {
   // Takes a sample of the network ports; true when something happened to one. That is on disk on
   // return.
   [[nodiscard]] Result<bool> TakePorts(Instant now, const std::vector<health::PortSample>& samples);
+  // Takes a reading of the GPUs, as TakePorts does.
+  [[nodiscard]] Result<bool> TakeGpus(Instant now, const health::GpuReading& reading);
   // The scheduler has the first `count` pending faults on disk.
   [[nodiscard]] Status Acknowledge(size_t count);
 
@@ -37,7 +42,9 @@ class FaultSpool {
   FaultSpool() = default;
   void Keep(tide::v1::Fault fault);
   [[nodiscard]] bool Watches(std::string_view device) const;
-  void KeepCut(const health::PortFault& flash);
+  void KeepAll(const health::HardwareEvents& events, Instant now);
+  void LoadWatches(const std::string& ports, const std::string& gpus, uint32_t declared);
+  void KeepCut(const health::HardwareFault& flash);
   [[nodiscard]] Status Save() const;
 
   std::string path_;
@@ -45,6 +52,9 @@ class FaultSpool {
   std::unique_ptr<health::KmsgReader> reader_;
   health::KernelLogParser parser_;
   health::PortWatch ports_;
+  health::GpuWatch gpus_;
+  size_t gpus_saved_ = 0;  // how many there were
+  Instant gpus_saved_at_;
   std::string boot_id_;
   int64_t ports_seen_ns_ = 0;  // of the last sample; 0 = there was none
   Instant ports_saved_at_;

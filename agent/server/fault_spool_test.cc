@@ -246,5 +246,69 @@ TEST_CASE("a port that is down for long is down, and that it is well again is to
   CHECK(ports.Feed(Port(1)) == std::vector<std::string>{"-link_down"});
 }
 
+// A node with GPUs, once a second.
+struct Gpus {
+  std::unique_ptr<FaultSpool> spool;
+  Instant now = Instant::FromUnixNanos(1'700'000'000'000'000'000);
+  void Feed(uint32_t found, int seconds) {
+    health::GpuReading reading{.driver = true, .nvml = true, .gpus = {}};
+    for (uint32_t i = 0; i < found; ++i) {
+      reading.gpus.emplace_back().device = "0000:a" + std::to_string(i) + ":00";
+    }
+    for (int second = 0; second < seconds; ++second) {
+      now = now + Duration::Seconds(1);
+      REQUIRE(spool->TakeGpus(now, reading));
+    }
+  }
+};
+
+TEST_CASE("a GPU that is gone is told once, over a restart too, and then its return") {
+  Kernel kernel;
+  const auto open = [&](uint32_t declared) {
+    return *FaultSpool::Open(kernel.dir.path(), kernel.log, declared);
+  };
+  Gpus gpus{open(8)};
+  gpus.Feed(8, 5);
+  CHECK(gpus.spool->pending().empty());
+  gpus.spool.reset();
+  gpus.spool = open(8);
+  gpus.Feed(7, 5);
+  REQUIRE(gpus.spool->pending().size() == 1);
+  const tide::v1::Fault fault = gpus.spool->pending()[0];
+  CHECK(fault.kind() == tide::v1::FAULT_KIND_GPU_MISSING);
+  CHECK(fault.device() == "0000:a7:00");
+  CHECK(fault.ends());
+  CHECK_FALSE(fault.gone());
+  REQUIRE(gpus.spool->Acknowledge(1));
+  gpus.spool.reset();
+  gpus.spool = open(8);
+  gpus.Feed(7, 5);
+  CHECK(gpus.spool->pending().empty());
+  gpus.Feed(8, 5);
+  REQUIRE(gpus.spool->pending().size() == 1);
+  CHECK(gpus.spool->pending()[0].gone());
+  CHECK(gpus.spool->pending()[0].device() == "0000:a7:00");
+}
+
+TEST_CASE("an open fault of GPUs ends where nobody looks at them any more") {
+  Kernel kernel;
+  Gpus gpus{*FaultSpool::Open(kernel.dir.path(), kernel.log, 8)};
+  gpus.Feed(7, 5);
+  REQUIRE(gpus.spool->Acknowledge(1));
+  gpus.spool.reset();
+  const auto spool = kernel.Open();
+  REQUIRE(spool->pending().size() == 1);
+  CHECK(spool->pending()[0].gone());
+}
+
+TEST_CASE("GPUs that another release has written do not keep the agent from starting") {
+  Kernel kernel;
+  std::ofstream(kernel.dir.File("faults.json"))
+      << R"({"kmsg": "", "position": "", "pending": [], "gpus": "gpus 99"})";
+  Gpus gpus{*FaultSpool::Open(kernel.dir.path(), kernel.log, 8)};
+  gpus.Feed(7, 5);
+  CHECK(gpus.spool->pending().size() == 1);
+}
+
 }  // namespace
 }  // namespace tide::agent

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
@@ -185,6 +186,12 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
   workspace.port_ = options.port;
   workspace.runtime_ = options.runtime;
   workspace.agent_flags_ = options.agent_flags;
+  // Nodes of one machine declare GPUs that are not there.
+  if (std::ranges::none_of(options.agent_flags, [](const std::string& flag) {
+        return flag.starts_with("--gpu-check");
+      })) {
+    workspace.agent_flags_.emplace_back("--gpu-check=off");
+  }
   workspace.scheduler_flags_ = options.scheduler_flags;
   workspace.schedulers_ = options.schedulers;
   workspace.mount_roots_ = MountRoots(options, workspace.root_);

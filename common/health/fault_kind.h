@@ -35,6 +35,10 @@ enum class FaultKind : uint8_t {
   kLinkGone = 17,      // a port that is not there any more
   kLinkNoisy = 18,     // a port whose errors grow too fast
   kLinkUnsteady = 19,  // a port that was cut again and again lately
+  kGpuMissing = 21,    // fewer GPUs than declared, or no driver for them
+  kGpuMemory = 22,     // a GPU's memory: errors not corrected, rows that cannot be remapped
+  kGpuLink = 23,       // a GPU at fewer PCIe lanes than card and slot can do
+  kGpuSlow = 24,       // a GPU that its hardware holds back, by heat or power
 };
 
 // Words as rows, API and configuration spell them.
@@ -58,6 +62,10 @@ inline constexpr auto kFaultKindNames = std::to_array<std::pair<FaultKind, std::
     {FaultKind::kLinkGone, "link_gone"},
     {FaultKind::kLinkNoisy, "link_noisy"},
     {FaultKind::kLinkUnsteady, "link_unsteady"},
+    {FaultKind::kGpuMissing, "gpu_missing"},
+    {FaultKind::kGpuMemory, "gpu_memory"},
+    {FaultKind::kGpuLink, "gpu_link"},
+    {FaultKind::kGpuSlow, "gpu_slow"},
     {FaultKind::kBlackHole, "black_hole"},
     {FaultKind::kFailedTest, "failed_test"},
 });

@@ -186,7 +186,7 @@ class Site(Cluster):
         listen = "%s:7072" % address if address else "unix:%s/agent-%s.sock" % (self.state, name)
         ports = 21000 + 20 * index
         argv = [program("tide-agent"), "--scheduler", ",".join(self._addresses()), "--name", name, "--zone", "A",
-                "--leaf", "l1", "--group", self.groups[name], "--gpus", "4", "--state",
+                "--leaf", "l1", "--group", self.groups[name], "--gpus", "4", "--gpu-check", "off", "--state",
                 "%s/agent-%s" % (self.state, name), "--listen", listen, "--ports", "%d-%d" % (ports, ports + 19),
                 "--checkpoint-root", self.state + "/checkpoints", "--mount-root", self.work, "--job-user", "65534:65534" if os.geteuid() == 0 else "%d:%d" % (os.geteuid(), os.getegid()), "--run-root", self.run_root, "--kmsg", "",
                 "--runtime", "process", "--env", "CHAOS_NODE=" + name, "--stop-tasks-on-exit", *self._tls(name)]
