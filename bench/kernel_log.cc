@@ -24,7 +24,7 @@ constexpr int64_t kLinesPerS = 100'000;
 constexpr int64_t kBlockLines = 1000;  // of which one is a fault
 constexpr int64_t kBlockNs = kBlockLines * 1'000'000'000 / kLinesPerS;
 constexpr size_t kDevices = 8;
-// Of what the agent was to be given: a machine that could not write it measured something else.
+// Least part of the lines that must be written: a slower machine measured something else.
 constexpr double kRateLeast = 0.9;
 
 // Texts around the device's name, which both the line and the fault hold.

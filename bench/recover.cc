@@ -67,7 +67,7 @@ void RecoverOn(Run& run, StoreKind kind) {
   run.AddTimes(what, samples, kRecoverTargets);
 }
 
-// Of an attempt with this epoch, as `tide show` prints it; null while it does not run.
+// Returns the attempt with this epoch as `tide show` prints it; null while it does not run.
 nlohmann::json FindAttempt(const DevCluster& cluster, const std::string& job, uint64_t epoch) {
   const auto shown = nlohmann::json::parse(cluster.Tide({"show", job, "-o", "json"}));
   for (const auto& attempt : shown.at("attempts")) {

@@ -16,6 +16,8 @@ namespace tide::health {
 namespace {
 
 constexpr int kNvmlSuccess = 0;
+constexpr int kNvmlNotSupported = 3;
+constexpr int kNvmlNoPermission = 4;
 constexpr int kNvmlGpuIsLost = 15;
 constexpr int kNvmlErrorUncorrected = 1;  // nvmlMemoryErrorType_t
 constexpr int kNvmlVolatileEcc = 0;       // nvmlEccCounterType_t
@@ -94,8 +96,17 @@ struct GpuReader::Nvml {
   // Calls one entry point. Reports whether it gave its values; marks a GPU that is lost.
   template <typename Function, typename... Args>
   static bool Ask(GpuSample& gpu, Function function, Args... args) {
-    const Return code = function == nullptr ? -1 : function(args...);
+    const Return code = function == nullptr ? kNvmlNotSupported : function(args...);
     gpu.lost = gpu.lost || code == kNvmlGpuIsLost;
+    return code == kNvmlSuccess;
+  }
+
+  // Calls one as Ask does where a sound GPU always answers, so that any error but a refusal means a
+  // lost one: of one off the bus the driver may say "unknown error".
+  template <typename Function, typename... Args>
+  static bool AskWhere(GpuSample& gpu, Function function, Args... args) {
+    const Return code = function(args...);
+    gpu.lost = code != kNvmlSuccess && code != kNvmlNoPermission && code != kNvmlNotSupported;
     return code == kNvmlSuccess;
   }
 
@@ -139,11 +150,11 @@ bool GpuReader::Nvml::Load(const std::string& path) {
 GpuSample GpuReader::Nvml::Read(unsigned int index) const {
   GpuSample gpu;
   Device device = nullptr;
-  if (!Ask(gpu, handle, index, &device)) {
+  if (!AskWhere(gpu, handle, index, &device)) {
     return gpu;
   }
   PciInfo info{};
-  if (Ask(gpu, pci, device, &info)) {
+  if (AskWhere(gpu, pci, device, &info)) {
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), "%04x:%02x:%02x", info.domain, info.bus, info.device);
     gpu.device = text.data();

@@ -141,12 +141,14 @@ void GpuWatch::LookAtMemory(const GpuSample& gpu, GpuRecord& record, HardwareEve
     }
     record.ecc = gpu.ecc_uncorrected;
   }
+  bool remap_fails = false;
   if (gpu.remap_failed) {
+    remap_fails = *gpu.remap_failed && !record.remap_failed;
     record.remap_failed = *gpu.remap_failed;
     text = record.remap_failed ? "a row of its memory could not be remapped" : text;
   }
   const bool opens = record.ecc_grew || record.remap_failed;
-  if (opens && !open) {
+  if (opens && (!open || remap_fails)) {
     events.faults.push_back({FaultKind::kGpuMemory, gpu.device, std::move(text), last_at_});
   } else if (open && !opens) {
     End(FaultKind::kGpuMemory, gpu.device, events);

@@ -176,6 +176,18 @@ TEST_CASE("a row that could not be remapped is a fault over boots, until it is n
   CHECK(feeder.Feed(Of({Gpu("a1"), Gpu("a2")})) == GpuWords{"-gpu_memory a1"});
 }
 
+TEST_CASE("a row that cannot be remapped is told beside errors that are open", "[gpu]") {
+  GpuFeeder feeder;
+  GpuSample gpu = Gpu("a1");
+  gpu.ecc_uncorrected = 0;
+  CHECK(feeder.Feed(Of({gpu, Gpu("a2")})).empty());
+  gpu.ecc_uncorrected = 3;
+  CHECK(feeder.Feed(Of({gpu, Gpu("a2")})) == GpuWords{"gpu_memory a1"});
+  gpu.remap_failed = true;
+  CHECK(feeder.Repeat(3, Of({gpu, Gpu("a2")})) == GpuWords{"gpu_memory a1"});
+  CHECK(feeder.text == "a row of its memory could not be remapped");
+}
+
 TEST_CASE("fewer lanes in three readings are a fault, all of them its end", "[gpu]") {
   GpuFeeder feeder;
   GpuSample gpu = Gpu("a2");

@@ -15,7 +15,7 @@ inline constexpr const char* kNoBreaker =
 // service at once.   device: PCI address without function.
 [[nodiscard]] std::string LostGpuLine(const std::string& device);
 
-// The same as an agent reports it.
+// Returns such a fault as an agent reports it.
 [[nodiscard]] tide::v1::Fault LostGpu();
 // A fault that is counted and changes nothing else: a bug of the job, most likely.
 [[nodiscard]] tide::v1::Fault CountedFault();

@@ -15,7 +15,7 @@
 
 namespace tide::bench {
 
-// What the agent sees of its node's hardware.
+// Hardware of its node, as the agent sees it.
 struct OneAgentSight {
   std::string kmsg = "";   // a file; "" = no kernel log
   std::string sysfs = "";  // a folder; "" = no network ports

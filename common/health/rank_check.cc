@@ -99,8 +99,8 @@ class OddOnes {
     return odd;
   }
 
-  // What is sent over a link is not acknowledged: its ends are odd, and of several such links the
-  // end that most of them share. Peers that are no ranks may have ended long ago.
+  // Takes both ends of a link over which nothing is acknowledged for odd, and of several such links
+  // the end that most of them share. Peers that are no ranks may have ended long ago.
   std::vector<OddRank> ByLink() {
     std::map<std::string_view, std::vector<size_t>> owners;
     for (size_t i = 0; i < ranks_.size(); ++i) {

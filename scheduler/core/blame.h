@@ -10,7 +10,7 @@ namespace tide {
 
 // Faults of one device within so long of each other have one cause.
 inline constexpr Duration kOneCauseWithin = Duration::Minutes(1);
-// What jobs met on a device counts for so long.
+// Time for which it counts what jobs met on a device.
 inline constexpr Duration kSightingsCount = Duration::Minutes(24 * 60);
 
 // Returns the open fault that the incident came of, the likeliest one by the rules; 0 = none.

@@ -188,7 +188,7 @@ int nvmlDeviceGetMaxPcieLinkWidth(void* device, unsigned int* width) {
   return Value(device, "max_width", width);
 }
 
-// Of errors that were not corrected (1), since the driver was loaded (0).
+// Counts errors that were not corrected (1), since the driver was loaded (0).
 int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned long long* count) {
   return type == 1 && counter == 0 ? Value(device, "ecc", count) : kInvalidArgument;
 }
