@@ -1,5 +1,3 @@
-// NVML's entry points and values are declared after NVIDIA's "NVML API Reference Guide".
-
 #include "agent/health/gpu_sample.h"
 
 #include <dlfcn.h>
@@ -11,14 +9,11 @@
 #include <utility>
 
 #include "agent/devices/numa.h"
+#include "agent/health/nvml.h"
 
 namespace tide::health {
 namespace {
 
-constexpr int kNvmlSuccess = 0;
-constexpr int kNvmlNotSupported = 3;
-constexpr int kNvmlNoPermission = 4;
-constexpr int kNvmlGpuIsLost = 15;
 constexpr int kNvmlErrorUncorrected = 1;  // nvmlMemoryErrorType_t
 constexpr int kNvmlVolatileEcc = 0;       // nvmlEccCounterType_t
 constexpr int kNvmlTemperatureOfGpu = 0;  // nvmlTemperatureSensors_t
@@ -53,35 +48,22 @@ bool IsGpuWord(const std::string& text) {
 
 // Entry points that the library does not have are null; those of the first group it must have.
 struct GpuReader::Nvml {
-  using Return = int;              // nvmlReturn_t
-  using Device = struct NvmlGpu*;  // nvmlDevice_t
-  struct PciInfo {                 // nvmlPciInfo_t
-    char bus_id_legacy[16];
-    unsigned int domain;
-    unsigned int bus;
-    unsigned int device;
-    unsigned int pci_device_id;
-    unsigned int pci_subsystem_id;
-    char bus_id[32];
-  };
-
   void* library = nullptr;
-  Return (*init)() = nullptr;
-  Return (*count)(unsigned int*) = nullptr;
-  Return (*handle)(unsigned int, Device*) = nullptr;
-  Return (*pci)(Device, PciInfo*) = nullptr;
+  decltype(&nvmlInit_v2) init = nullptr;
+  decltype(&nvmlDeviceGetCount_v2) count = nullptr;
+  decltype(&nvmlDeviceGetHandleByIndex_v2) handle = nullptr;
+  decltype(&nvmlDeviceGetPciInfo_v3) pci = nullptr;
 
-  Return (*shutdown)() = nullptr;
-  Return (*serial)(Device, char*, unsigned int) = nullptr;
-  Return (*uuid)(Device, char*, unsigned int) = nullptr;
-  Return (*name)(Device, char*, unsigned int) = nullptr;
-  Return (*lanes)(Device, unsigned int*) = nullptr;
-  Return (*lanes_max)(Device, unsigned int*) = nullptr;
-  Return (*ecc_errors)(Device, int, int, unsigned long long*) = nullptr;
-  Return (*remapped_rows)(Device, unsigned int*, unsigned int*, unsigned int*, unsigned int*) =
-      nullptr;
-  Return (*throttle_reasons)(Device, unsigned long long*) = nullptr;
-  Return (*temperature)(Device, int, unsigned int*) = nullptr;
+  decltype(&nvmlShutdown) shutdown = nullptr;
+  decltype(&nvmlDeviceGetSerial) serial = nullptr;
+  decltype(&nvmlDeviceGetUUID) uuid = nullptr;
+  decltype(&nvmlDeviceGetName) name = nullptr;
+  decltype(&nvmlDeviceGetCurrPcieLinkWidth) lanes = nullptr;
+  decltype(&nvmlDeviceGetMaxPcieLinkWidth) lanes_max = nullptr;
+  decltype(&nvmlDeviceGetTotalEccErrors) ecc_errors = nullptr;
+  decltype(&nvmlDeviceGetRemappedRows) remapped_rows = nullptr;
+  decltype(&nvmlDeviceGetCurrentClocksThrottleReasons) throttle_reasons = nullptr;
+  decltype(&nvmlDeviceGetTemperature) temperature = nullptr;
 
   // Reports whether all that is needed is there.
   [[nodiscard]] bool Load(const std::string& path);
@@ -96,7 +78,7 @@ struct GpuReader::Nvml {
   // Calls one entry point. Reports whether it gave its values; marks a GPU that is lost.
   template <typename Function, typename... Args>
   static bool Ask(GpuSample& gpu, Function function, Args... args) {
-    const Return code = function == nullptr ? kNvmlNotSupported : function(args...);
+    const nvmlReturn_t code = function == nullptr ? kNvmlNotSupported : function(args...);
     gpu.lost = gpu.lost || code == kNvmlGpuIsLost;
     return code == kNvmlSuccess;
   }
@@ -105,14 +87,14 @@ struct GpuReader::Nvml {
   // lost one: of one off the bus the driver may say "unknown error".
   template <typename Function, typename... Args>
   static bool AskWhere(GpuSample& gpu, Function function, Args... args) {
-    const Return code = function(args...);
+    const nvmlReturn_t code = function(args...);
     gpu.lost = code != kNvmlSuccess && code != kNvmlNoPermission && code != kNvmlNotSupported;
     return code == kNvmlSuccess;
   }
 
   static std::string Word(GpuSample& gpu,
-                          Return (*function)(Device, char*, unsigned int),
-                          Device device) {
+                          decltype(&nvmlDeviceGetName) function,
+                          nvmlDevice_t device) {
     std::array<char, kGpuWordMax> text{};
     if (!Ask(gpu, function, device, text.data(), static_cast<unsigned int>(text.size()))) {
       return "";
@@ -121,7 +103,7 @@ struct GpuReader::Nvml {
     return IsGpuWord(word) ? word : "";
   }
 
-  void ReadState(Device device, GpuSample& gpu) const;
+  void ReadState(nvmlDevice_t device, GpuSample& gpu) const;
 };
 
 bool GpuReader::Nvml::Load(const std::string& path) {
@@ -149,11 +131,11 @@ bool GpuReader::Nvml::Load(const std::string& path) {
 
 GpuSample GpuReader::Nvml::Read(unsigned int index) const {
   GpuSample gpu;
-  Device device = nullptr;
+  nvmlDevice_t device = nullptr;
   if (!AskWhere(gpu, handle, index, &device)) {
     return gpu;
   }
-  PciInfo info{};
+  nvmlPciInfo_t info{};
   if (AskWhere(gpu, pci, device, &info)) {
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), "%04x:%02x:%02x", info.domain, info.bus, info.device);
@@ -166,7 +148,7 @@ GpuSample GpuReader::Nvml::Read(unsigned int index) const {
   return gpu;
 }
 
-void GpuReader::Nvml::ReadState(Device device, GpuSample& gpu) const {
+void GpuReader::Nvml::ReadState(nvmlDevice_t device, GpuSample& gpu) const {
   unsigned int number = 0;
   if (Ask(gpu, lanes, device, &number)) {
     gpu.lanes = number;

@@ -20,12 +20,14 @@
 #include <string>
 #include <vector>
 
+#include "agent/health/nvml.h"
+
 namespace {
 
-constexpr int kSuccess = 0;
-constexpr int kInvalidArgument = 2;
-constexpr int kNotSupported = 3;
-constexpr int kInsufficientSize = 7;
+using tide::health::kNvmlInsufficientSize;
+using tide::health::kNvmlInvalidArgument;
+using tide::health::kNvmlNotSupported;
+using tide::health::kNvmlSuccess;
 
 struct Gpu {
   unsigned int bus = 0;
@@ -64,12 +66,12 @@ World ReadWorld() {
 }
 
 // Handles are bus numbers, so that one of a GPU that is gone answers nothing else.
-void* HandleOf(const Gpu& gpu) {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(gpu.bus));
+nvmlDevice_t HandleOf(const Gpu& gpu) {
+  return reinterpret_cast<nvmlDevice_t>(static_cast<uintptr_t>(gpu.bus));
 }
 
 // Returns what a question about a GPU is answered with, before its value.
-int Find(const World& world, void* device, const Gpu*& found) {
+int Find(const World& world, nvmlDevice_t device, const Gpu*& found) {
   while (world.hangs) {
     ::pause();
   }
@@ -77,90 +79,80 @@ int Find(const World& world, void* device, const Gpu*& found) {
     if (HandleOf(gpu) == device) {
       found = &gpu;
       const auto error = gpu.values.find("error");
-      return error == gpu.values.end() ? kSuccess : static_cast<int>(error->second);
+      return error == gpu.values.end() ? kNvmlSuccess : static_cast<int>(error->second);
     }
   }
-  return kInvalidArgument;
+  return kNvmlInvalidArgument;
 }
 
 template <typename Number>
-int Value(void* device, const char* key, Number* number) {
+int Value(nvmlDevice_t device, const char* key, Number* number) {
   const World world = ReadWorld();
   const Gpu* gpu = nullptr;
   const int code = Find(world, device, gpu);
-  if (code != kSuccess) {
+  if (code != kNvmlSuccess) {
     return code;
   }
   const auto value = gpu->values.find(key);
   if (value == gpu->values.end()) {
-    return kNotSupported;
+    return kNvmlNotSupported;
   }
   *number = static_cast<Number>(value->second);
-  return kSuccess;
+  return kNvmlSuccess;
 }
 
-int Text(void* device, const char* format, char* text, unsigned int size) {
+int Text(nvmlDevice_t device, const char* format, char* text, unsigned int size) {
   const World world = ReadWorld();
   const Gpu* gpu = nullptr;
   const int code = Find(world, device, gpu);
-  if (code != kSuccess) {
+  if (code != kNvmlSuccess) {
     return code;
   }
   char whole[64];
   std::snprintf(whole, sizeof whole, "%s%02x", format, gpu->bus);
   if (std::strlen(whole) >= size) {
-    return kInsufficientSize;
+    return kNvmlInsufficientSize;
   }
   std::memcpy(text, whole, std::strlen(whole) + 1);
-  return kSuccess;
+  return kNvmlSuccess;
 }
-
-struct PciInfo {
-  char bus_id_legacy[16];
-  unsigned int domain;
-  unsigned int bus;
-  unsigned int device;
-  unsigned int pci_device_id;
-  unsigned int pci_subsystem_id;
-  char bus_id[32];
-};
 
 }  // namespace
 
 extern "C" {
 
-int nvmlInit_v2() {
+nvmlReturn_t nvmlInit_v2() {
   return ReadWorld().init;
 }
 
-int nvmlShutdown() {
-  return kSuccess;
+nvmlReturn_t nvmlShutdown() {
+  return kNvmlSuccess;
 }
 
-int nvmlDeviceGetCount_v2(unsigned int* count) {
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* count) {
   *count = static_cast<unsigned int>(ReadWorld().gpus.size());
-  return kSuccess;
+  return kNvmlSuccess;
 }
 
-int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device) {
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* device) {
   const World world = ReadWorld();
   while (world.hangs) {
     ::pause();
   }
   if (index >= world.gpus.size()) {
-    return kInvalidArgument;
+    return kNvmlInvalidArgument;
   }
   const Gpu& gpu = world.gpus[index];
   const auto error = gpu.values.find("handle");
   *device = HandleOf(gpu);
-  return error == gpu.values.end() ? kSuccess : static_cast<int>(error->second);
+  return error == gpu.values.end() ? kNvmlSuccess : static_cast<int>(error->second);
 }
 
-int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* pci) {
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
   const World world = ReadWorld();
   const Gpu* gpu = nullptr;
   const int code = Find(world, device, gpu);
-  if (code == kSuccess) {
+  if (code == kNvmlSuccess) {
     *pci = {};
     pci->bus = gpu->bus;
     std::snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", gpu->bus);
@@ -168,47 +160,51 @@ int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* pci) {
   return code;
 }
 
-int nvmlDeviceGetSerial(void* device, char* serial, unsigned int length) {
+nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char* serial, unsigned int length) {
   return Text(device, "16501210000", serial, length);
 }
 
-int nvmlDeviceGetUUID(void* device, char* uuid, unsigned int length) {
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned int length) {
   return Text(device, "GPU-00000000-0000-0000-0000-0000000000", uuid, length);
 }
 
-int nvmlDeviceGetName(void* device, char* name, unsigned int length) {
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned int length) {
   return Text(device, "Stand-in ", name, length);
 }
 
-int nvmlDeviceGetCurrPcieLinkWidth(void* device, unsigned int* width) {
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int* width) {
   return Value(device, "width", width);
 }
 
-int nvmlDeviceGetMaxPcieLinkWidth(void* device, unsigned int* width) {
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int* width) {
   return Value(device, "max_width", width);
 }
 
 // Counts errors that were not corrected (1), since the driver was loaded (0).
-int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned long long* count) {
-  return type == 1 && counter == 0 ? Value(device, "ecc", count) : kInvalidArgument;
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device,
+                                         int type,
+                                         int counter,
+                                         unsigned long long* count) {
+  return type == 1 && counter == 0 ? Value(device, "ecc", count) : kNvmlInvalidArgument;
 }
 
-int nvmlDeviceGetRemappedRows(void* device,
-                              unsigned int* corrected,
-                              unsigned int* uncorrected,
-                              unsigned int* pending,
-                              unsigned int* failed) {
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device,
+                                       unsigned int* corrected,
+                                       unsigned int* uncorrected,
+                                       unsigned int* pending,
+                                       unsigned int* failed) {
   *corrected = 0;
   *uncorrected = 0;
   *pending = 0;
   return Value(device, "remap_failed", failed);
 }
 
-int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device,
+                                                       unsigned long long* reasons) {
   return Value(device, "reasons", reasons);
 }
 
-int nvmlDeviceGetTemperature(void* device, int sensor, unsigned int* celsius) {
-  return sensor == 0 ? Value(device, "celsius", celsius) : kInvalidArgument;
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int sensor, unsigned int* celsius) {
+  return sensor == 0 ? Value(device, "celsius", celsius) : kNvmlInvalidArgument;
 }
 }
