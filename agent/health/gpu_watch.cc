@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -204,6 +205,7 @@ void GpuWatch::Count(const GpuReading& reading, HardwareEvents& events) {
   if (found >= declared_) {
     short_ = 0;
     shorter_ = 0;
+    shortage_.clear();
     full_ = std::min(full_ + 1, kReadingsToJudge);
     if (full_ == kReadingsToJudge) {
       if (std::exchange(missing_, false)) {
@@ -214,6 +216,7 @@ void GpuWatch::Count(const GpuReading& reading, HardwareEvents& events) {
     return;
   }
   full_ = 0;
+  DescribeShortage(reading, found);
   if (short_ == 0) {
     short_since_ = last_at_;
   }
@@ -222,39 +225,42 @@ void GpuWatch::Count(const GpuReading& reading, HardwareEvents& events) {
   const bool certain = short_ == kReadingsToJudge ||
                        (short_ == 2 && last_at_ - short_since_ >= Duration::Seconds(1));
   if ((certain && !missing_) || shorter_ == kReadingsToJudge) {
-    TellMissing(reading, events);
+    TellMissing(events);
     missing_found_ = found;
     shorter_ = 0;
   }
 }
 
-void GpuWatch::TellMissing(const GpuReading& reading, HardwareEvents& events) {
-  const auto found = std::ranges::count_if(reading.gpus, IsThere);
-  std::vector<std::string_view> gone;
-  std::string names;
+// Returns the GPUs that were seen before and are not in the last reading.
+std::vector<std::string_view> GpuWatch::Absent() const {
+  std::vector<std::string_view> absent;
   for (const auto& [device, record] : gpus_) {
-    if (record.absent == 0) {
-      continue;
-    }
-    gone.push_back(device);
-    if (gone.size() <= kNamedMax) {
-      names += (names.empty() ? "" : ", ") + device;
-      names += record.serial.empty() ? "" : " (serial " + record.serial + ")";
+    if (record.absent != 0) {
+      absent.push_back(device);
     }
   }
-  std::string text =
-      std::to_string(found) + " of " + std::to_string(declared_) + " declared GPUs found";
-  if (!reading.driver) {
-    text += ", there is no driver";
+  return absent;
+}
+
+void GpuWatch::DescribeShortage(const GpuReading& reading, uint32_t found) {
+  std::string names;
+  for (const std::string_view device : Absent() | std::views::take(kNamedMax)) {
+    const std::string& serial = gpus_.find(device)->second.serial;
+    names += (names.empty() ? "" : ", ") + std::string(device);
+    names += serial.empty() ? "" : " (serial " + serial + ")";
   }
-  if (!names.empty()) {
-    text += "; gone: " + names;
-  }
+  shortage_ = std::to_string(found) + " of " + std::to_string(declared_) + " declared GPUs found";
+  shortage_ += reading.driver ? "" : ", there is no driver";
+  shortage_ += names.empty() ? "" : "; gone: " + names;
+  shortage_ = PrintableUtf8(shortage_, kMaxFaultText);
+}
+
+void GpuWatch::TellMissing(HardwareEvents& events) {
   if (!std::exchange(missing_, true)) {
+    const std::vector<std::string_view> gone = Absent();
     missing_device_ = gone.size() == 1 ? gone.front() : kAllGpus;
   }
-  events.faults.push_back(
-      {FaultKind::kGpuMissing, missing_device_, PrintableUtf8(text, kMaxFaultText), last_at_});
+  events.faults.push_back({FaultKind::kGpuMissing, missing_device_, shortage_, last_at_});
 }
 
 // Forgets GPUs that nobody misses: their places were changed.

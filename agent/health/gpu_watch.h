@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/health/gpu_sample.h"
 #include "agent/health/hardware_events.h"
@@ -60,6 +61,9 @@ class GpuWatch {
   [[nodiscard]] HardwareEvents Feed(Instant now,
                                     std::string_view boot_id,
                                     const GpuReading& reading);
+  // Returns what the last reading misses of the GPUs declared, as a fault's text; "" = nothing. One
+  // reading is enough here: a fault takes several.
+  [[nodiscard]] const std::string& Shortage() const { return shortage_; }
   // Ends all open faults and forgets everything: nobody looks any more.
   [[nodiscard]] HardwareEvents Dismiss();
 
@@ -77,7 +81,9 @@ class GpuWatch {
   void LookAtLink(const GpuSample& gpu, GpuRecord& record, HardwareEvents& events) const;
   void LookAtClocks(const GpuSample& gpu, GpuRecord& record, HardwareEvents& events) const;
   void Count(const GpuReading& reading, HardwareEvents& events);
-  void TellMissing(const GpuReading& reading, HardwareEvents& events);
+  void TellMissing(HardwareEvents& events);
+  void DescribeShortage(const GpuReading& reading, uint32_t found);
+  [[nodiscard]] std::vector<std::string_view> Absent() const;
   void ForgetAbsent(HardwareEvents& events);
 
   uint32_t declared_ = 0;
@@ -91,6 +97,7 @@ class GpuWatch {
   Instant short_since_;
   uint32_t shorter_ = 0;  // readings in a row with fewer than reported
   uint32_t full_ = 0;     // readings in a row with enough
+  std::string shortage_;  // of the last reading
 };
 
 }  // namespace tide::health

@@ -104,6 +104,18 @@ TEST_CASE("readings that come fast must be three, and a single short one is noth
   CHECK(feeder.Feed(Of({Gpu("a1")}), soon) == GpuWords{"gpu_missing a2"});
 }
 
+TEST_CASE("what the last reading misses is told before it is a fault", "[gpu]") {
+  GpuFeeder feeder;
+  feeder.Feed(Of({Gpu("a1"), Gpu("a2")}));
+  CHECK(feeder.watch.Shortage().empty());
+  CHECK(feeder.Feed(Of({Gpu("a1")})).empty());
+  CHECK(feeder.watch.Shortage() == "1 of 2 declared GPUs found; gone: 0000:a2:00 (serial sa2)");
+  CHECK(feeder.Repeat(3, Of({Gpu("a1")})).size() == 1);
+  CHECK(feeder.watch.Shortage() == feeder.text);
+  feeder.Feed(Of({Gpu("a1"), Gpu("a2")}));
+  CHECK(feeder.watch.Shortage().empty());
+}
+
 TEST_CASE("a lost GPU, a GPU never seen, and a missing driver are all missing", "[gpu]") {
   GpuSample lost = Gpu("a2");
   lost.lost = true;

@@ -92,6 +92,18 @@ HardwareEvents PortWatch::Feed(Instant now,
   return events;
 }
 
+std::vector<std::string> PortWatch::Unwell() const {
+  std::vector<std::string> unwell;
+  for (const auto& [device, port] : ports_) {
+    if (port.IsJudged() && (port.gone || port.absent > 0)) {
+      unwell.push_back("network port " + port.name + " is not there any more");
+    } else if (port.IsJudged() && port.down_since.is_set()) {
+      unwell.push_back("network port " + port.name + " is not active");
+    }
+  }
+  return unwell;
+}
+
 size_t PortWatch::FlashesIn(std::string_view device, Duration span) const {
   const auto at = flashes_.find(device);
   return at == flashes_.end()

@@ -62,6 +62,11 @@ class PortWatch {
   // nothing more.
   [[nodiscard]] bool Knows(std::string_view device) const { return ports_.contains(device); }
 
+  // Returns what is wrong by the last sample with ports that were active, or should be: one is
+  // gone, or not active, were it only a cut that has just begun. One that runs below its rate is
+  // not among them: whether that matters is the site's rule.
+  [[nodiscard]] std::vector<std::string> Unwell() const;
+
   // Counts the flashes of a device that were reported within `span` before the last sample.
   [[nodiscard]] size_t FlashesIn(std::string_view device, Duration span) const;
 

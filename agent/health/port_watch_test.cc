@@ -87,6 +87,23 @@ TEST_CASE("a port that is down by design says nothing until it was active") {
   CHECK(feeder.Repeat(31, {DownPort(IbPort("aux", 4))}) == Words{"down aux"});
 }
 
+TEST_CASE("a port in a cut is unwell at once, one below its rate or down by design is not") {
+  PortFeeder feeder;
+  const PortSample aux = DownPort(IbPort("aux"));
+  feeder.Feed({IbPort("a"), aux});
+  CHECK(feeder.watch().Unwell().empty());
+  feeder.Feed({DownPort(IbPort("a", 1)), aux});
+  CHECK(feeder.watch().Unwell() == Words{"network port mlx5_a/1 is not active"});
+  feeder.Repeat(40, {DownPort(IbPort("a", 1)), aux});
+  CHECK(feeder.watch().Unwell().size() == 1);
+  feeder.Feed({aux});
+  CHECK(feeder.watch().Unwell() == Words{"network port mlx5_a/1 is not there any more"});
+  feeder.Feed({IbPort("a", 1), aux});
+  CHECK(feeder.watch().Unwell().empty());
+  feeder.Repeat(5, {Slow(IbPort("a", 1)), aux});
+  CHECK(feeder.watch().Unwell().empty());
+}
+
 TEST_CASE("an expectation judges a port that was never seen active, or never seen") {
   PortFeeder feeder({{"mlx5_a*", 0}, {"0000:ab:00.0", 0}, {"mlx5_c/1", 400'000}});
   const PortSample down = DownPort(IbPort("a"));

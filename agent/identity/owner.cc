@@ -35,9 +35,9 @@ void SetThreadGroups(const std::vector<uint32_t>& groups) {
   if (const int error = first(answer); error != 0) {
     ::_exit(error);
   }
-  if (::setgroups(owner.groups.size(), owner.groups.data()) != 0 ||
-      ::setresgid(owner.gid, owner.gid, owner.gid) != 0 ||
-      ::setresuid(owner.uid, owner.uid, owner.uid) != 0) {
+  if (::geteuid() == 0 && (::setgroups(owner.groups.size(), owner.groups.data()) != 0 ||
+                           ::setresgid(owner.gid, owner.gid, owner.gid) != 0 ||
+                           ::setresuid(owner.uid, owner.uid, owner.uid) != 0)) {
     ::_exit(EPERM);
   }
   const int error = action(answer);
@@ -129,10 +129,6 @@ OwnerEyes::~OwnerEyes() {
 }
 
 int AsOwner(const Owner& owner, const Action& first, const Action& action, std::string& answer) {
-  if (::geteuid() != 0) {
-    const int error = first(answer);
-    return error != 0 ? error : action(answer);
-  }
   DyingChildren().ReapTheDead();
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {

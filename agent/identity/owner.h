@@ -39,9 +39,9 @@ class OwnerEyes {
 // Returns an errno, and may leave `answer` (at most 64 KiB) for the caller.
 using Action = std::function<int(std::string& answer)>;
 
-// Runs `first` with this process's rights and then, if it returns 0, `action` with the owner's. As
-// root both run in a child, which is killed after 3 s: a folder on a file server that does not
-// answer must not stop the agent with it. Others are the owner themselves, and run them here.
+// Runs `first` with this process's rights and then, if it returns 0, `action` with the owner's; who
+// is not root is the owner. Both run in a child, which is killed after 3 s: a folder on a file
+// server that does not answer must not stop the agent with it.
 //   Returns the errno of the one that failed, ETIMEDOUT, or 0 with `answer` as `action` left it.
 [[nodiscard]] int AsOwner(const Owner& owner,
                           const Action& first,

@@ -58,10 +58,6 @@ TEST_CASE("an action has its owner's rights and groups, what comes first the age
 }
 
 TEST_CASE("an action that does not end is given up, and leaves no zombie after the next one") {
-  if (::geteuid() != 0) {
-    WARN("only root acts in a child");
-    return;
-  }
   std::string answer;
   const Action stop = [](std::string&) { return ::raise(SIGSTOP); };
   CHECK(AsOwner(kSomebody, stop, kNothing, answer) == ETIMEDOUT);

@@ -328,9 +328,12 @@ Result<SpecPath> ResolveSpecPath(const PathRules& rules,
       },
       [&](std::string& text) { return Look(grounds, asked, use, text); },
       answer);
+  if (error == ETIMEDOUT) {
+    return Fail(ErrorCode::kUnavailable, asked + " does not answer on " + node);
+  }
   if (error != 0) {
     auto failed = FailErrno(asked + " cannot be used by " + Describe(owner) + " on " + node, error);
-    if (error == ETIMEDOUT || error == EIO || error == ESTALE || error == ENOTCONN) {
+    if (error == EIO || error == ESTALE || error == ENOTCONN) {
       return Fail(ErrorCode::kUnavailable, failed.error().message);
     }
     return failed;

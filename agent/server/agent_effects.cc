@@ -41,6 +41,11 @@ void AgentLoop::Do(const PrepareTask& effect) {
   }
   HeldTask& task = *FindHeld(effect.id);
   core_.OnPreparing(effect.id);
+  // An image may take minutes to come: not for a node that cannot run it.
+  if (const Status fit = Preflight(task); !fit) {
+    core_.OnPrepareFailed(effect.id, AgentCore::Fault::kNode, fit.error().message);
+    return;
+  }
   if (images_ == nullptr) {
     const bool process = config_.runtime == RuntimeKind::kProcess;
     core_.OnPrepareFailed(effect.id,
@@ -119,6 +124,7 @@ void AgentLoop::Do(const LaunchTask& effect) {
 
 // fault: whose it is, on error.
 Status AgentLoop::Launch(HeldTask& task, AgentCore::Fault& fault) {
+  TIDE_TRY(Preflight(task));
   auto plan = PlanStart(config_, task.start, task.image ? &*task.image : nullptr);
   if (plan && !task.secrets) {
     plan = std::unexpected(task.secrets.error());

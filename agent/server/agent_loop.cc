@@ -104,9 +104,6 @@ void SetFailedSaves(const std::vector<RankView>& ranks, tide::v1::Progress& prog
   }
 }
 
-// A driver without persistence takes long to begin with all its GPUs.
-constexpr Duration kGpuSilenceMax = Duration::Seconds(60);
-
 }  // namespace
 
 AgentLoop::AgentLoop(AgentConfig config,

@@ -35,6 +35,10 @@
 
 namespace tide::agent {
 
+// Silence of the observer of GPUs after which nothing is known of them: a driver without
+// persistence takes long to begin with all its GPUs.
+constexpr Duration kGpuSilenceMax = Duration::Seconds(60);
+
 class AgentLoop {
  public:
   AgentLoop(AgentConfig config,
@@ -141,6 +145,8 @@ class AgentLoop {
   void TendObservers();
   void ReadPorts();
   void ReadGpus();
+  // Looks whether the node has what the task counts on. Errors: kUnavailable, with all it lacks.
+  [[nodiscard]] Status Preflight(const HeldTask& task) const;
   void LookAgain();
   [[nodiscard]] std::string LastWords(const HeldTask& task, int32_t rank) const;
 
@@ -171,8 +177,9 @@ class AgentLoop {
   const rpc::Security security_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<FaultSpool> faults_;
-  health::Observer observer_;      // of ports
-  health::Observer gpu_observer_;  // apart: a driver that hangs does not hide the ports
+  health::Observer observer_;                // of ports
+  health::Observer gpu_observer_;            // apart: a driver that hangs does not hide the ports
+  int64_t gpus_seen_ns_ = MonotonicNanos();  // of the last reading, or of the agent's start
   TaskBook& book_;
   RankSockets sockets_;
   Link* link_ = nullptr;

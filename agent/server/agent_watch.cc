@@ -1,6 +1,7 @@
 // What the agent sees: its tasks' exits and pages, the kernel log.
 
 #include <algorithm>
+#include <iterator>
 
 #include "agent/runtime/log_segments.h"
 #include "agent/runtime/task_folder.h"
@@ -179,6 +180,7 @@ void AgentLoop::ReadGpus() {
   if (!*sample || !(*sample)->gpus) {
     return;
   }
+  gpus_seen_ns_ = MonotonicNanos();
   const auto news = faults_->TakeGpus(SystemNow(), *(*sample)->gpus);
   if (!news) {
     log::Failure("Fault spool not saved", {{"Error", news.error().message}});
@@ -186,6 +188,31 @@ void AgentLoop::ReadGpus() {
     const tide::v1::Fault& last = faults_->pending().back();
     log::Warning("GPU", {{"Device", last.device()}, {"Text", last.text()}});
   }
+}
+
+Status AgentLoop::Preflight(const HeldTask& task) const {
+  std::vector<std::string> lacks;
+  const bool looks = config_.checks_gpus && !config_.observer.empty() && config_.gpus > 0;
+  if (looks && task.start.spec().gpus_per_node() > 0) {
+    const Duration unseen = Duration::Nanos(MonotonicNanos() - gpus_seen_ns_);
+    if (unseen > kGpuSilenceMax) {
+      lacks.push_back("its GPUs could not be looked at for " + FormatDuration(unseen) +
+                      ": the driver may hang");
+    } else if (!faults_->MissingGpus().empty()) {
+      lacks.push_back(faults_->MissingGpus());
+    }
+  }
+  if (task.start.peers_size() > 1) {
+    std::ranges::move(faults_->UnwellPorts(), std::back_inserter(lacks));
+  }
+  if (lacks.empty()) {
+    return {};
+  }
+  std::string text = config_.name + " is not fit to run it: ";
+  for (const std::string& each : lacks) {
+    text += (&each == &lacks.front() ? "" : "; ") + each;
+  }
+  return Fail(ErrorCode::kUnavailable, std::move(text));
 }
 
 }  // namespace tide::agent

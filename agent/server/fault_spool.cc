@@ -155,9 +155,17 @@ Result<bool> FaultSpool::ReadNew() {
   return found;
 }
 
+// Reports whether samples of ports come in.
+bool FaultSpool::SeesPorts() const {
+  return ports_seen_ns_ != 0 && MonotonicNanos() - ports_seen_ns_ < kPortsWatched.nanos();
+}
+
 bool FaultSpool::Watches(std::string_view device) const {
-  return ports_seen_ns_ != 0 && MonotonicNanos() - ports_seen_ns_ < kPortsWatched.nanos() &&
-         ports_.Knows(device);
+  return SeesPorts() && ports_.Knows(device);
+}
+
+std::vector<std::string> FaultSpool::UnwellPorts() const {
+  return SeesPorts() ? ports_.Unwell() : std::vector<std::string>();
 }
 
 Result<bool> FaultSpool::TakePorts(Instant now, const std::vector<health::PortSample>& samples) {

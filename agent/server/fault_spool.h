@@ -35,12 +35,17 @@ class FaultSpool {
   [[nodiscard]] Result<bool> TakePorts(Instant now, const std::vector<health::PortSample>& samples);
   // Takes a reading of the GPUs, as TakePorts does.
   [[nodiscard]] Result<bool> TakeGpus(Instant now, const health::GpuReading& reading);
+  // Returns what is wrong with network ports by the newest sample; nothing where none came lately.
+  [[nodiscard]] std::vector<std::string> UnwellPorts() const;
+  // Returns what the newest reading misses of the node's GPUs; "" = nothing.
+  [[nodiscard]] const std::string& MissingGpus() const { return gpus_.Shortage(); }
   // The scheduler has the first `count` pending faults on disk.
   [[nodiscard]] Status Acknowledge(size_t count);
 
  private:
   FaultSpool() = default;
   void Keep(tide::v1::Fault fault);
+  [[nodiscard]] bool SeesPorts() const;
   [[nodiscard]] bool Watches(std::string_view device) const;
   void KeepAll(const health::HardwareEvents& events, Instant now);
   void LoadWatches(const std::string& ports, const std::string& gpus, uint32_t declared);

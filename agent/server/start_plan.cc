@@ -126,12 +126,25 @@ Result<std::string> PrepareCheckpointDir(const AgentConfig& config,
     return task.mounts.back().target;
   }
   std::string path = config.checkpoint_root + "/" + JobName(start);
-  TIDE_TRY(MakeDirs(config.checkpoint_root, 0711));
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return NodeFault("cannot create the checkpoint folder " + path, errno);
+  std::string answer;
+  const int error = AsOwner(
+      owner,
+      [&](std::string&) {
+        if (!MakeDirs(config.checkpoint_root, 0711) ||
+            (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) ||
+            (::geteuid() == 0 && ::lchown(path.c_str(), owner.uid, owner.gid) != 0)) {
+          return errno;
+        }
+        return 0;
+      },
+      [](std::string&) { return 0; },
+      answer);
+  if (error == ETIMEDOUT) {
+    return Fail(ErrorCode::kUnavailable, "the checkpoint folder " + path + " does not answer");
   }
-  if (::geteuid() == 0 && ::lchown(path.c_str(), owner.uid, owner.gid) != 0) {
-    return NodeFault("cannot hand over the checkpoint folder " + path, errno);
+  if (error != 0) {
+    return NodeFault("cannot make the checkpoint folder " + path + " for " + Describe(owner),
+                     error);
   }
   task.mounts.push_back({path, path, false});  // below the agent's own: nobody turns links there
   return path;
@@ -474,19 +487,24 @@ void RemoveUnusedCheckpointDir(const AgentConfig& config, const tide::v1::StartT
   }
   const std::string path = config.checkpoint_root + "/" + JobName(start);
   // What a start of the SDK leaves beside its checkpoints goes, where there are none.
-  std::vector<std::string> notes;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name != ".lease" && !name.starts_with(".start-")) {
-      return;
+  const auto remove = [&](std::string&) {
+    std::vector<std::string> notes;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name != ".lease" && !name.starts_with(".start-")) {
+        return 0;
+      }
+      notes.push_back(entry.path().string());
     }
-    notes.push_back(entry.path().string());
-  }
-  for (const std::string& note : notes) {
-    ::unlink(note.c_str());
-  }
-  ::rmdir(path.c_str());
+    for (const std::string& note : notes) {
+      ::unlink(note.c_str());
+    }
+    return ::rmdir(path.c_str()) == 0 ? 0 : errno;
+  };
+  // With the agent's own rights; a folder that cannot be had, or does not answer, stays.
+  std::string answer;
+  (void)AsOwner(Owner(), remove, [](std::string&) { return 0; }, answer);
 }
 
 std::string RunDir(const AgentConfig& config, const std::string& key) {

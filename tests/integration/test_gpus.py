@@ -1,4 +1,5 @@
-"""GPUs of a node: fewer than declared take it out of service, and their return, proven, brings it back."""
+"""GPUs of a node: fewer than declared take it out of service, and their return, proven, brings it back. A job that
+counts on them does not start before."""
 
 import os
 import unittest
@@ -8,6 +9,11 @@ from harness import Cluster, program, until
 NODE = "a-n1"
 POLICY = """version: 1
 faults: { return_after: 1s }
+"""
+# A site that keeps nodes in service with fewer GPUs.
+ONLY_COUNTED = """version: 1
+rules:
+  - { kind: gpu_missing, meaning: "fewer GPUs than declared", action: count }
 """
 DECLARED = 8
 STAND_IN = os.path.join(os.path.dirname(program("tide")), "..", "tests", "tide-stand-in-nvml.so")
@@ -72,6 +78,27 @@ class GpusTest(unittest.TestCase):
         self.node("to be back", lambda node: node["state"] == "probation", 120)
         self.assertTrue(self.fault("gpu_missing")["cleared_at"])
         cluster.await_state(job, "running")
+
+    def test_a_job_does_not_start_where_a_gpu_is_missing_and_loses_no_retry(self):
+        cluster = self.cluster
+        rules = os.path.join(cluster.base, "fault-policy.yaml")
+        with open(rules, "w", encoding="ascii") as file:
+            file.write(ONLY_COUNTED)
+        cluster.dev_flags.append("--scheduler-flag=--fault-policy=" + rules)
+        self.found(DECLARED - 1)
+        cluster.start()
+        until(60, "the missing GPU to be counted", lambda: self.fault("gpu_missing"))
+        self.assertEqual(cluster.get("/v1/nodes/" + NODE)["state"], "ready")
+        without = cluster.submit(cluster.spec("without", ["sleep", "1000"]))
+        cluster.await_state(without, "running")
+        cluster.patiently("POST", "/v1/jobs/%s/cancel" % without, {"reason": "end of the test"})
+        job = cluster.submit(cluster.spec("job", ["sleep", "1000"], resources={
+            "nodes": 1, "gpus_per_node": DECLARED, "ranks_per_node": 1}))
+        detail = until(60, "the start to be refused", lambda: cluster.job(job)["detail"])
+        self.assertEqual(detail, "a-n1 could not start it: a-n1 is not fit to run it: 7 of 8 declared GPUs found")
+        self.found(DECLARED)
+        cluster.await_state(job, "running")
+        self.assertEqual(cluster.job(job)["failure_restarts"], 0)
 
     def test_a_row_that_cannot_be_remapped_takes_it_out(self):
         self.found(DECLARED)

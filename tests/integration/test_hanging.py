@@ -61,6 +61,24 @@ class Hanging(unittest.TestCase):
         self.assertEqual(cluster.logs(job), "trained\n")
         cluster.await_node(final["attempts"][0]["tasks"][0]["node"], ("suspect",))
 
+    def test_a_checkpoint_folder_that_does_not_answer_keeps_jobs_waiting_and_agents_well(self):
+        cluster = Cluster(nodes=2)
+        self.addCleanup(cluster.close)
+        cluster.start()
+        try:
+            away = HangingMount(os.path.join(cluster.state, "checkpoints"))
+        except OSError as error:
+            self.skipTest("no FUSE file system can be mounted here: %s" % error)
+        self.addCleanup(away.close)
+        job = cluster.submit(cluster.spec("waits", ["true"]))
+        waiting = cluster.await_job(job, "say why it waits", lambda found: "could not start" in (found["detail"] or ""))
+        self.assertRegex(waiting["detail"], "the checkpoint folder .*/%s-.* does not answer" % job)
+        for node in cluster.get("/v1/nodes")["items"]:
+            self.assertIn(node["state"], ("ready", "probation"), node["reason"])
+        away.close()
+        final = cluster.await_over(job, 120)
+        self.assertEqual((final["outcome"], final["failure_restarts"]), ("succeeded", 0), final["detail"])
+
     def test_the_node_says_why_it_is_not_used(self):
         cluster = Cluster(nodes=2)
         self.addCleanup(cluster.close)
