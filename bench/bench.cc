@@ -35,6 +35,7 @@ constexpr Bench kBenches[] = {
     {"fault-burst", "1,000 of 2,000 nodes break in one moment until all are out", RunFaultBurst},
     {"recover", "a node breaks until its gang runs elsewhere", RunRecover},
     {"flash-cut", "a port is cut for a moment until the agent reports it", RunFlashCut},
+    {"preflight", "a task is ordered where a port is cut until the agent refuses it", RunPreflight},
     {"kernel-log", "100,000 lines a second in an agent's kernel log", RunKernelLog},
     {"log-follow", "a line is written until `tide logs -f` has printed it", RunLogFollow},
     {"log-search", "1 GiB of a rank's output is searched", RunLogSearch},

@@ -32,6 +32,7 @@ void RunFaultPath(Run& run);
 void RunFaultBurst(Run& run);
 void RunRecover(Run& run);
 void RunFlashCut(Run& run);
+void RunPreflight(Run& run);
 void RunKernelLog(Run& run);
 void RunLogFollow(Run& run);
 void RunLogSearch(Run& run);

@@ -3,69 +3,24 @@
 // cut is a step of `link_downed`, as the adapter counts it.
 
 #include <poll.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "bench/benches.h"
 #include "bench/daemons/one_agent.h"
+#include "bench/daemons/port_tree.h"
 #include "common/base/check.h"
-#include "common/base/file.h"
 #include "common/base/prng.h"
 
 namespace tide::bench {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kMsNanos = 1'000'000;
 constexpr int64_t kShortest = 200 * kMsNanos;
 constexpr int64_t kLongest = 5000 * kMsNanos;
 constexpr int64_t kApart = 3000 * kMsNanos;  // cuts of one port
-
-// A port in a tree that stands for /sys.
-class Port {
- public:
-  Port(const std::string& sysfs, uint32_t number)
-      : device_("mlx5_" + std::to_string(number) + "/1"),
-        folder_(sysfs + "/class/infiniband/mlx5_" + std::to_string(number) + "/ports/1") {
-    fs::create_directories(folder_ + "/counters");
-    Write("rate", "400 Gb/sec (4X NDR)");
-    Write("link_layer", "InfiniBand");
-    Write("counters/link_downed", "0");
-    Up();
-  }
-
-  void Cut() {
-    // The agent reads counters first: so it meets one cut, as of an adapter, which does both at
-    // once.
-    Write("phys_state", "2: Polling");
-    Write("state", "1: DOWN");
-    Write("counters/link_downed", std::to_string(++cuts_));
-  }
-  void Up() {
-    Write("phys_state", "5: LinkUp");
-    Write("state", "4: ACTIVE");
-  }
-  [[nodiscard]] const std::string& device() const { return device_; }
-
- private:
-  // A reader meets the one text or the other, as in /sys.
-  void Write(const std::string& name, const std::string& text) const {
-    const std::string path = folder_ + "/" + name;
-    std::ofstream(path + ".new") << text << '\n';
-    TIDE_CHECK(::rename((path + ".new").c_str(), path.c_str()) == 0, "the tree can be written");
-  }
-
-  std::string device_;  // as faults name it
-  std::string folder_;
-  uint64_t cuts_ = 0;
-};
 
 struct PortChange {
   int64_t at_ns = 0;
@@ -98,19 +53,6 @@ void SleepUntil(int64_t due) {
   }
 }
 
-// Returns once the agent has a baseline of every port.
-void WaitUntilWatched(const OneAgent& agent, const std::vector<Port>& ports) {
-  const int64_t give_up = MonotonicNanos() + 30'000 * kMsNanos;
-  const auto knows = [&](const Port& port) {
-    const auto spool = ReadFile(agent.StateFolder() + "/faults.json");
-    return spool && spool->find(port.device()) != std::string::npos;
-  };
-  while (!std::ranges::all_of(ports, knows)) {
-    TIDE_CHECK(MonotonicNanos() < give_up, "the agent sees the ports");
-    ::poll(nullptr, 0, 50);
-  }
-}
-
 }  // namespace
 
 void RunFlashCut(Run& run) {
@@ -120,7 +62,7 @@ void RunFlashCut(Run& run) {
   const size_t cuts = run.quick() ? 1 : 13;
   const TaskPlace place;
   const std::string sysfs = place.path() + "/sys";
-  std::vector<Port> ports;
+  std::vector<PortTree> ports;
   for (uint32_t i = 0; i < 8; ++i) {
     ports.emplace_back(sysfs, i);
   }

@@ -49,6 +49,10 @@ class OneAgentService final : public v1::AgentLink::Service {
         }
         for (const v1::TaskReport& report : message.report().tasks()) {
           states[report.job_id()] = report.state();
+          if (report.epoch() == awaited_epoch && answered_ns == 0) {
+            answered_ns = now;
+            refused = report.exit().reason() == v1::EXIT_REASON_NODE_FAULT;
+          }
           over = over || report.state() == v1::TASK_STATE_EXITED;
           exit_code = report.exit().code();
         }
@@ -75,9 +79,32 @@ class OneAgentService final : public v1::AgentLink::Service {
   std::vector<ReportedFault> faults;
   bool over = false;
   int exit_code = 0;
+  uint64_t awaited_epoch = 0;  // of the order to which an answer is awaited; 0 = none
+  int64_t answered_ns = 0;     // when it came; 0 = it has not
+  bool refused = false;
 };
 
 namespace {
+
+// Returns the order to start a job of one rank on one node.
+v1::SchedulerMessage ToStart(uint64_t job,
+                             uint64_t epoch,
+                             const std::vector<std::string>& command) {
+  v1::SchedulerMessage message;
+  message.set_term(1);
+  v1::StartTask& start = *message.mutable_command()->mutable_start();
+  start.set_job_id(job);
+  start.set_epoch(epoch);
+  start.mutable_spec()->set_name("bench");
+  start.mutable_spec()->set_image("host");
+  for (const std::string& word : command) {
+    start.mutable_spec()->add_command(word);
+  }
+  start.mutable_spec()->set_nodes(1);
+  start.mutable_spec()->set_ranks_per_node(1);
+  start.add_peers()->set_node("n1");
+  return message;
+}
 
 // As root nobody's jobs run.
 std::string JobUser() {
@@ -159,21 +186,27 @@ void OneAgent::StartMany(uint32_t tasks, uint32_t ranks, const std::vector<std::
   OneAgentService& service = impl_->service;
   const std::scoped_lock lock(service.mutex);
   for (uint32_t task = 1; task <= tasks; ++task) {
-    v1::SchedulerMessage message;
-    message.set_term(1);
-    v1::StartTask& start = *message.mutable_command()->mutable_start();
-    start.set_job_id(task);
-    start.set_epoch(++impl_->epochs[task]);
-    start.mutable_spec()->set_name("bench");
-    start.mutable_spec()->set_image("host");
-    for (const std::string& word : command) {
-      start.mutable_spec()->add_command(word);
-    }
-    start.mutable_spec()->set_nodes(1);
-    start.mutable_spec()->set_ranks_per_node(ranks);
-    start.add_peers()->set_node("n1");
+    v1::SchedulerMessage message = ToStart(task, ++impl_->epochs[task], command);
+    message.mutable_command()->mutable_start()->mutable_spec()->set_ranks_per_node(ranks);
     service.newest->Write(message);
   }
+}
+
+StartAnswer OneAgent::StartOfGang(const std::vector<std::string>& command) {
+  WaitUntilJoined();
+  OneAgentService& service = impl_->service;
+  std::unique_lock lock(service.mutex);
+  v1::SchedulerMessage message = ToStart(1, ++impl_->epochs[1], command);
+  message.mutable_command()->mutable_start()->mutable_spec()->set_nodes(2);
+  message.mutable_command()->mutable_start()->add_peers()->set_node("n2");
+  service.awaited_epoch = impl_->epochs[1];
+  service.answered_ns = 0;
+  const int64_t ordered_ns = MonotonicNanos();
+  service.newest->Write(message);
+  TIDE_CHECK(service.changed.wait_for(
+                 lock, std::chrono::seconds(20), [&] { return service.answered_ns != 0; }),
+             "the agent answers an order to start");
+  return {service.refused, service.answered_ns - ordered_ns};
 }
 
 void OneAgent::WaitUntilRunning(uint32_t tasks) {

@@ -27,6 +27,12 @@ struct ReportedFault {
   int64_t at_ns = 0;  // CLOCK_MONOTONIC
 };
 
+// Answer of the agent to an order to start.
+struct StartAnswer {
+  bool refused = false;  // by the node's fault; else the task starts
+  int64_t after_ns = 0;  // from the order
+};
+
 class OneAgent {
  public:
   static constexpr const char* kTaskKey = "1.1.0";
@@ -43,6 +49,9 @@ class OneAgent {
   void StartMany(uint32_t tasks, uint32_t ranks, const std::vector<std::string>& command);
   // Returns once the agent has said that so many tasks run.
   void WaitUntilRunning(uint32_t tasks);
+  // Orders a task of a gang on two nodes, of job 1, and returns what the agent said first of it.
+  // Aborts when it says nothing for 20 s.
+  [[nodiscard]] StartAnswer StartOfGang(const std::vector<std::string>& command);
   // Ends them, and returns once the agent has forgotten them.
   void EndAll();
   // Returns once the rank has ended well. Aborts when it has not, or not for `seconds`.
