@@ -90,6 +90,8 @@ std::vector<Moment> StoryOf(const json& faults, const std::string& node) {
                        fault + " seen again, " + std::to_string(count) + " times in all"});
     }
     story.push_back({Time(each, "withdrawn_at"), "out of service because of " + fault});
+    story.push_back(
+        {Time(each, "repair_at"), "repair ordered for " + fault + ": " + Text(each, "repair")});
     story.push_back({Time(each, "cleared_at"), fault + " is over"});
   }
   std::erase_if(story, [](const Moment& moment) { return !moment.at.is_set(); });

@@ -286,6 +286,8 @@ TEST_CASE("a node shows when it was tested, and what it went through") {
                     {"first_seen_at", "2026-01-31T12:00:00Z"},
                     {"last_seen_at", "2026-01-31T12:00:09Z"},
                     {"withdrawn_at", "2026-01-31T12:00:01Z"},
+                    {"repair", "reboot"},
+                    {"repair_at", "2026-01-31T12:01:01Z"},
                     {"cleared_at", nullptr},
                     {"meaning", "GPU has fallen off the bus"}};
   json other = xid;
@@ -298,6 +300,7 @@ TEST_CASE("a node shows when it was tested, and what it went through") {
   part["part_of"] = 7;
   part["meaning"] = nullptr;
   part["withdrawn_at"] = nullptr;
+  part["repair_at"] = nullptr;
   part["first_seen_at"] = "2026-01-31T12:00:02Z";
   part["cleared_at"] = "2026-01-31T12:10:00Z";
   server.OnGet("/v1/faults",
@@ -308,6 +311,7 @@ TEST_CASE("a node shows when it was tested, and what it went through") {
       "2026-01-31T12:00:01.000Z  out of service because of fault 7\n"
       "2026-01-31T12:00:02.000Z  fault 9 seen: xid 45 on 0000:3b:00, explained by fault 7\n"
       "2026-01-31T12:00:09.000Z  fault 7 seen again, 3 times in all\n"
+      "2026-01-31T12:01:01.000Z  repair ordered for fault 7: reboot\n"
       "2026-01-31T12:10:00.000Z  fault 9 is over\n");
   CHECK(RunTide({"node", "n1", "--faults", "--remove"}, Using(server)).exit_code == 2);
 }

@@ -1,7 +1,9 @@
 #include "agent/health/observer.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@ extern char** environ;
 namespace tide::health {
 namespace {
 
+constexpr int kDeathMillis = 1000;
 constexpr size_t kTextMax = size_t{1} << 20U;  // of lines that are not whole yet
 
 // Starts `argv` with pipes as standard input and output, default signals, no other descriptor.
@@ -98,6 +101,16 @@ void Observer::Drop(int64_t now_ns) {
   input_.Close();
   output_.Close();
   start_ns_ = now_ns + options_.restart_after.nanos();
+}
+
+void Observer::End(int64_t now_ns) {
+  const Fd process(pid_ > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)) : -1);
+  Drop(now_ns);
+  if (process.valid()) {
+    pollfd dead{process.get(), POLLIN, 0};
+    ::poll(&dead, 1, kDeathMillis);
+  }
+  Reap();
 }
 
 void Observer::Reap() {

@@ -45,6 +45,9 @@ class Observer {
   // Returns the newest sample that came, if one came. Never blocks.
   //   Errors: kCorrupt; the process is then started anew.
   [[nodiscard]] Result<std::optional<HardwareSample>> Read(int64_t now_ns);
+  // Ends the process, so that nothing of it is open any more: at most a second, unless it hangs in
+  // the kernel. Tend starts another one.
+  void End(int64_t now_ns);
   [[nodiscard]] pid_t pid() const { return pid_; }
 
  private:

@@ -87,8 +87,13 @@ class AgentLoop {
   [[nodiscard]] std::string Preparing(const HeldTask& task);
   void Validate(const tide::v1::Validate& order);
   void StopValidation();
+  // Runs the repairs of an order. On the validators' thread; the loop does not look at GPUs
+  // meanwhile.
+  void Repair(const tide::v1::Validate& order,
+              const validators::StopSignal& stop,
+              tide::v1::ValidationReport& report);
   tide::v1::ValidationReport RunValidators(const tide::v1::Validate& order,
-                                           const validators::StopSignal& stop) const;
+                                           const validators::StopSignal& stop);
   void OnAgreementOver(const TaskId& id, uint64_t serial, Agreement::Phase phase);
   void OnSaveOver(const TaskId& id, uint64_t serial, Agreement::Phase phase, int64_t step);
 
@@ -179,6 +184,7 @@ class AgentLoop {
   std::unique_ptr<FaultSpool> faults_;
   health::Observer observer_;                // of ports
   health::Observer gpu_observer_;            // apart: a driver that hangs does not hide the ports
+  bool gpus_left_alone_ = false;             // a repair may reset them
   int64_t gpus_seen_ns_ = MonotonicNanos();  // of the last reading, or of the agent's start
   TaskBook& book_;
   RankSockets sockets_;

@@ -12,6 +12,7 @@
 #include "agent/server/deadline.h"
 #include "agent/server/start_plan.h"
 #include "agent/server/task_secrets.h"
+#include "agent/validators/repair.h"
 #include "agent/validators/suite.h"
 #include "common/base/file.h"
 #include "common/log/log.h"
@@ -57,6 +58,22 @@ void AddFabric(const AgentConfig& config,
   std::erase_if(suite,
                 [](const validators::SuiteEntry& each) { return each.validator == "fabric"; });
   suite.insert(suite.begin(), std::move(entry));
+}
+
+constexpr size_t kEvidenceMax = 4096;
+
+void AddVerdicts(const std::vector<validators::Verdict>& verdicts,
+                 tide::v1::ValidationReport& report) {
+  for (const validators::Verdict& verdict : verdicts) {
+    tide::v1::Verdict* added = report.add_verdicts();
+    added->set_validator(verdict.validator);
+    added->set_verdict(std::string(validators::OutcomeName(verdict.outcome)));
+    added->set_value(verdict.value);
+    added->set_unit(verdict.unit);
+    added->set_evidence(health::PrintableUtf8(verdict.evidence, kEvidenceMax));
+    added->set_seconds(verdict.seconds);
+    added->set_at(SystemNow().unix_nanos());
+  }
 }
 
 }  // namespace
@@ -297,6 +314,10 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
   validation_yields_ = order.yields();
   stop_validation_ = std::make_shared<validators::StopSignal>();
   log::Info("Validating", {{"Request", order.request_id()}, {"Suite", order.suite()}});
+  if (order.repairs_size() > 0) {
+    gpus_left_alone_ = true;  // until Repair is over: a driver does not reset what is open
+    gpu_observer_.End(MonotonicNanos());
+  }
   validator_ = std::thread([this, order, stop = stop_validation_] {
     Post([this, report = RunValidators(order, *stop)] {
       validation_ = report;
@@ -311,11 +332,41 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
   });
 }
 
+void AgentLoop::Repair(const tide::v1::Validate& order,
+                       const validators::StopSignal& stop,
+                       tide::v1::ValidationReport& report) {
+  std::vector<validators::RepairOrder> asked;
+  for (const tide::v1::Repair& each : order.repairs()) {
+    asked.push_back({each.step(), {each.devices().begin(), each.devices().end()}});
+  }
+  const auto repairs = validators::PossibleRepairs(std::move(asked), config_.validator_dir);
+  // The order is repeated until it is answered, also after a reboot: that was it, then.
+  const std::string note = config_.state_dir + "/repaired";
+  const bool is_new = ReadFile(note).value_or("") != order.request_id();
+  if (!repairs.empty() && is_new) {
+    if (const Status noted = WriteFileDurably(note, order.request_id()); !noted) {
+      log::Failure("Repair left out, as it cannot be noted", {{"Error", noted.error().message}});
+    } else {
+      for (const validators::RepairOrder& each : repairs) {
+        log::Warning("Repairing", {{"Step", each.step}, {"Request", order.request_id()}});
+      }
+      AddVerdicts(validators::RunRepairs(repairs, config_.validator_dir, &stop), report);
+    }
+  }
+  Post([this] {
+    gpus_left_alone_ = false;
+    gpus_seen_ns_ = MonotonicNanos();
+  });
+}
+
 // Runs on a thread of its own.
 tide::v1::ValidationReport AgentLoop::RunValidators(const tide::v1::Validate& order,
-                                                    const validators::StopSignal& stop) const {
+                                                    const validators::StopSignal& stop) {
   tide::v1::ValidationReport report;
   report.set_request_id(order.request_id());
+  if (order.repairs_size() > 0) {
+    Repair(order, stop, report);
+  }
   auto suite = validators::SuiteFor(
       order.suite(), config_.validator_dir, config_.state_dir, config_.sys_dir);
   if (!suite) {
@@ -330,16 +381,7 @@ tide::v1::ValidationReport AgentLoop::RunValidators(const tide::v1::Validate& or
   std::erase_if(*suite, [&](const validators::SuiteEntry& entry) {
     return std::ranges::find(order.passed_over(), entry.validator) != order.passed_over().end();
   });
-  for (const validators::Verdict& verdict : validators::RunSuite(*suite, &stop)) {
-    tide::v1::Verdict* added = report.add_verdicts();
-    added->set_validator(verdict.validator);
-    added->set_verdict(std::string(validators::OutcomeName(verdict.outcome)));
-    added->set_value(verdict.value);
-    added->set_unit(verdict.unit);
-    added->set_evidence(verdict.evidence);
-    added->set_seconds(verdict.seconds);
-    added->set_at(SystemNow().unix_nanos());
-  }
+  AddVerdicts(validators::RunSuite(*suite, &stop), report);
   if (order.has_fabric()) {
     ::unlink(FabricTokenFile(config_).c_str());
   }

@@ -145,7 +145,7 @@ void AgentLoop::TendObservers() {
   if (config_.watches_ports) {
     tend(observer_, "network ports");
   }
-  if (config_.checks_gpus && config_.gpus > 0) {
+  if (config_.checks_gpus && config_.gpus > 0 && !gpus_left_alone_) {
     tend(gpu_observer_, "GPUs");
   }
 }

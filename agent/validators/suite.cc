@@ -1,74 +1,19 @@
 #include "agent/validators/suite.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <utility>
 
-#include "agent/validators/child.h"
+#include "agent/validators/program.h"
 #include "agent/validators/site.h"
-
-extern char** environ;
 
 namespace tide::validators {
 namespace {
 
 // A validator that no suite names may take as long as those after a repair.
 constexpr Duration kTimeLimit = Duration::Minutes(8);
-
-// posix_spawn's two objects, released on every path.
-class SpawnPlan {
- public:
-  SpawnPlan() {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawnattr_init(&attributes_);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-  ~SpawnPlan() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-
-  // Own process group, default signals, standard output into `output`, no other descriptor.
-  void Prepare(int output) {
-    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-    ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
-    sigset_t none;
-    sigset_t all;
-    ::sigemptyset(&none);
-    ::sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    ::posix_spawnattr_setpgroup(&attributes_, 0);
-    ::posix_spawnattr_setflags(
-        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-
-  [[nodiscard]] int Spawn(pid_t& pid,
-                          const std::string& path,
-                          std::vector<std::string> args) const {
-    std::string name = path;
-    std::vector<char*> argv{name.data()};
-    for (std::string& arg : args) {
-      argv.push_back(arg.data());
-    }
-    argv.push_back(nullptr);
-    return ::posix_spawn(&pid, path.c_str(), &actions_, &attributes_, argv.data(), environ);
-  }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
 
 std::string NameOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -192,25 +137,12 @@ Result<Verdict> RunValidator(const std::string& path,
                              const std::vector<std::string>& args,
                              Duration timeout,
                              const StopSignal* stop) {
-  TIDE_ASSIGN(Pipe output, MakePipe());
-  SpawnPlan plan;
-  plan.Prepare(output.write_end.get());
   const int64_t start = MonotonicNanos();
-  pid_t pid = -1;
-  const int error = plan.Spawn(pid, path, args);
-  if (error == ENOENT) {
+  const auto ran = RunProgram(path, args, Errors::kDropped, timeout, stop);
+  if (!ran && ran.error().code == ErrorCode::kNotFound) {
     return Fail(ErrorCode::kNotFound, path + ": there is no such validator; is it installed?");
   }
-  if (error != 0) {
-    return FailErrno("cannot run " + path, error);
-  }
-  output.write_end.Close();
-  TIDE_ASSIGN(const ChildResult child,
-              CollectChild(pid,
-                           std::move(output.read_end),
-                           timeout,
-                           KillScope::kGroup,
-                           stop == nullptr ? -1 : stop->fd()));
+  TIDE_ASSIGN(const ChildResult child, ran);
   if (child.stopped) {
     return Fail(ErrorCode::kUnavailable, path + " was stopped");
   }

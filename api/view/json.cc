@@ -470,6 +470,7 @@ std::string IncidentJson(const v1::Incident& incident) {
                {"page", incident.page()},
                {"covers", incident.covers()},
                {"repair", TextOrNull(incident.repair())},
+               {"repair_at", TimeOrNull(incident.repair_at())},
                {"shadow", TextOrNull(incident.shadow())},
                {"vouched_by", TextOrNull(incident.vouched_by())},
                {"vouched_why", TextOrNull(incident.vouched_why())}});

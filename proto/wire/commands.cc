@@ -131,6 +131,11 @@ tide::v1::Command ToProto(const ClusterState& state,
       for (const std::string& validator : command.validators) {
         out.mutable_validate()->add_validators(validator);
       }
+      for (const auto& [step, devices] : command.repairs) {
+        tide::v1::Repair& repair = *out.mutable_validate()->add_repairs();
+        repair.set_step(step);
+        repair.mutable_devices()->Assign(devices.begin(), devices.end());
+      }
       FillFabric(state, command, out.mutable_validate());
       break;
     case CommandKind::kDumpStacks:

@@ -217,6 +217,7 @@ tide::v1::Incident ToProto(const ClusterState& state, const Incident& incident) 
   }
   out.set_vouched_by(incident.vouched_by);
   out.set_vouched_why(incident.vouched_why);
+  out.set_repair_at(Nanos(incident.repair_at));
   return out;
 }
 

@@ -84,6 +84,9 @@ void Repeat(ClusterState& state, Incident& incident, Instant at, const FaultObse
   incident.ends = fault.ends;
   incident.vouched_by.clear();  // that was about the time before
   incident.vouched_why.clear();
+  if (was_over) {
+    incident.repair_at = Instant();  // it may help this time, too
+  }
   // Some faults say in words how bad they are; and the rules may be others by now.
   const bool says_more = incident.text != fault.text;
   if (incident.stage == IncidentStage::kDecided && !incident.withdrawn_at.is_set() &&
@@ -209,6 +212,14 @@ void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault) {
   MarkNode(state, node.id);
   MarkIncident(state, incident);
   state.incidents.emplace(incident.id, std::move(incident));
+}
+
+void OrderRepairs(ClusterState& state, NodeId node, Instant at) {
+  for (const IncidentId id : RepairsWanted(state, node)) {
+    Incident& incident = state.incidents.at(id);
+    incident.repair_at = at;
+    MarkIncident(state, incident);
+  }
 }
 
 void ClearIncidents(ClusterState& state, NodeId node, Instant at) {

@@ -111,6 +111,8 @@ void SettleFailures(ClusterState& state,
 // --- incidents (apply_incident.cc) ---------------------------------------------------------
 // Opens an incident, or counts a repeat of an open one.
 void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault);
+// Notes that the repairs of the node's faults are ordered of its agent now.
+void OrderRepairs(ClusterState& state, NodeId node, Instant at);
 // Ends the node's incidents: it is whole again, whoever says so.
 void ClearIncidents(ClusterState& state, NodeId node, Instant at);
 

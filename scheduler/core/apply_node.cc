@@ -451,6 +451,9 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
     node->needs_repair = false;
   }
   SetNodeState(state, *node, next, at);
+  if (event.actor == kTideActor) {
+    OrderRepairs(state, node->id, at);  // a person has their own means
+  }
   return Applied::kChanged;
 }
 

@@ -125,6 +125,7 @@ void AppendForNode(const ClusterState& state,
     command.request_id = node.validation_id;
     command.validators = ProofWanted(state, node.id);
     command.thorough = FailedItsTest(state, node.id);
+    command.repairs = RepairsOrdered(state, node.id, node.state_since);
     out.push_back(command);
   }
   if (node.idle_test.running) {

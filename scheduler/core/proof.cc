@@ -44,6 +44,26 @@ std::vector<std::string> ProofWanted(const ClusterState& state, NodeId node) {
   return {wanted.begin(), wanted.end()};
 }
 
+std::vector<IncidentId> RepairsWanted(const ClusterState& state, NodeId node) {
+  std::vector<IncidentId> wanted;
+  VisitUnproven(state, node, [&](const Incident& incident) {
+    if (!incident.repair.empty() && !incident.repair_at.is_set()) {
+      wanted.push_back(incident.id);
+    }
+  });
+  return wanted;
+}
+
+Repairs RepairsOrdered(const ClusterState& state, NodeId node, Instant at) {
+  Repairs repairs;
+  VisitUnproven(state, node, [&](const Incident& incident) {
+    if (!incident.repair.empty() && incident.repair_at == at) {
+      repairs[incident.repair].push_back(incident.device);
+    }
+  });
+  return repairs;
+}
+
 bool FailedItsTest(const ClusterState& state, NodeId node) {
   bool failed = false;
   VisitUnproven(state, node, [&](const Incident& incident) {

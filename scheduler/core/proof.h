@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/core/model/command.h"
 #include "scheduler/core/model/state.h"
 
 namespace tide {
@@ -17,6 +18,12 @@ inline constexpr Duration kReturnsKept = Duration::Minutes(30 * 24 * 60);
 
 // Returns the validators that must pass before the node works again, sorted.
 [[nodiscard]] std::vector<std::string> ProofWanted(const ClusterState& state, NodeId node);
+
+// Returns the node's faults whose repair can be ordered of its agent: once for each time that a
+// fault begins, since a reboot must not follow a reboot.
+[[nodiscard]] std::vector<IncidentId> RepairsWanted(const ClusterState& state, NodeId node);
+// Returns the repairs that were ordered of the node at `at`.
+[[nodiscard]] Repairs RepairsOrdered(const ClusterState& state, NodeId node, Instant at);
 
 // Reports whether an idle test failed there: a short one may not find it again.
 [[nodiscard]] bool FailedItsTest(const ClusterState& state, NodeId node);

@@ -39,6 +39,59 @@ TEST_CASE("a node whose validators pass comes back by itself", "[proof]") {
   CHECK(world.NodeIs(0) == NodeState::kReady);
 }
 
+TEST_CASE("a repair is ordered with the first validation, and once", "[proof]") {
+  World world(FourNodes());
+  world.agents.missing_validators = {"links"};
+  world.Xid(0, 79);
+  CHECK_FALSE(OnlyIncident(world).repair_at.is_set());
+  world.Pass(Duration::Minutes(1));
+  const auto ordered = std::vector<std::pair<NodeId, Repairs>>{
+      {NodeId(0), {{"reboot", {OnlyIncident(world).device}}}}};
+  CHECK(world.agents.repairs == ordered);
+  CHECK(OnlyIncident(world).repair_at.is_set());
+  REQUIRE(world.NodeIs(0) == NodeState::kQuarantined);
+
+  SECTION("a node that was rebooted is validated and not rebooted again") {
+    world.agents.missing_validators = {};
+    NodeJoined join{NodeId(0), world.state.nodes[0].identity, {}};
+    join.identity.boot_id = "another";
+    world.Turn({join});
+    world.Pass(Duration::Minutes(2));
+    CHECK(world.NodeIs(0) == NodeState::kProbation);
+    CHECK(world.agents.repairs == ordered);
+
+    world.Xid(0, 79);  // again, after it was back
+    world.Pass(Duration::Minutes(2));
+    CHECK(world.agents.repairs.size() == 2);
+  }
+  SECTION("a person who validates it has other means") {
+    world.Pass(Duration::Seconds(1));
+    world.Validate(0);
+    CHECK(world.agents.repairs == ordered);
+  }
+}
+
+TEST_CASE("a person's validation orders no repair", "[proof]") {
+  World world(FourNodes());
+  world.Xid(0, 79);
+  world.Validate(0);
+  CHECK(world.agents.repairs.empty());
+}
+
+TEST_CASE("repairs of a node's faults are ordered together, each with its devices", "[proof]") {
+  World world(FourNodes());
+  const auto fault = [&](int32_t code, const std::string& device) {
+    world.Turn({FaultObserved{NodeId(0), FaultKind::kXid, code, device, "x", world.now}});
+  };
+  fault(79, "0000:a1:00");
+  fault(95, "0000:a2:00");
+  fault(95, "0000:a3:00");
+  world.Pass(Duration::Minutes(2));
+  REQUIRE(world.agents.repairs.size() == 1);
+  CHECK(world.agents.repairs[0].second ==
+        Repairs{{"reboot", {"0000:a1:00"}}, {"reset_gpu", {"0000:a2:00", "0000:a3:00"}}});
+}
+
 TEST_CASE("a validator that cannot run proves nothing", "[proof]") {
   World world(FourNodes());
   world.agents.missing_validators = {"gpu-gemm"};

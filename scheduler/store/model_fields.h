@@ -474,6 +474,7 @@ void VisitFields(V& visit, T& record) {
          vouched_why,
          ends,
          gone_at,
+         repair_at,
          hurt] = record;
   visit("id", id);
   visit("node", node);
@@ -500,6 +501,7 @@ void VisitFields(V& visit, T& record) {
   visit("vouched_why", vouched_why);
   visit("ends", ends);
   visit("gone_at", gone_at);
+  visit("repair_at", repair_at);
   visit("hurt", hurt);
 }
 

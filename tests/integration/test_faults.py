@@ -3,7 +3,7 @@
 import os
 import unittest
 
-from harness import Cluster, until
+from harness import Cluster, program, until
 
 NODE = "a-n1"
 POLICY = """version: 1
@@ -13,6 +13,13 @@ faults: { return_after: 1s, leaf_wait: 0s }
 RULES = """version: 1
 rules:
   - { kind: machine_check, meaning: for a test, action: drain_now, covers: [cpu] }
+  - { kind: xid, code: 94, meaning: for a test, action: drain_now, covers: [cpu], repair: reset_gpu }
+"""
+# A site's repair: it waits for as long as the file `hold` is there.
+REPAIR = """#!/bin/sh
+echo "$*" >> %(base)s/repaired
+while [ -e %(base)s/hold ]; do sleep 0.05; done
+echo "GPU was reset"
 """
 
 
@@ -44,7 +51,29 @@ class FaultsTest(unittest.TestCase):
             with open(path, "w", encoding="ascii") as file:
                 file.write(text)
             self.cluster.dev_flags.append("--scheduler-flag=--%s=%s" % (name, path))
+        self.cluster.dev_flags.append("--agent-flag=--validators=" + self.make_validators())
         self.cluster.start()
+
+    def make_validators(self):
+        """Makes a folder of the validators, and a repair beside them."""
+        folder = os.path.join(self.cluster.base, "validators")
+        os.makedirs(folder)
+        here = os.path.dirname(program("tide"))
+        for name in os.listdir(here):
+            if name.startswith("tide-validator-"):
+                os.symlink(os.path.join(here, name), os.path.join(folder, name))
+        path = os.path.join(folder, "tide-repair-reset_gpu")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(REPAIR % {"base": self.cluster.base})
+        os.chmod(path, 0o700)
+        return folder
+
+    def repaired(self):
+        path = os.path.join(self.cluster.base, "repaired")
+        if not os.path.exists(path):
+            return []
+        with open(path, encoding="ascii") as file:
+            return file.read().splitlines()
 
     def node(self, name=NODE):
         return self.cluster.get("/v1/nodes/" + name)
@@ -52,15 +81,15 @@ class FaultsTest(unittest.TestCase):
     def faults(self, kind):
         return [each for each in self.cluster.get("/v1/faults")["items"] if each["kind"] == kind]
 
-    def await_node(self, state, seconds=60):
-        return until(seconds, "%s to be %s" % (NODE, state), lambda: (n := self.node())["state"] == state and n)
+    def await_node(self, state, seconds=60, name=NODE):
+        return until(seconds, "%s to be %s" % (name, state), lambda: (n := self.node(name))["state"] == state and n)
 
     def spool(self):
         with open(os.path.join(self.cluster.state, "agent-" + NODE, "faults.json"), encoding="utf-8") as file:
             return file.read()
 
-    def say(self, line):
-        with open(os.path.join(self.cluster.state, "kmsg", NODE), "a", encoding="ascii") as file:
+    def say(self, line, name=NODE):
+        with open(os.path.join(self.cluster.state, "kmsg", name), "a", encoding="ascii") as file:
             file.write(line + "\n")
 
     def test_a_cut_of_a_moment_is_noted_and_the_second_one_drains(self):
@@ -99,6 +128,33 @@ class FaultsTest(unittest.TestCase):
         fault = self.faults("xid")[0]
         self.assertEqual(fault["vouched_why"], "GPU replaced")
         self.assertTrue(fault["cleared_at"])
+
+    def test_a_gpu_is_reset_while_its_job_runs_elsewhere(self):
+        cluster = self.cluster
+        job = cluster.submit(cluster.spec("job", ["sleep", "1000"]))
+        node = cluster.await_state(job, "running")["attempts"][-1]["tasks"][0]["node"]
+        self.say("NVRM: Xid (PCI:0000:a1:00): 94, pid=1, name=python, Contained: error", node)
+        back = self.await_node("probation", 120, node)
+        moved = cluster.await_state(job, "running")
+        self.assertNotEqual(moved["attempts"][-1]["tasks"][0]["node"], node)
+        self.assertEqual(moved["failure_restarts"], 0)
+        self.assertEqual(self.repaired(), ["0000:a1:00"])
+        repair = [each for each in back["verdicts"] if each["validator"] == "repair-reset_gpu"][0]
+        self.assertEqual((repair["verdict"], repair["evidence"]), ("pass", "GPU was reset"))
+        story = cluster.tide("node", node, "--faults").stdout
+        self.assertRegex(story, r"(?s)out of service .* repair ordered for fault \d+: reset_gpu\n.* is over\n")
+
+    def test_a_repair_is_not_done_again_by_an_agent_that_was_killed_in_it(self):
+        cluster = self.cluster
+        hold = os.path.join(cluster.base, "hold")
+        with open(hold, "w", encoding="ascii"):
+            pass
+        self.say("NVRM: Xid (PCI:0000:a1:00): 94, pid=1, name=python, Contained: error")
+        until(60, "the repair to begin", self.repaired)
+        cluster.kill_daemon("agent " + NODE)
+        os.unlink(hold)
+        self.await_node("probation", 120)
+        self.assertEqual(self.repaired(), ["0000:a1:00"])
 
 
 if __name__ == "__main__":

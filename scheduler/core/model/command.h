@@ -2,6 +2,7 @@
 // What an agent is told to do. Idempotent; the epoch fences.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ enum class CommandKind : uint8_t {
   kFetchImage,  // of a job that claims the node; the epoch and the task say nothing
 };
 
+// Steps that mend a node, each with the devices that need it: "reset_gpu" -> {"0000:a1:00"}.
+using Repairs = std::map<std::string, std::vector<std::string>>;
+
 struct Command {
   NodeId node;  // to whose agent
   CommandKind kind = CommandKind::kStartTask;
@@ -36,6 +40,7 @@ struct Command {
   bool thorough = false;                // kValidate: all validators, as long as they want
   bool yields = false;                  // kValidate: a task that is to start breaks it off
   std::vector<std::string> passed_over = {};  // kValidate: they have answered already
+  Repairs repairs = {};                       // kValidate: what is done before
   bool operator==(const Command&) const = default;
 };
 

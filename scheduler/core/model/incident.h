@@ -62,12 +62,13 @@ struct Incident {
   IncidentId part_of;
   Instant withdrawn_at;             // when it took its node out of service; not set = it did not
   std::vector<std::string> covers;  // validators that prove together that it is gone
-  std::string repair;               // hint: "reset_gpu", "replace_gpu"; "" = none known
+  std::string repair;               // step that mends it: "reset_gpu", "reboot"; "" = none known
   FaultAction shadow = FaultAction::kCount;  // what would be done, were its rule in force
   std::string vouched_by;                    // a person's word that it is gone; "" = nobody's
   std::string vouched_why;
   bool ends = false;          // the agent reports its end
   Instant gone_at;            // when it did; not set = it has not, since it was seen last
+  Instant repair_at;          // when that was ordered of the node's agent; not set = not yet
   std::vector<HurtJob> hurt;  // the last kHurtJobsKept, each once, the latest last
   bool operator==(const Incident&) const = default;
 };

@@ -91,6 +91,9 @@ void FakeAgents::Obey(const Command& command, Instant now) {
       tasks_.erase(key);
       break;
     case CommandKind::kValidate:
+      if (validations_[command.node].request != command.request_id && !command.repairs.empty()) {
+        repairs.emplace_back(command.node, command.repairs);
+      }
       validations_[command.node] = {command.request_id, command.validators, command.yields};
       break;
     case CommandKind::kDumpStacks:

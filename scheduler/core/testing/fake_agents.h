@@ -24,9 +24,10 @@ class FakeAgents {
   std::set<NodeId> unfit;      // their disks are full: no task starts there
   std::set<NodeId> strangers;  // they do not know the jobs' user
   std::string verdict = "pass";
-  std::set<std::string> missing_validators;  // installed nowhere: their verdict is "skipped"
-  std::map<NodeId, Instant> cut;             // nodes that reach nobody, since when
-  std::set<JobId> parts;                     // jobs that run beside others on a node
+  std::vector<std::pair<NodeId, Repairs>> repairs;  // that were ordered, in their order
+  std::set<std::string> missing_validators;         // installed nowhere: their verdict is "skipped"
+  std::map<NodeId, Instant> cut;                    // nodes that reach nobody, since when
+  std::set<JobId> parts;                            // jobs that run beside others on a node
   Duration witness_timeout;  // NodeIdentity::witness_timeout of every node; 0 = no such rule
 
   void Obey(const Command& command, Instant now);

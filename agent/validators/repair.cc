@@ -1,0 +1,99 @@
+#include "agent/validators/repair.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "agent/validators/program.h"
+#include "agent/validators/site.h"
+#include "common/base/time.h"
+
+namespace tide::validators {
+namespace {
+
+constexpr Duration kRepairTime = Duration::Minutes(15);
+constexpr size_t kEvidenceMax = 200;
+
+std::string RepairPath(const std::string& bin_dir, const std::string& step) {
+  return bin_dir + "/tide-repair-" + step;
+}
+
+std::string LastLine(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
+    text.remove_suffix(1);
+  }
+  const size_t line = text.rfind('\n');
+  text.remove_prefix(line == std::string_view::npos ? 0 : line + 1);
+  return std::string(text.substr(0, kEvidenceMax));
+}
+
+// Returns how the program ended, for people; "" = well.
+std::string WhyNotRepaired(const ChildResult& child) {
+  if (child.timed_out) {
+    return "did not end in " + FormatDuration(kRepairTime) +
+           (child.abandoned ? " and cannot be killed: stuck in the kernel" : "");
+  }
+  if (child.stopped) {
+    return "was stopped";
+  }
+  if (child.too_much) {
+    return "wrote more than " + std::to_string(kMaxOutput) + " bytes";
+  }
+  return child.status == 0 ? "" : DescribeStatus(child.status);
+}
+
+Verdict RunRepair(const RepairOrder& order, const std::string& bin_dir, const StopSignal* stop) {
+  const int64_t start = MonotonicNanos();
+  const auto child = RunProgram(
+      RepairPath(bin_dir, order.step), order.devices, Errors::kCollected, kRepairTime, stop);
+  Verdict verdict{"repair-" + order.step, Outcome::kPass};
+  verdict.seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
+  if (!child) {
+    verdict.outcome = Outcome::kFail;
+    verdict.evidence = child.error().message;
+    return verdict;
+  }
+  const std::string why = WhyNotRepaired(*child);
+  const std::string line = LastLine(child->output);
+  verdict.outcome = why.empty() ? Outcome::kPass : Outcome::kFail;
+  verdict.evidence = why + (why.empty() || line.empty() ? "" : ": ") + line;
+  return verdict;
+}
+
+}  // namespace
+
+std::vector<RepairOrder> PossibleRepairs(std::vector<RepairOrder> orders,
+                                         const std::string& bin_dir) {
+  std::erase_if(orders, [&](const RepairOrder& order) {
+    return !IsValidatorName(order.step) ||
+           ::access(RepairPath(bin_dir, order.step).c_str(), X_OK) != 0;
+  });
+  for (RepairOrder& order : orders) {
+    // A device is an argument of a program and never one of its flags.
+    std::erase_if(order.devices, [](const std::string& device) { return device.starts_with("-"); });
+  }
+  std::ranges::stable_partition(orders,
+                                [](const RepairOrder& order) { return order.step != "reboot"; });
+  return orders;
+}
+
+std::vector<Verdict> RunRepairs(const std::vector<RepairOrder>& orders,
+                                const std::string& bin_dir,
+                                const StopSignal* stop) {
+  std::vector<Verdict> verdicts;
+  for (const RepairOrder& order : orders) {
+    if (stop != nullptr && stop->raised()) {
+      break;
+    }
+    verdicts.push_back(RunRepair(order, bin_dir, stop));
+    if (verdicts.back().outcome == Outcome::kFail) {
+      break;
+    }
+  }
+  return verdicts;
+}
+
+}  // namespace tide::validators
