@@ -49,7 +49,8 @@ Verdict RunRepair(const RepairOrder& order, const std::string& bin_dir, const St
   const int64_t start = MonotonicNanos();
   const auto child = RunProgram(
       RepairPath(bin_dir, order.step), order.devices, Errors::kCollected, kRepairTime, stop);
-  Verdict verdict{"repair-" + order.step, Outcome::kPass};
+  Verdict verdict;
+  verdict.validator = "repair-" + order.step;
   verdict.seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
   if (!child) {
     verdict.outcome = Outcome::kFail;

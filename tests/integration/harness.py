@@ -291,6 +291,22 @@ class Cluster:
             return next((p for p in self.children() if p.pid == pid), None)
         return None
 
+    def make_validators(self, repairs):
+        """Makes a folder of the validators, and repairs beside them: scripts by name, "%(base)s" in them the test's
+        folder. For agents' --validators."""
+        folder = os.path.join(self.base, "validators")
+        os.makedirs(folder)
+        here = os.path.dirname(program("tide"))
+        for name in os.listdir(here):
+            if name.startswith("tide-validator-"):
+                os.symlink(os.path.join(here, name), os.path.join(folder, name))
+        for name, script in repairs.items():
+            path = os.path.join(folder, "tide-repair-" + name)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(script % {"base": self.base})
+            os.chmod(path, 0o700)
+        return folder
+
     def break_node(self, node):
         with open(os.path.join(self.state, "kmsg", node), "a", encoding="ascii") as file:
             file.write(XID_79)

@@ -3,7 +3,7 @@
 import os
 import unittest
 
-from harness import Cluster, program, until
+from harness import Cluster, until
 
 NODE = "a-n1"
 POLICY = """version: 1
@@ -51,22 +51,8 @@ class FaultsTest(unittest.TestCase):
             with open(path, "w", encoding="ascii") as file:
                 file.write(text)
             self.cluster.dev_flags.append("--scheduler-flag=--%s=%s" % (name, path))
-        self.cluster.dev_flags.append("--agent-flag=--validators=" + self.make_validators())
+        self.cluster.dev_flags.append("--agent-flag=--validators=" + self.cluster.make_validators({"reset_gpu": REPAIR}))
         self.cluster.start()
-
-    def make_validators(self):
-        """Makes a folder of the validators, and a repair beside them."""
-        folder = os.path.join(self.cluster.base, "validators")
-        os.makedirs(folder)
-        here = os.path.dirname(program("tide"))
-        for name in os.listdir(here):
-            if name.startswith("tide-validator-"):
-                os.symlink(os.path.join(here, name), os.path.join(folder, name))
-        path = os.path.join(folder, "tide-repair-reset_gpu")
-        with open(path, "w", encoding="ascii") as file:
-            file.write(REPAIR % {"base": self.cluster.base})
-        os.chmod(path, 0o700)
-        return folder
 
     def repaired(self):
         path = os.path.join(self.cluster.base, "repaired")

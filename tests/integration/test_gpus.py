@@ -15,6 +15,16 @@ ONLY_COUNTED = """version: 1
 rules:
   - { kind: gpu_missing, meaning: "fewer GPUs than declared", action: count }
 """
+# A machine without GPUs can prove its CPU alone.
+RESET = """version: 1
+rules:
+  - { kind: gpu_memory, meaning: for a test, action: drain_now, covers: [cpu], repair: reset_gpu }
+"""
+# Counts the observers that have GPUs open, and mends the memory.
+RESET_GPU = """#!/bin/sh
+pgrep -f -- '--gpus --nvml' | wc -l > %(base)s/observers
+mv %(base)s/gpus.well %(base)s/gpus
+"""
 DECLARED = 8
 STAND_IN = os.path.join(os.path.dirname(program("tide")), "..", "tests", "tide-stand-in-nvml.so")
 
@@ -32,11 +42,18 @@ class GpusTest(unittest.TestCase):
             "--scheduler-flag=--policy=" + policy, "--agent-flag=--gpus=%d" % DECLARED,
             "--agent-flag=--gpu-check=on", "--agent-flag=--nvml=" + STAND_IN]
 
-    def found(self, count, more=""):
-        with open(self.gpus + ".new", "w", encoding="ascii") as file:
+    def found(self, count, more="", name="gpus"):
+        path = os.path.join(self.cluster.base, name)
+        with open(path + ".new", "w", encoding="ascii") as file:
             for bus in range(count):
                 file.write("gpu a%d width=16 max_width=16 ecc=0 %s\n" % (bus, more))
-        os.rename(self.gpus + ".new", self.gpus)
+        os.rename(path + ".new", path)
+
+    def rules(self, text):
+        path = os.path.join(self.cluster.base, "fault-policy.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        self.cluster.dev_flags.append("--scheduler-flag=--fault-policy=" + path)
 
     def link(self):
         """A PCIe link in the node's sysfs, which the validator `links` finds well."""
@@ -81,10 +98,7 @@ class GpusTest(unittest.TestCase):
 
     def test_a_job_does_not_start_where_a_gpu_is_missing_and_loses_no_retry(self):
         cluster = self.cluster
-        rules = os.path.join(cluster.base, "fault-policy.yaml")
-        with open(rules, "w", encoding="ascii") as file:
-            file.write(ONLY_COUNTED)
-        cluster.dev_flags.append("--scheduler-flag=--fault-policy=" + rules)
+        self.rules(ONLY_COUNTED)
         self.found(DECLARED - 1)
         cluster.start()
         until(60, "the missing GPU to be counted", lambda: self.fault("gpu_missing"))
@@ -108,6 +122,20 @@ class GpusTest(unittest.TestCase):
         self.node("to be out", lambda node: node["state"] not in ("ready", "probation"))
         fault = self.fault("gpu_memory")
         self.assertEqual((fault["text"], fault["action"]), ("a row of its memory could not be remapped", "drain_now"))
+
+    def test_a_gpu_is_reset_while_no_observer_has_it_open(self):
+        cluster = self.cluster
+        self.rules(RESET)
+        cluster.dev_flags.append("--agent-flag=--validators=" + cluster.make_validators({"reset_gpu": RESET_GPU}))
+        self.found(DECLARED, "remap_failed=0", "gpus.well")
+        self.found(DECLARED)
+        cluster.start()
+        until(30, "the GPUs to be watched", lambda: "0000:a7:00" in self.spool())
+        self.found(DECLARED, "remap_failed=1")
+        until(60, "the fault", lambda: self.fault("gpu_memory"))
+        self.node("to be back", lambda node: node["state"] == "probation", 120)
+        with open(os.path.join(cluster.base, "observers"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "0\n")
 
     def spool(self):
         with open(os.path.join(self.cluster.state, "agent-" + NODE, "faults.json"), encoding="utf-8") as file:
