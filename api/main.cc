@@ -12,6 +12,7 @@
 #include <iostream>
 #include <thread>
 
+#include "api/alerts/webhook.h"
 #include "api/exec/exec_sessions.h"
 #include "api/http/server.h"
 #include "api/http/static_files.h"
@@ -44,6 +45,8 @@ struct Options {
   rpc::SecurityOptions security;
   std::string log_format = "text";
   std::string audit_log;
+  WebhookOptions webhook;
+  std::string webhook_secret_file;
   int exec_idle_s = 60;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> proxies;
@@ -83,6 +86,17 @@ void Describe(CLI::App& app, Options& options) {
   app.add_option("--audit-log",
                  options.audit_log,
                  "file that records who ran commands in tasks; none without it");
+  auto* const webhook = app.add_option(
+      "--webhook", options.webhook.url, "address to which alerts are posted, as https://HOST/PATH");
+  auto* const signs = app.add_option(
+      "--webhook-secret-file", options.webhook_secret_file, "what signs them (Tide-Signature)");
+  auto* const state = app.add_option(
+      "--webhook-state", options.webhook.state, "file that remembers which alerts were taken");
+  app.add_option("--webhook-ca", options.webhook.ca, "PEM file: authorities of its certificate")
+      ->needs(webhook);
+  webhook->needs(signs)->needs(state);
+  signs->needs(webhook);
+  state->needs(webhook);
   app.add_option("--exec-idle-s",
                  options.exec_idle_s,
                  "commands in tasks whose output nobody reads are ended after so long")
@@ -184,6 +198,17 @@ Result<std::unique_ptr<ServerTls>> OpenTls(const Options& options, const std::st
   return nullptr;
 }
 
+// Null where alerts are posted nowhere.
+Result<std::unique_ptr<Webhook>> OpenWebhook(const Options& options, const ViewStore& store) {
+  if (options.webhook.url.empty()) {
+    return nullptr;
+  }
+  WebhookOptions webhook = options.webhook;
+  TIDE_ASSIGN(webhook.secret,
+              ReadSecretFile("the secret of the webhook", options.webhook_secret_file));
+  return Webhook::Open(store, webhook);
+}
+
 // Every thread inherits the mask, so that only WaitForStopSignal sees these.
 sigset_t BlockStopSignals() {
   sigset_t signals;
@@ -255,6 +280,10 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
   if (!port) {
     return Complain(kCannotListen, port.error().message);
   }
+  const auto webhook = OpenWebhook(options, store);
+  if (!webhook) {
+    return Complain(kBadFile, webhook.error().message);
+  }
   Watcher watcher(schedulers, *security, store);
   auto serving = std::async(std::launch::async, [&server] { server.Run(); });
   log::Info("listening", {{"host", server_options.host}, {"port", *port}});
@@ -263,6 +292,9 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
     exec->EndAll("the API server stopped");
   }
   store.Stop();
+  if (*webhook != nullptr) {
+    (*webhook)->Stop();
+  }
   server.Stop();
   if (serving.wait_for(kStopTime) != std::future_status::ready) {
     std::fflush(nullptr);

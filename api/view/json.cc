@@ -443,6 +443,7 @@ std::string NodeJson(const v1::Node& node) {
                {"verdicts", VerdictList(node)},
                {"tested_at", TimeOrNull(node.tested_at())},
                {"testing", node.testing()},
+               {"awaits_person", node.awaits_person()},
                {"runtime", TextOrNull(node.runtime())},
                {"agent_version", TextOrNull(node.agent_version())},
                {"port_low", node.port_low()},

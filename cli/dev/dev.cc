@@ -225,6 +225,11 @@ void AddDevVerb(CLI::App& app, Context& context) {
                    "passed on to each agent, as --agent-flag=--image-patience=10; may be repeated")
       ->expected(1)
       ->take_all();
+  verb->add_option("--api-flag",
+                   options->api_flags,
+                   "passed on to the API server, as --api-flag=--audit-log=FILE; may be repeated")
+      ->expected(1)
+      ->take_all();
   verb->add_flag("--once", options->once, "play the demo, check it, exit 0 or 1");
   verb->add_flag("--no-demo", options->no_demo, "just the cluster");
   verb->callback([options, &context] {

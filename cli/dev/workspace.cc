@@ -193,6 +193,7 @@ Result<Workspace> Workspace::Open(const DevOptions& options) {
     workspace.agent_flags_.emplace_back("--gpu-check=off");
   }
   workspace.scheduler_flags_ = options.scheduler_flags;
+  workspace.api_flags_ = options.api_flags;
   workspace.schedulers_ = options.schedulers;
   workspace.mount_roots_ = MountRoots(options, workspace.root_);
   workspace.bin_ = std::filesystem::canonical("/proc/self/exe").parent_path().string();
@@ -480,6 +481,7 @@ std::vector<ChildSpec> Workspace::Daemons() const {
   if (!web_.empty()) {
     api.argv.insert(api.argv.end(), {"--web-dir", web_});
   }
+  api.argv.insert(api.argv.end(), api_flags_.begin(), api_flags_.end());
   daemons.push_back(std::move(api));
   return daemons;
 }

@@ -21,6 +21,7 @@ struct DevOptions {
   std::string runtime = "auto";
   std::vector<std::string> agent_flags;      // passed on to each agent
   std::vector<std::string> scheduler_flags;  // passed on to each scheduler
+  std::vector<std::string> api_flags;        // passed on to the API server
   std::vector<std::string> mount_roots;      // beside where it was started
 };
 
@@ -90,6 +91,7 @@ class Workspace {
   std::string runtime_;
   std::vector<std::string> agent_flags_;
   std::vector<std::string> scheduler_flags_;
+  std::vector<std::string> api_flags_;
   std::vector<std::string> mount_roots_;
   std::vector<DevNode> nodes_;
   int port_ = 0;

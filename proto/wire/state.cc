@@ -175,6 +175,7 @@ tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
   out.set_port_high(identity.port_high);
   out.set_tested_at(Nanos(node.tested_at));
   out.set_testing(node.idle_test.running);
+  out.set_awaits_person(AwaitsPerson(node));
   for (const Verdict& verdict : node.verdicts) {
     tide::v1::Verdict* added = out.add_verdicts();
     added->set_validator(verdict.validator);

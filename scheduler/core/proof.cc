@@ -103,12 +103,6 @@ bool BrokeSince(const ClusterState& state, NodeId node, Instant since) {
   return broke;
 }
 
-bool ReturnsByItself(const Node& node) {
-  return (node.state == NodeState::kQuarantined || node.state == NodeState::kDrained) &&
-         node.actor == kTideActor && !node.needs_repair &&
-         node.validation_tries < kValidationTriesMax;
-}
-
 bool IsFreeForValidation(const ClusterState& state, const Node& node) {
   const NodeUse& use = state.uses[node.id.value()];
   return !node.lost_at.is_set() && node.leftovers.empty() && use.idle() && use.claimants.empty();

@@ -10,8 +10,6 @@
 
 namespace tide {
 
-// Validations that automation asks for before it leaves the node to people.
-inline constexpr uint32_t kValidationTriesMax = 3;
 // A fault that comes back so often within so long is no chance: its part has to be replaced.
 inline constexpr size_t kReturnsMax = 3;
 inline constexpr Duration kReturnsKept = Duration::Minutes(30 * 24 * 60);
@@ -38,8 +36,6 @@ inline constexpr Duration kReturnsKept = Duration::Minutes(30 * 24 * 60);
 // before does not cover it.
 [[nodiscard]] bool BrokeSince(const ClusterState& state, NodeId node, Instant since);
 
-// Reports whether automation will try to bring it back, once nothing is on it any more.
-[[nodiscard]] bool ReturnsByItself(const Node& node);
 // Reports whether a validation may start on it now.
 [[nodiscard]] bool IsFreeForValidation(const ClusterState& state, const Node& node);
 // Returns how long after its last change of state the next validation is tried.

@@ -30,4 +30,15 @@ std::string_view NodeStateName(NodeState state) {
   return "";
 }
 
+bool ReturnsByItself(const Node& node) {
+  return (node.state == NodeState::kQuarantined || node.state == NodeState::kDrained) &&
+         node.actor == kTideActor && !node.needs_repair &&
+         node.validation_tries < kValidationTriesMax;
+}
+
+bool AwaitsPerson(const Node& node) {
+  return (node.state == NodeState::kQuarantined || node.state == NodeState::kDrained) &&
+         node.actor == kTideActor && !ReturnsByItself(node);
+}
+
 }  // namespace tide

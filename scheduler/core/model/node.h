@@ -140,6 +140,13 @@ struct Node {
          node.state == NodeState::kSuspect;
 }
 
+// Validations that automation asks for before it leaves the node to people.
+inline constexpr uint32_t kValidationTriesMax = 3;
+// Reports whether automation will try to bring it back, once nothing is on it any more.
+[[nodiscard]] bool ReturnsByItself(const Node& node);
+// Reports whether automation has taken it out of service and leaves it to people.
+[[nodiscard]] bool AwaitsPerson(const Node& node);
+
 // May a task start here? Never while its agent is lost, whatever an operator made of its state, and
 // never beside what may still run.
 [[nodiscard]] inline bool TakesWork(const Node& node) {

@@ -1,0 +1,56 @@
+#pragma once
+// Notices of alerts that still have to reach the receiver: each beginning and each end once, over
+// restarts too. Pure but for the text that Save and Load exchange; one thread at a time.
+//
+// Invariants:
+//   O1 an alert is told again only when it ended, or began anew, in between.
+//   O2 the end is told of what was told to have begun, and of nothing else.
+//   O3 what was not taken is due again, after a wait that doubles up to kWaitMax.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/alerts/alert.h"
+#include "common/base/result.h"
+#include "common/base/time.h"
+
+namespace tide::api {
+
+struct Notice {
+  std::string key;
+  Alert alert;
+  bool resolved = false;
+  // Returns what tells this notice from every other one, so that a receiver may drop a repetition.
+  [[nodiscard]] std::string Id() const;
+};
+
+class Outbox {
+ public:
+  static constexpr Duration kWaitMin = Duration::Seconds(1);
+  static constexpr Duration kWaitMax = Duration::Seconds(300);
+
+  // Takes the alerts as they are now.
+  void Take(Alerts firing) { firing_ = std::move(firing); }
+  // Returns the next notice that is due, if any. Beginnings come before ends.
+  [[nodiscard]] std::optional<Notice> Due(Instant now) const;
+  // Notes that the receiver took it.
+  void Taken(const Notice& notice);
+  // Notes that the receiver did not: whatever is next has to wait.
+  void Failed(Instant now);
+  // Returns the alerts that the receiver knows of.
+  [[nodiscard]] const Alerts& told() const { return told_; }
+
+  // Returns what has to survive a restart.
+  [[nodiscard]] std::string Save() const;
+  // Errors: kCorrupt for anything that Save does not write.
+  [[nodiscard]] static Result<Outbox> Load(std::string_view saved);
+
+ private:
+  Alerts firing_;
+  Alerts told_;
+  Instant not_before_;
+  Duration wait_ = kWaitMin;
+};
+
+}  // namespace tide::api

@@ -1,0 +1,182 @@
+#include "api/alerts/webhook.h"
+
+#include <httplib.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "api/alerts/outbox.h"
+#include "common/base/check.h"
+#include "common/base/file.h"
+#include "common/digest/sha256.h"
+#include "common/log/log.h"
+
+namespace tide::api {
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kLookEvery = std::chrono::milliseconds(1000);
+constexpr auto kPatience = std::chrono::seconds(10);
+
+// "https://host:8443/hooks/tide" in two.
+struct Address {
+  std::string server;  // "https://host:8443"
+  std::string path;    // "/hooks/tide"
+};
+
+Result<Address> ParseUrl(const std::string& url) {
+  const size_t scheme = url.find("://");
+  const std::string name = url.substr(0, scheme);
+  if (scheme == std::string::npos || (name != "http" && name != "https")) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--webhook " + url + " is not http://HOST/PATH or https://HOST/PATH");
+  }
+  const size_t path = url.find('/', scheme + 3);
+  Address address{url.substr(0, path), path == std::string::npos ? "/" : url.substr(path)};
+  if (address.server.size() == scheme + 3 || address.server.contains('@')) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--webhook " + url + " needs a host, and no user before it");
+  }
+  return address;
+}
+
+std::string BodyOf(const Notice& notice) {
+  const auto text = [](const std::string& value) { return value.empty() ? json() : json(value); };
+  const Instant since = notice.alert.since;
+  return json{{"version", 1},
+              {"id", notice.Id()},
+              {"alert", notice.key},
+              {"status", notice.resolved ? "resolved" : "firing"},
+              {"summary", notice.alert.summary},
+              {"node", text(notice.alert.node)},
+              {"fault", notice.alert.fault == 0 ? json() : json(notice.alert.fault)},
+              {"since", since.is_set() ? json(FormatRfc3339(since)) : json()}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+class PostingWebhook final : public Webhook {
+ public:
+  PostingWebhook(const ViewStore& store, WebhookOptions options, Address address, Outbox outbox)
+      : store_(store),
+        options_(std::move(options)),
+        address_(std::move(address)),
+        outbox_(std::move(outbox)),
+        client_(address_.server) {
+    client_.set_connection_timeout(kPatience);
+    client_.set_read_timeout(kPatience);
+    client_.set_write_timeout(kPatience);
+    if (!options_.ca.empty()) {
+      client_.set_ca_cert_path(options_.ca.c_str());
+    }
+    thread_ = std::thread([this] { Run(); });
+  }
+  PostingWebhook(const PostingWebhook&) = delete;
+  PostingWebhook& operator=(const PostingWebhook&) = delete;
+  ~PostingWebhook() override { thread_.join(); }
+
+  void Stop() override { client_.stop(); }
+
+ private:
+  void Run() {
+    while (!store_.Pause(kLookEvery)) {
+      Look();
+      while (!store_.stopped() && PostNext()) {
+      }
+    }
+  }
+
+  void Look() {
+    const ViewPtr view = store_.Get();
+    // Before the first view nothing is known to have ended.
+    Alerts firing = view == nullptr ? outbox_.told() : FiringAlerts(*view, SystemNow());
+    firing.erase("scheduler");
+    firing.merge(SilentSchedulerAlert(store_.StaleSeconds().value_or(0)));
+    outbox_.Take(std::move(firing));
+  }
+
+  // Reports whether one was posted and taken, so that there may be another.
+  bool PostNext() {
+    const auto notice = outbox_.Due(SystemNow());
+    if (!notice) {
+      return false;
+    }
+    const std::string body = BodyOf(*notice);
+    const int64_t seconds = SystemNow().unix_nanos() / 1'000'000'000;
+    const httplib::Headers headers = {{"Tide-Signature", SignBody(options_.secret, seconds, body)}};
+    const auto answer = client_.Post(address_.path, headers, body, "application/json");
+    if (!answer || answer->status / 100 != 2) {
+      outbox_.Failed(SystemNow());
+      log::Warning("Alert not taken, it is tried again",
+                   {{"Alert", notice->key},
+                    {"To", address_.server},
+                    {"Error",
+                     answer ? "status " + std::to_string(answer->status)
+                            : httplib::to_string(answer.error())}});
+      return false;
+    }
+    outbox_.Taken(*notice);
+    log::Info("Alert taken", {{"Alert", notice->key}, {"Resolved", notice->resolved}});
+    // Not on disk: after a restart it may be posted again, with the id of this one.
+    if (const Status saved = WriteFileDurably(options_.state, outbox_.Save()); !saved) {
+      log::Failure("Alerts not remembered",
+                   {{"File", options_.state}, {"Error", saved.error().message}});
+    }
+    return true;
+  }
+
+  const ViewStore& store_;
+  const WebhookOptions options_;
+  const Address address_;
+  Outbox outbox_;
+  httplib::Client client_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::string SignBody(const std::string& secret, int64_t seconds, const std::string& body) {
+  const std::string text = std::to_string(seconds) + "." + body;
+  std::array<unsigned char, 32> digest{};
+  unsigned int size = 0;
+  const bool made = HMAC(EVP_sha256(),
+                         secret.data(),
+                         static_cast<int>(secret.size()),
+                         reinterpret_cast<const unsigned char*>(text.data()),
+                         text.size(),
+                         digest.data(),
+                         &size) != nullptr;
+  TIDE_CHECK(made && size == digest.size(), "HMAC-SHA256 is part of every OpenSSL");
+  return "t=" + std::to_string(seconds) + ",v1=" + Hex(digest.data(), digest.size());
+}
+
+Result<std::unique_ptr<Webhook>> Webhook::Open(const ViewStore& store,
+                                               const WebhookOptions& options) {
+  TIDE_ASSIGN(Address address, ParseUrl(options.url));
+  Outbox outbox;
+  if (const auto saved = ReadFile(options.state); saved) {
+    auto loaded = Outbox::Load(*saved);
+    if (!loaded) {
+      return Fail(ErrorCode::kCorrupt,
+                  options.state + " is no record of alerts: " + loaded.error().message +
+                      "; move it away to have open alerts posted anew");
+    }
+    outbox = *std::move(loaded);
+  } else if (saved.error().code != ErrorCode::kNotFound) {
+    return std::unexpected(saved.error());
+  }
+  // Now rather than with the first alert.
+  TIDE_TRY(WriteFileDurably(options.state, outbox.Save()));
+  if (options.url.starts_with("http://")) {
+    log::Warning("alerts are posted in clear", {{"webhook", address.server}});
+  }
+  return std::unique_ptr<Webhook>(
+      std::make_unique<PostingWebhook>(store, options, std::move(address), std::move(outbox)));
+}
+
+}  // namespace tide::api
