@@ -49,6 +49,7 @@ void AddVerbs(CLI::App& app, Context& context) {
   AddNodeVerb(app, context);
   AddDrainVerbs(app, context);
   AddValidateVerb(app, context);
+  AddUsageVerb(app, context);
   AddFaultsVerb(app, context);
   AddSimVerb(app, context);
   AddAdminVerb(app, context);

@@ -1,6 +1,7 @@
 // tide show JOB: everything about one job.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -213,6 +214,38 @@ std::string EndDetails(const json& job, const Style& style) {
   return out;
 }
 
+std::string SecondsFrom(Instant from, Instant to) {
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.2f s", std::max(0.0, (to - from).seconds()));
+  return text.data();
+}
+
+// How the job came back from faults, a line for each: as far as it has.
+std::string RecoveryLines(const json& job, const Style& style) {
+  std::string out;
+  const json& attempts = Items(job, "attempts");
+  for (size_t i = 0; i < attempts.size(); ++i) {
+    const Instant broke = Time(attempts[i], "broke_at");
+    if (!broke.is_set()) {
+      continue;
+    }
+    const bool again = i + 1 < attempts.size();
+    const Instant stop = Time(attempts[i], "stop_at");
+    const Instant gone = Time(attempts[i], "released_at");
+    const Instant placed = again ? Time(attempts[i + 1], "placed_at") : Instant();
+    const Instant stepped = again ? Time(attempts[i + 1], "stepped_at") : Instant();
+    std::string line = "told to stop " + SecondsFrom(broke, stop) + " after the fault";
+    line += gone.is_set() ? ", gone after " + SecondsFrom(stop, gone) : "";
+    line += placed.is_set() ? ", placed again after " + SecondsFrom(gone, placed) : "";
+    line += stepped.is_set() ? ", first step after " + SecondsFrom(placed, stepped) + "; " +
+                                   SecondsFrom(broke, stepped) + " in all"
+                             : "";
+    const std::string epoch = std::to_string(Number(attempts[i], "epoch", 0));
+    out += style.Paint(Tone::kDim, "attempt " + epoch + " broke:") + " " + line + "\n";
+  }
+  return out;
+}
+
 int ShowSpec(const Context& context, const json& job) {
   if (Text(job, "shown") == "outline") {
     return context.Report(InsideIsHidden(job));
@@ -269,7 +302,8 @@ int Show(Context& context, const ShowOptions& options) {
   }
   const Table attempts = AttemptTable(*job);
   if (!attempts.empty()) {
-    context.Print("\n" + attempts.Render(style) + EndDetails(*job, style));
+    context.Print("\n" + attempts.Render(style) + EndDetails(*job, style) +
+                  RecoveryLines(*job, style));
   }
   for (const json& reason : Items(*job, "reasons")) {
     context.Print("\nwaits: " + Printable(Text(reason, "message")) + "\n");

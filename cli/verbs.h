@@ -32,6 +32,7 @@ void AddNodesVerb(CLI::App& app, Context& context);
 void AddNodeVerb(CLI::App& app, Context& context);
 void AddDrainVerbs(CLI::App& app, Context& context);  // drain, undrain
 void AddValidateVerb(CLI::App& app, Context& context);
+void AddUsageVerb(CLI::App& app, Context& context);
 void AddFaultsVerb(CLI::App& app, Context& context);
 void AddSimVerb(CLI::App& app, Context& context);
 void AddAdminVerb(CLI::App& app, Context& context);  // admin topology check, and those of the next

@@ -1,43 +1,8 @@
 #include "sim/ledger.h"
 
-#include <numeric>
-
 #include "common/base/check.h"
 
 namespace tide::sim {
-
-std::string_view GpuUseName(GpuUse use) {
-  switch (use) {
-    case GpuUse::kUseful:
-      return "useful";
-    case GpuUse::kSave:
-      return "save";
-    case GpuUse::kRestart:
-      return "restart";
-    case GpuUse::kRecomputed:
-      return "recomputed";
-    case GpuUse::kLostToFaults:
-      return "lost_to_faults";
-    case GpuUse::kIdleAvoidable:
-      return "idle_avoidable";
-    case GpuUse::kIdleNoFit:
-      return "idle_no_fit";
-    case GpuUse::kIdleNoDemand:
-      return "idle_no_demand";
-    case GpuUse::kOutOfService:
-      return "out_of_service";
-  }
-  return "?";
-}
-
-int64_t Ledger::Total() const {
-  return std::accumulate(gpu_ms.begin(), gpu_ms.end(), int64_t{0});
-}
-
-int64_t Ledger::Allocated() const {
-  return (*this)[GpuUse::kUseful] + (*this)[GpuUse::kSave] + (*this)[GpuUse::kRestart] +
-         (*this)[GpuUse::kRecomputed] + (*this)[GpuUse::kLostToFaults];
-}
 
 void UsageMeter::Observe(int64_t now_ms, const Usage& usage) {
   if (!begun_) {

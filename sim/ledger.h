@@ -4,35 +4,23 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
+
+#include "scheduler/core/model/gpu_use.h"
 
 namespace tide::sim {
 
-enum class GpuUse : uint8_t {
-  kUseful = 0,         // work that counts: not done again later
-  kSave = 1,           // ranks wait for a checkpoint
-  kRestart = 2,        // starting, loading, leaving
-  kRecomputed = 3,     // work lost at a suspension, so done twice
-  kLostToFaults = 4,   // work lost to a fault, and GPUs held by a broken gang
-  kIdleAvoidable = 5,  // idle, and a waiting job could have used it
-  kIdleNoFit = 6,      // idle while jobs wait, none of which fits
-  kIdleNoDemand = 7,   // idle, nobody waits
-  kOutOfService = 8,   // the node is broken or being repaired
-};
-inline constexpr size_t kGpuUses = 9;
+// Those of the classes that the simulator knows: its jobs save when asked, or never.
+inline constexpr std::array kSimUses = {GpuUse::kUseful,
+                                        GpuUse::kSave,
+                                        GpuUse::kRestart,
+                                        GpuUse::kLostToPreemption,
+                                        GpuUse::kLostToFaults,
+                                        GpuUse::kIdleAvoidable,
+                                        GpuUse::kIdleNoFit,
+                                        GpuUse::kIdleNoDemand,
+                                        GpuUse::kOutOfService};
 
-// "idle_avoidable": as in the JSON.
-[[nodiscard]] std::string_view GpuUseName(GpuUse use);
-
-struct Ledger {
-  std::array<int64_t, kGpuUses> gpu_ms{};
-
-  int64_t& operator[](GpuUse use) { return gpu_ms[static_cast<size_t>(use)]; }
-  int64_t operator[](GpuUse use) const { return gpu_ms[static_cast<size_t>(use)]; }
-  [[nodiscard]] int64_t Total() const;
-  // Held by jobs: useful, save, restart, recomputed, lost.
-  [[nodiscard]] int64_t Allocated() const;
-};
+using Ledger = GpuTime<kGpuUses>;
 
 // What a cluster does between two events.
 struct Usage {

@@ -53,8 +53,7 @@ std::string SpreadLine(const char* name, const Spread& spread) {
 
 json ObjectOf(const Results& results) {
   json ledger = json::object();
-  for (size_t use = 0; use < kGpuUses; ++use) {
-    const auto each = static_cast<GpuUse>(use);
+  for (const GpuUse each : kSimUses) {
     ledger[std::string(GpuUseName(each))] = ShareOf(results, each);
   }
   return {
@@ -161,8 +160,7 @@ std::string ToText(const Results& results) {
                results.decide_us.max,
                static_cast<unsigned long long>(results.events));
   text += Line("where %.0f GPU hours went\n", static_cast<double>(results.capacity_gpu_ms) / 3.6e6);
-  for (size_t use = 0; use < kGpuUses; ++use) {
-    const auto each = static_cast<GpuUse>(use);
+  for (const GpuUse each : kSimUses) {
     text += Line(
         "  %-22s %7.3f %%\n", std::string(GpuUseName(each)).c_str(), ShareOf(results, each) * 100);
   }

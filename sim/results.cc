@@ -43,9 +43,7 @@ void AddJobs(const RunRecord& run, Results& results) {
     preemptions += job.preemptions;
     waited += job.fault_wait_ms * job.gpus;
     broken += job.broken_gpu_ms;
-    for (size_t use = 0; use < kGpuUses; ++use) {
-      results.ledger.gpu_ms[use] += job.held.gpu_ms[use];
-    }
+    results.ledger.Add(job.held);
   }
   results.jct_s = SpreadOf(std::move(jct));
   results.wait_s = SpreadOf(std::move(wait));
@@ -59,7 +57,7 @@ void AddJobs(const RunRecord& run, Results& results) {
   results.ettr = share(GpuUse::kUseful);
   results.ettr_lost = {share(GpuUse::kSave),
                        share(GpuUse::kRestart),
-                       share(GpuUse::kRecomputed),
+                       share(GpuUse::kLostToPreemption),
                        Ratio(results.ledger[GpuUse::kLostToFaults] - broken, span),
                        Ratio(broken, span),
                        Ratio(waited, span)};
@@ -93,12 +91,10 @@ Results Summarize(const RunRecord& run) {
   results.jobs = run.jobs.size();
   AddJobs(run, results);
   const UsageMeter& meter = run.meter;
-  TIDE_CHECK(results.ledger.Allocated() == meter.allocated() &&
-                 results.ledger.Total() == meter.allocated(),
-             "what jobs held is what the cluster gave");
-  for (size_t use = 0; use < kGpuUses; ++use) {
-    results.ledger.gpu_ms[use] += meter.idle().gpu_ms[use];
-  }
+  TIDE_CHECK(
+      results.ledger.Held() == meter.allocated() && results.ledger.Total() == meter.allocated(),
+      "what jobs held is what the cluster gave");
+  results.ledger.Add(meter.idle());
   results.faults = run.faults;
   results.makespan_s = Seconds(meter.elapsed_ms());
   results.capacity_gpu_ms = meter.capacity() * meter.elapsed_ms();

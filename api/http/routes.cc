@@ -56,6 +56,7 @@ Routes AllRoutes(App& app) {
                       SessionRoutes(app),
                       PeopleRoutes(app),
                       TokenRoutes(app),
+                      UsageRoutes(app),
                       SystemRoutes(app)}) {
     std::ranges::move(part, std::back_inserter(all));
   }

@@ -63,6 +63,7 @@ struct App {
 [[nodiscard]] Routes SessionRoutes(App& app);
 [[nodiscard]] Routes PeopleRoutes(App& app);
 [[nodiscard]] Routes TokenRoutes(App& app);
+[[nodiscard]] Routes UsageRoutes(App& app);
 [[nodiscard]] Routes SystemRoutes(App& app);
 [[nodiscard]] Routes AllRoutes(App& app);
 

@@ -1,6 +1,10 @@
 // Health and metrics.
 
+#include <algorithm>
+#include <sstream>
+
 #include "api/http/routes.h"
+#include "api/view/gpu_usage.h"
 #include "api/view/json.h"
 #include "common/base/time.h"
 
@@ -43,6 +47,56 @@ std::string Label(const std::string& text) {
   return "\"" + out + "\"";
 }
 
+// Only what was counted: a class that is settled never goes back.
+std::string GpuTimeMetrics(const View& view) {
+  const HeldTime held = CountedByAll(view);
+  const auto sample = [&](const std::string& name, size_t use) {
+    const auto each = static_cast<GpuUse>(use);
+    return Sample(name,
+                  "class=" + Label(std::string(GpuUseName(each))),
+                  static_cast<size_t>(std::max<int64_t>(0, held[each]) / 1000));
+  };
+  std::string text =
+      "# HELP tide_gpu_seconds_total GPU time that jobs held, by what it was spent on.\n"
+      "# TYPE tide_gpu_seconds_total counter\n";
+  for (size_t use = 0; use < kSettledUses; ++use) {
+    text += sample("tide_gpu_seconds_total", use);
+  }
+  text +=
+      "# HELP tide_gpu_seconds_open GPU time that jobs held, in no class yet: work that is not "
+      "saved, and time without a step so far.\n"
+      "# TYPE tide_gpu_seconds_open gauge\n";
+  for (size_t use = kSettledUses; use < kHeldUses; ++use) {
+    text += sample("tide_gpu_seconds_open", use);
+  }
+  return text;
+}
+
+std::string RecoveryMetrics(const Recoveries& recoveries) {
+  const std::string name = "tide_recovery_seconds";
+  std::string text = "# HELP " + name +
+                     " Time that jobs took to recover from faults, by stage: detect, stop, "
+                     "relaunch, first_step, and the whole.\n# TYPE " +
+                     name + " histogram\n";
+  for (size_t i = 0; i < kRecoveryStages; ++i) {
+    const Histogram& histogram = recoveries.at(i);
+    const std::string stage =
+        "stage=" + Label(std::string(RecoveryStageName(static_cast<RecoveryStage>(i))));
+    size_t count = 0;
+    for (size_t bucket = 0; bucket < histogram.counts.size(); ++bucket) {
+      count += histogram.counts.at(bucket);
+      std::ostringstream bound;
+      bucket < Histogram::kBounds.size() ? bound << Histogram::kBounds.at(bucket) : bound << "+Inf";
+      text += Sample(name + "_bucket", stage + ",le=" + Label(bound.str()), count);
+    }
+    std::ostringstream sum;
+    sum << histogram.sum;
+    text += name + "_sum{" + stage + "} " + sum.str() + "\n";
+    text += Sample(name + "_count", stage, count);
+  }
+  return text;
+}
+
 Outcome Metrics(const App& app) {
   std::map<std::string, size_t> jobs;
   std::map<std::string, size_t> nodes;
@@ -77,6 +131,9 @@ Outcome Metrics(const App& app) {
   text += "# HELP tide_nodes Nodes by zone and state.\n# TYPE tide_nodes gauge\n";
   for (const auto& [labels, count] : nodes) {
     text += Sample("tide_nodes", labels, count);
+  }
+  if (view != nullptr) {
+    text += GpuTimeMetrics(*view) + RecoveryMetrics(*view->recoveries);
   }
   text +=
       "# HELP tide_streams Open live streams and log readers.\n# TYPE tide_streams gauge\n" +

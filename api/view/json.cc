@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "api/view/gpu_usage.h"
 #include "common/base/time.h"
 #include "common/health/rank_check.h"
 #include "common/spec/job_spec.h"
@@ -106,6 +107,9 @@ json AttemptObject(const v1::Attempt& attempt) {
           {"end_detail", TextOrNull(attempt.end_detail())},
           {"master_port", PositiveOrNull(attempt.master_port())},
           {"stalled_at", TimeOrNull(attempt.stalled_at())},
+          {"stepped_at", TimeOrNull(attempt.stepped_at())},
+          {"stop_at", TimeOrNull(attempt.stop_at())},
+          {"broke_at", TimeOrNull(attempt.broke_at())},
           {"cross_zone_pairs", PairsOrNull(attempt)}};
 }
 
@@ -305,6 +309,23 @@ std::string SpecText(const v1::JobSpec& spec) {
 }
 
 // Makes the job's object, but for its spec.
+json GpuTimeObject(const HeldTime& held) {
+  const auto seconds = [](int64_t gpu_ms) { return static_cast<double>(gpu_ms) / 1000; };
+  json object = {{"held", seconds(held.Total())}};
+  for (size_t use = 0; use < kHeldUses; ++use) {
+    const auto each = static_cast<GpuUse>(use);
+    const int64_t unclear = each == GpuUse::kUnknown ? held[GpuUse::kUnclear] : 0;
+    if (each != GpuUse::kUnclear) {
+      object[std::string(GpuUseName(each))] = seconds(held[each] + unclear);
+    }
+  }
+  return object;
+}
+
+json GpuTimeOrNull(const v1::Job& job) {
+  return job.has_ledger() ? GpuTimeObject(HeldOf(job.ledger())) : json(nullptr);
+}
+
 json JobObject(const v1::Job& job) {
   auto attempts = json::array();
   for (const v1::Attempt& attempt : job.attempts()) {
@@ -336,7 +357,8 @@ json JobObject(const v1::Job& job) {
           {"step", NumberOrNull(job.step())},
           {"total_steps", PositiveOrNull(job.total_steps())},
           {"loss", RealOrNull(job.loss())},
-          {"run_s", job.run_ms() / 1000}};
+          {"run_s", job.run_ms() / 1000},
+          {"gpu_seconds", GpuTimeOrNull(job)}};
 }
 
 // The size of a job, and by what it is called and charged.
@@ -475,6 +497,10 @@ std::string IncidentJson(const v1::Incident& incident) {
                {"shadow", TextOrNull(incident.shadow())},
                {"vouched_by", TextOrNull(incident.vouched_by())},
                {"vouched_why", TextOrNull(incident.vouched_why())}});
+}
+
+std::string GpuTimeJson(const HeldTime& held) {
+  return Dump(GpuTimeObject(held));
 }
 
 std::string WhyJson(const v1::Job& job, uint64_t rev) {

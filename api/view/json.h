@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "scheduler/core/model/gpu_use.h"
 #include "tide/v1/scheduler.pb.h"
 #include "tide/v1/types.pb.h"
 
@@ -33,6 +34,9 @@ inline constexpr size_t kDetails = 3;
 }
 // {job, state, outcome, summary, reasons, rev}
 [[nodiscard]] std::string WhyJson(const tide::v1::Job& job, uint64_t rev);
+// {held, useful, save, restart, recomputed, lost_to_preemption, lost_to_faults, unknown, unsaved}:
+// all but `held` add up to it. What is still unclear is unknown.
+[[nodiscard]] std::string GpuTimeJson(const HeldTime& held);
 // {verdict, plan_hash, layout, part, opportunistic, borrows, cross_zone_pairs, victims, reasons}
 [[nodiscard]] std::string PlanJson(const tide::v1::PlanJobResponse& plan);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "api/view/gpu_usage.h"
 #include "common/base/time.h"
 #include "common/people/token_text.h"
 #include "common/spec/job_spec.h"
@@ -108,6 +109,33 @@ std::shared_ptr<const Directory> PeopleAfter(const Directory& before, const v1::
   return people;
 }
 
+// Null where nothing is new.
+std::shared_ptr<const ArchivedTime> ArchivedAfter(const ArchivedTime& before,
+                                                  const v1::ViewDelta& delta) {
+  if (!delta.reset() && delta.archived_gpu_time().empty()) {
+    return nullptr;
+  }
+  auto archived = std::make_shared<ArchivedTime>(delta.reset() ? ArchivedTime() : before);
+  for (const v1::OwnerGpuTime& owner : delta.archived_gpu_time()) {
+    v1::GpuLedger ledger;
+    *ledger.mutable_held() = owner.held();
+    archived->insert_or_assign({owner.project(), owner.user()}, HeldOf(ledger));
+  }
+  return archived;
+}
+
+// Counts what the jobs have recovered from since `view`; null where nothing has.
+std::shared_ptr<const Recoveries> RecoveriesAfter(const View& view, const v1::ViewDelta& delta) {
+  Recoveries counted = *view.recoveries;
+  bool news = false;
+  for (const v1::Job& job : delta.jobs()) {
+    const auto row = view.jobs.find(job.id());
+    const v1::Job* before = row == view.jobs.end() ? nullptr : &row->second->message;
+    news = CountRecovery(before, job, counted) || news;
+  }
+  return news ? std::make_shared<const Recoveries>(counted) : nullptr;
+}
+
 using NewestByUser = std::map<std::string, std::shared_ptr<const JobRow>>;
 
 std::string SeveralHave(const std::string& name, const NewestByUser& jobs) {
@@ -174,6 +202,11 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
                             delta.access().no_exec_projects().end());
     }
   }
+  if (before != nullptr) {
+    if (auto recoveries = RecoveriesAfter(*before, delta)) {
+      next->recoveries = std::move(recoveries);
+    }
+  }
   for (const v1::Job& job : delta.jobs()) {
     Put(next->jobs, job, changes.jobs);
   }
@@ -193,6 +226,9 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
   }
   if (auto people = PeopleAfter(*next->people, delta)) {
     next->people = std::move(people);
+  }
+  if (auto archived = ArchivedAfter(*next->archived, delta)) {
+    next->archived = std::move(archived);
   }
   next->rev = delta.rev();
   next->term = delta.term();

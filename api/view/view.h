@@ -19,9 +19,11 @@
 
 #include "api/view/job_tally.h"
 #include "api/view/json.h"
+#include "api/view/recovery.h"
 #include "api/view/shared_map.h"
 #include "common/base/result.h"
 #include "common/people/directory.h"
+#include "scheduler/core/model/gpu_use.h"
 #include "tide/v1/scheduler.pb.h"
 
 namespace tide::api {
@@ -73,6 +75,9 @@ using IncidentRow = Row<tide::v1::Incident>;
 
 using JobRows = SharedMap<JobRow, JobTally>;
 
+// What archived jobs held, by project and user.
+using ArchivedTime = std::map<std::pair<std::string, std::string>, HeldTime>;
+
 struct View {
   uint64_t rev = 0;   // the scheduler's revision
   uint64_t term = 0;  // of the scheduler, whose revisions begin anew
@@ -83,6 +88,8 @@ struct View {
   // Projects in whose tasks nobody runs commands; nothing = the scheduler has not said.
   std::optional<std::set<std::string>> no_exec;
   std::shared_ptr<const Directory> people = std::make_shared<const Directory>();
+  std::shared_ptr<const Recoveries> recoveries = std::make_shared<const Recoveries>();
+  std::shared_ptr<const ArchivedTime> archived = std::make_shared<const ArchivedTime>();
 };
 using ViewPtr = std::shared_ptr<const View>;
 

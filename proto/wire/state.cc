@@ -91,6 +91,9 @@ void FillAttempt(const ClusterState& state,
   out->set_end_detail(attempt.end_detail);
   out->set_master_port(attempt.master_port);
   out->set_stalled_at(Nanos(attempt.stalled_at));
+  out->set_stepped_at(Nanos(attempt.stepped_at));
+  out->set_stop_at(Nanos(attempt.stop_at));
+  out->set_broke_at(Nanos(attempt.broke_at));
   if (!LiesInOneZone(state, attempt)) {
     const CrossZonePairs pairs = CountCrossZonePairs(ZonesOf(state, attempt));
     out->mutable_cross_zone_pairs()->set_plan(pairs.plan);
@@ -100,6 +103,14 @@ void FillAttempt(const ClusterState& state,
   const bool succeeded = attempt.released_at.is_set() && attempt.end_cause == StopCause::kNone &&
                          StateOf(job) == JobState::kFinished;
   out->set_end_reason(succeeded ? "succeeded" : std::string(StopCauseName(attempt.end_cause)));
+}
+
+void FillLedger(const Job& job, tide::v1::GpuLedger* out) {
+  const GpuLedger& ledger = job.ledger;
+  out->mutable_held()->Assign(ledger.held.gpu_ms.begin(), ledger.held.gpu_ms.end());
+  out->set_gpus(ledger.gpus);
+  out->set_use(static_cast<uint32_t>(UseNow(job)));
+  out->set_counted_at(Nanos(ledger.counted_at));
 }
 
 }  // namespace
@@ -139,6 +150,17 @@ tide::v1::Job ToProto(const ClusterState& state, const Job& job) {
   out.set_total_steps(-1);
   out.set_loss(std::nan(""));
   out.set_run_ms(static_cast<uint64_t>(job.run_time.millis()));
+  if (job.ledger.counted_at.is_set()) {
+    FillLedger(job, out.mutable_ledger());
+  }
+  return out;
+}
+
+tide::v1::OwnerGpuTime ToProto(const RunHistory::Owner& owner, const HeldTime& held) {
+  tide::v1::OwnerGpuTime out;
+  out.set_project(owner.first);
+  out.set_user(owner.second);
+  out.mutable_held()->Assign(held.gpu_ms.begin(), held.gpu_ms.end());
   return out;
 }
 

@@ -15,9 +15,10 @@ void KeepUse(ClusterState& state, const Job& job, Duration half_life) {
     return;
   }
   const RunHistory::Owner owner(job.spec->project, job.user);
-  Account& kept = state.archived_use[owner];
-  kept.Add(UseOf(job, half_life), half_life);
-  if (kept.use_ms == 0) {
+  ArchivedUse& kept = state.archived_use[owner];
+  kept.lately.Add(UseOf(job, half_life), half_life);
+  kept.held.Add(job.ledger.held);
+  if (kept.lately.use_ms == 0 && kept.held == HeldTime()) {
     state.archived_use.erase(owner);  // so long ago that nothing is left
   }
   state.changed.archived_use.insert(owner);

@@ -173,12 +173,15 @@ void ActOn(ClusterState& state, Incident& incident, Instant at) {
     state.open_incidents.NoteWithdrawal(at);
   }
   if (breaks && !holds) {
-    FailOccupants(state, node, at, why);
+    FailOccupants(state, node, at, {why, incident.last_seen_at});
   }
   // Jobs that fail on a black hole fail because of it, though others there may go on.
   const bool explains =
       breaks || (incident.kind == FaultKind::kBlackHole && incident.action != FaultAction::kCount);
-  SettleFailures(state, node, at, explains ? std::optional(why) : std::nullopt);
+  SettleFailures(state,
+                 node,
+                 at,
+                 explains ? std::optional(Breakage{why, incident.last_seen_at}) : std::nullopt);
   SettleNode(state, node, at);
 }
 

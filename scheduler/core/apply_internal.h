@@ -45,6 +45,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event);
 ApplyResult On(ClusterState& state, Instant at, const ProbationOver& event);
 ApplyResult On(ClusterState& state, Instant at, const JobStalled& event);
+ApplyResult On(ClusterState& state, Instant at, const JobStepped& event);
 
 // --- lookups -------------------------------------------------------------------------------
 Result<Job*> FindJob(ClusterState& state, JobId id);
@@ -73,8 +74,13 @@ void EnterQueued(ClusterState& state, Job& job, Instant at, Queued queued);
 void EnterFinished(ClusterState& state, Job& job, Instant at, Finished finished);
 void EnterHeld(ClusterState& state, Job& job, Instant at, StartReason next_start);
 // From Starting, Running or Saving to Stopping; inside Stopping raises the cause.
-void EnterStopping(
-    ClusterState& state, Job& job, Instant at, StopCause cause, const std::string& detail);
+//   broke_at: of a fault, when it was seen; not set = now.
+void EnterStopping(ClusterState& state,
+                   Job& job,
+                   Instant at,
+                   StopCause cause,
+                   const std::string& detail,
+                   Instant broke_at = {});
 // Judges the job as a whole after tasks or its cause changed: does it run, succeed, or is it gone?
 void Settle(ClusterState& state, Job& job, Instant at);
 // Judges it after this task changed: did that one fail?
@@ -97,8 +103,13 @@ void SettleNode(ClusterState& state, Node& node, Instant at);
 // Nothing starts on it until it is heard and nothing is left on it; where its state allows that.
 void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string& why);
 void CountFailedStart(ClusterState& state, Node& node, Instant at, const std::string& why);
+// A fault, in words, and when it was seen.
+struct Breakage {
+  std::string why;
+  Instant seen_at;
+};
 // The jobs on `node` cannot go on there.
-void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail);
+void FailOccupants(ClusterState& state, const Node& node, Instant at, const Breakage& fault);
 // Takes the node out of a validation that proves nothing any more: a try like one that failed.
 void EndValidation(ClusterState& state, Node& node, Instant at, const std::string& why);
 // Settles jobs that have just failed on the node, once a fault there is judged.
@@ -106,7 +117,7 @@ void EndValidation(ClusterState& state, Node& node, Instant at, const std::strin
 void SettleFailures(ClusterState& state,
                     const Node& node,
                     Instant at,
-                    const std::optional<std::string>& fault);
+                    const std::optional<Breakage>& fault);
 
 // --- incidents (apply_incident.cc) ---------------------------------------------------------
 // Opens an incident, or counts a repeat of an open one.

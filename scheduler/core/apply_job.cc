@@ -216,7 +216,10 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   }
   for (uint32_t task = 0; task < event.allocation.nodes.size(); ++task) {
     const NodeId node = event.allocation.nodes[task];
-    attempt.tasks.emplace_back().node = node;
+    Task& placed = attempt.tasks.emplace_back();
+    placed.node = node;
+    placed.gpus = event.allocation.part ? event.allocation.part->gpus
+                                        : state.nodes[node.value()].identity.capacity.gpus;
     Occupy(state.uses, *job, task, event.allocation);
     BreakOffIdleTest(state.nodes[node.value()]);
     MarkNode(state, node);
@@ -224,6 +227,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
   AccountOf(state, *job).Change(ChargedGpus(job->spec), at, state.share_half_life);
   job->attempts.push_back(std::move(attempt));
   job->phase = Starting{event.allocation};
+  BeginGpus(*job, at);
   job->state_since = at;
   job->detail.clear();
   MarkJob(state, job->id);
@@ -278,6 +282,7 @@ ApplyResult BeginSaving(
     MarkJob(state, job.id);
     return Applied::kChanged;
   }
+  CountGpus(job, at);
   order.allocation = *AllocationOf(job);
   job.phase = std::move(order);
   job.state_since = at;
@@ -367,6 +372,7 @@ ApplyResult On(ClusterState& state, Instant at, const SuspendWithdrawn& event) {
   TIDE_ASSIGN(Job * job, FindJob(state, event.job));
   TIDE_TRY(CheckJobEvent(*job, JobEvent::kSuspendWithdrawn));
   job->detail.clear();
+  CountGpus(*job, at);
   job->attempts.back().withdrawn = true;
   job->phase = Running{*AllocationOf(*job)};
   job->state_since = at;

@@ -171,11 +171,11 @@ void SuspectNode(ClusterState& state, Node& node, Instant at, const std::string&
   }
 }
 
-void FailOccupants(ClusterState& state, const Node& node, Instant at, const std::string& detail) {
+void FailOccupants(ClusterState& state, const Node& node, Instant at, const Breakage& fault) {
   for (const Occupant& occupant : state.uses[node.id.value()].tasks) {
     Job& job = state.jobs.at(occupant.job);
     if (NextJobState(StateOf(job), JobEvent::kNodeLost)) {
-      EnterStopping(state, job, at, StopCause::kFault, detail);
+      EnterStopping(state, job, at, StopCause::kFault, fault.why, fault.seen_at);
     }
   }
 }
@@ -183,7 +183,7 @@ void FailOccupants(ClusterState& state, const Node& node, Instant at, const std:
 void SettleFailures(ClusterState& state,
                     const Node& node,
                     Instant at,
-                    const std::optional<std::string>& fault) {
+                    const std::optional<Breakage>& fault) {
   for (const JobId id : state.restless) {  // indexes change after the event
     Job& job = state.jobs.at(id);
     const auto* stopping = std::get_if<Stopping>(&job.phase);
@@ -193,7 +193,7 @@ void SettleFailures(ClusterState& state,
     });
     if (stopping != nullptr && stopping->cause == StopCause::kFailed && failed_here) {
       if (fault) {
-        EnterStopping(state, job, at, StopCause::kFault, *fault);
+        EnterStopping(state, job, at, StopCause::kFault, fault->why, fault->seen_at);
       }
       Settle(state, job, at);
     }
@@ -295,6 +295,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
   if (node->lost_at.is_set()) {
     return Applied::kNoOp;
   }
+  const Instant silent_since = node->state == NodeState::kSuspect ? node->state_since : at;
   node->lost_at = at;
   MarkNode(state, node->id);
   if (const auto silent = NextNodeState(node->state, NodeEvent::kSilent)) {
@@ -308,7 +309,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
     }
     SetNodeState(state, *node, *next, at);
   }
-  FailOccupants(state, *node, at, node->identity.name + " does not answer");
+  FailOccupants(state, *node, at, {node->identity.name + " does not answer", silent_since});
   return Applied::kChanged;
 }
 

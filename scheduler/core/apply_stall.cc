@@ -1,4 +1,4 @@
-// Events about jobs whose ranks get on no more.
+// Events about whether the ranks of jobs get on.
 
 #include "scheduler/core/apply_internal.h"
 
@@ -6,7 +6,8 @@ namespace tide::apply {
 namespace {
 
 // Withdraws what was told of it.
-void GoOn(ClusterState& state, Job& job) {
+void GoOn(ClusterState& state, Job& job, Instant at) {
+  CountGoingOn(job, at);
   job.attempts.back().stalled_at = Instant();
   job.detail.clear();
   MarkJob(state, job.id);
@@ -25,23 +26,37 @@ ApplyResult On(ClusterState& state, Instant at, const JobStalled& event) {
     if (!attempt.stalled_at.is_set()) {
       return Applied::kNoOp;
     }
-    GoOn(state, *job);
+    GoOn(state, *job, at);
     return Applied::kChanged;
   }
   if (event.restart) {
+    if (!attempt.stalled_at.is_set()) {
+      CountStandstill(*job, at, event.since);
+    }
     attempt.stalled_at = event.since;
     attempt.stall_ended = true;
-    EnterStopping(state, *job, at, StopCause::kFault, event.why);
+    EnterStopping(state, *job, at, StopCause::kFault, event.why, event.since);
     return Applied::kChanged;
   }
   if (attempt.stalled_at.is_set() && job->detail == event.why) {
     return Applied::kNoOp;
   }
   if (!attempt.stalled_at.is_set()) {
+    CountStandstill(*job, at, event.since);
     attempt.stalled_at = event.since;
     state.changed.orders.insert(job->id);  // its agents are to show what its ranks are doing
   }
   job->detail = event.why;
+  MarkJob(state, job->id);
+  return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant at, const JobStepped& event) {
+  TIDE_ASSIGN(Job * job, FindJob(state, event.job));
+  if (!AwaitsFirstStep(*job) || job->attempts.back().epoch != event.epoch) {
+    return Applied::kNoOp;
+  }
+  CountFirstStep(*job, at, event.first);
   MarkJob(state, job->id);
   return Applied::kChanged;
 }

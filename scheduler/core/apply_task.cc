@@ -12,7 +12,7 @@ namespace tide::apply {
 namespace {
 
 // Takes over what a report says about saving; true when it was news.
-bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
+bool MergeSaving(Job& job, Instant at, Task& task, const TaskReported& report) {
   Attempt& attempt = job.attempts.back();
   bool news = false;
   if (report.stop_step >= 0 && report.stop_step != attempt.stop_step) {
@@ -26,9 +26,12 @@ bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
   const bool all_parked =
       AllTasks(attempt, [](const Task& each) { return each.parked_at.is_set(); });
   if (all_parked && attempt.notice_at.is_set() && !attempt.parked_at.is_set()) {
+    Instant parked;
     for (const Task& each : attempt.tasks) {
-      attempt.parked_at = std::max(attempt.parked_at, each.parked_at);
+      parked = std::max(parked, each.parked_at);
     }
+    CountParked(job, at, parked);
+    attempt.parked_at = parked;
     news = true;
   }
   if (report.saved_step > task.saved_step) {
@@ -40,6 +43,11 @@ bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
   const bool went_back = attempt.epoch > job.checkpoint.epoch && report.saved_step > 0 &&
                          report.saved_step < job.checkpoint.step;
   if (report.saved_step > job.checkpoint.step || went_back) {
+    if (report.saved_step > 0 && AwaitsFirstStep(job)) {
+      CountFirstStep(job, at, report.saved_at);  // it was over before it was seen
+    }
+    CountSaved(
+        job, at, report.saved_at, attempt.stop_step >= 0 && report.saved_step >= attempt.stop_step);
     job.checkpoint = {report.saved_step, attempt.epoch, report.saved_at};
     news = true;
   }
@@ -49,6 +57,7 @@ bool MergeSaving(Job& job, Task& task, const TaskReported& report) {
   }
   if (attempt.stop_step >= 0 && report.saved_step >= attempt.stop_step &&
       !attempt.saved_at.is_set() && report.saved_at.is_set()) {
+    CountGpus(job, at);
     attempt.saved_at = report.saved_at;
     news = true;
   }
@@ -121,6 +130,7 @@ std::string DescribeStuck(const TaskReported& report) {
 void ExitTask(ClusterState& state, Job& job, uint32_t index, Instant at, TaskExit exit) {
   Task& task = job.attempts.back().tasks[index];
   TIDE_CHECK(task.state != TaskState::kExited, "a task exits once");
+  ReleaseGpus(job, task, at);
   task.state = TaskState::kExited;
   task.exit = std::move(exit);
   task.exited_at = at;
@@ -162,14 +172,14 @@ ApplyResult On(ClusterState& state, Instant at, const TaskReported& event) {
   Task& task = attempt.tasks[event.task];
   if (!event.stuck.empty() && event.state != TaskState::kExited &&
       task.state != TaskState::kExited) {
-    (void)MergeSaving(job, task, event);
+    (void)MergeSaving(job, at, task, event);
     MarkJob(state, job.id);
     GiveUpStuck(state, job, event, at);
     SettleTask(state, job, event.task, at);
     return Applied::kChanged;
   }
   const bool forward = ClassifyTaskReport(task.state, event.state) == TaskStep::kForward;
-  const bool saving_news = task.state != TaskState::kExited && MergeSaving(job, task, event);
+  const bool saving_news = task.state != TaskState::kExited && MergeSaving(job, at, task, event);
   if (!forward && !saving_news) {
     return Applied::kNoOp;
   }

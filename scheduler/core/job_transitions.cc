@@ -14,6 +14,7 @@ void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
   if (const auto* queued = std::get_if<Queued>(&job.phase); queued != nullptr && queued->claim) {
     ReleaseClaim(state, job.id, *queued->claim);
   }
+  CountGpus(job, at);
   RemoveDependent(state, job);
   job.phase = std::move(phase);
   AddDependent(state, job);
@@ -25,6 +26,7 @@ void ChangePhase(ClusterState& state, Job& job, Instant at, JobPhase phase) {
 // Closes the attempt: every task of it is gone.
 void CloseAttempt(ClusterState& state, Job& job, Instant at, StopCause cause) {
   AccountOf(state, job).Change(-ChargedGpus(job.spec), at, state.share_half_life);
+  CloseGpus(job, at, cause);
   Attempt& attempt = job.attempts.back();
   attempt.released_at = at;
   attempt.end_cause = cause;
@@ -225,7 +227,7 @@ void FailFromTask(ClusterState& state, Job& job, const Task& task, Instant at) {
     return;
   }
   if (const Incident* fault = BreakOf(state, task.node)) {
-    EnterStopping(state, job, at, StopCause::kFault, DescribeIncident(*fault));
+    EnterStopping(state, job, at, StopCause::kFault, DescribeIncident(*fault), fault->last_seen_at);
   } else if (StateOf(job) != JobState::kStopping) {
     EnterStopping(state, job, at, StopCause::kFailed, DescribeExit(state, task));
     Node& node = state.nodes[task.node.value()];
@@ -263,12 +265,24 @@ void EnterFinished(ClusterState& state, Job& job, Instant at, Finished finished)
   SettleDependents(state, job, at);
 }
 
-void EnterStopping(
-    ClusterState& state, Job& job, Instant at, StopCause cause, const std::string& detail) {
+void EnterStopping(ClusterState& state,
+                   Job& job,
+                   Instant at,
+                   StopCause cause,
+                   const std::string& detail,
+                   Instant broke_at) {
   MarkJob(state, job.id);
+  Attempt& attempt = job.attempts.back();
+  if (cause == StopCause::kFault && !attempt.broke_at.is_set()) {
+    attempt.broke_at = broke_at.is_set() ? std::max(attempt.placed_at, std::min(broke_at, at)) : at;
+  }
+  if (!attempt.stop_at.is_set()) {
+    attempt.stop_at = at;
+  }
   if (auto* stopping = std::get_if<Stopping>(&job.phase)) {
     if (cause > stopping->cause) {
       state.changed.orders.insert(job.id);
+      CountGpus(job, at);
       stopping->cause = cause;
       job.detail = detail;
     }
@@ -301,10 +315,10 @@ void Settle(ClusterState& state, Job& job, Instant at) {
 
   if (StateOf(job) == JobState::kStarting &&
       AllTasks(attempt, [](const Task& task) { return task.state >= TaskState::kRunning; })) {
-    attempt.running_at = at;
     job.detail.clear();
     job.avoid.clear();
     ChangePhase(state, job, at, Running{*AllocationOf(job)});
+    attempt.running_at = at;
   }
   if (!all_exited) {
     return;

@@ -117,7 +117,7 @@ class RandomWorld : public World {
         Checked({JobMoved{AnyWaiting(), prng_.Below(2) == 0 ? JobId() : AnyWaiting(), "ada"}});
         break;
       case 20:
-        StallRandom();
+        prng_.Below(2) == 0 ? StallRandom() : StepRandom();
         break;
       default:
         Deliver();
@@ -179,6 +179,14 @@ class RandomWorld : public World {
                         kind == 0 ? Instant() : now,
                         kind == 0 ? "" : "stands still",
                         kind == 2}});
+  }
+  // Ranks of a job are seen to have made their first step, some time ago.
+  void StepRandom() {
+    const JobId id = AnyJob();
+    if (const Job* job = state.FindJob(id); job != nullptr && !job->attempts.empty()) {
+      const Duration ago = Duration::Seconds(static_cast<int64_t>(prng_.Below(100)));
+      Checked({JobStepped{id, job->attempts.back().epoch, now - ago}});
+    }
   }
   NodeId AnyNode() { return NodeId(static_cast<uint32_t>(prng_.Below(state.nodes.size()))); }
 

@@ -47,28 +47,16 @@ Attempt WithoutTasks(const Attempt& attempt) {
                                 end_detail,
                                 master_port,
                                 stalled_at,
-                                stall_ended] = attempt;
-  return {epoch,
-          {},
-          queued_at,
-          placed_at,
-          running_at,
-          notice_at,
-          parked_at,
-          saved_at,
-          released_at,
-          stop_step,
-          withdrawn,
-          opportunistic,
-          start_reason,
-          end_cause,
-          "",
-          master_port,
-          stalled_at,
-          stall_ended};
+                                stall_ended,
+                                stepped_at,
+                                stop_at,
+                                broke_at] = attempt;
+  return {epoch,    {},          queued_at,  placed_at,   running_at,    notice_at,    parked_at,
+          saved_at, released_at, stop_step,  withdrawn,   opportunistic, start_reason, end_cause,
+          "",       master_port, stalled_at, stall_ended, stepped_at,    stop_at,      broke_at};
 }
 
-// Only the last attempt's tasks say where a job is, or was.
+// Only the last attempt's tasks say where a job is, or was. A plan counts no GPU time.
 Job CopyJob(const Job& job, CopiedSpecs& copied) {
   [[maybe_unused]] const auto& [id,
                                 spec,
@@ -88,11 +76,15 @@ Job CopyJob(const Job& job, CopiedSpecs& copied) {
                                 queue_rank,
                                 array,
                                 array_index,
-                                resume_step] = job;
+                                resume_step,
+                                ledger] = job;
   std::vector<Attempt> lean;
   lean.reserve(attempts.size());
   for (const Attempt& attempt : attempts) {
     lean.push_back(&attempt == &attempts.back() ? attempt : WithoutTasks(attempt));
+  }
+  if (!lean.empty()) {
+    std::ranges::for_each(lean.back().tasks, [](Task& task) { task.gpus = 0; });
   }
   return {id,
           CopySpec(spec, copied),
@@ -112,7 +104,8 @@ Job CopyJob(const Job& job, CopiedSpecs& copied) {
           queue_rank,
           array,
           array_index,
-          resume_step};
+          resume_step,
+          {}};
 }
 
 NodeIdentity CopyIdentity(const NodeIdentity& identity) {

@@ -2,6 +2,7 @@
 
 #include "scheduler/core/whatif.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <iterator>
 #include <map>
@@ -281,6 +282,8 @@ TEST_CASE("the copy for a plan leaves a cluster's history out") {
   CHECK(copy.FindJob(done) == nullptr);
   CHECK(copy.FindJob(high) == nullptr);
   CHECK(copy.jobs.at(low).attempts.front().tasks.empty());
-  CHECK(copy.jobs.at(low).attempts.back() == world.At(low).attempts.back());
+  Attempt last = world.At(low).attempts.back();
+  std::ranges::for_each(last.tasks, [](Task& task) { task.gpus = 0; });  // no GPU time is counted
+  CHECK(copy.jobs.at(low).attempts.back() == last);
   CHECK_FALSE(CheckInvariants(copy));
 }

@@ -252,6 +252,13 @@ void ViewHub::PutPeople(const std::vector<PeopleRecord>& records) {
   }
 }
 
+void ViewHub::PutOwner(const ClusterState& state, const RunHistory::Owner& owner) {
+  const auto used = state.archived_use.find(owner);
+  const HeldTime held = used == state.archived_use.end() ? HeldTime() : used->second.held;
+  Put({Kind::kOwner, state.owners.At(owner.first, owner.second)},
+      {.whole = wire::ToProto(owner, held).SerializeAsString()});
+}
+
 uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Term term) {
   const std::map<JobId, ReasonList> reasons = ReasonsOfChanged(state, step);
   uint64_t rev = 0;
@@ -272,6 +279,9 @@ uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Ter
     for (const IncidentId id : step.changed.incidents) {
       Put({Kind::kIncident, id.value()},
           {.whole = wire::ToProto(state, state.incidents.at(id)).SerializeAsString()});
+    }
+    for (const RunHistory::Owner& owner : step.changed.archived_use) {
+      PutOwner(state, owner);
     }
     rev = rev_;
   }
@@ -340,6 +350,9 @@ uint64_t ViewHub::PublishAll(const ClusterState& state, Term term) {
   }
   for (const auto& [id, incident] : state.incidents) {
     everything.changed.incidents.insert(id);
+  }
+  for (const auto& [owner, used] : state.archived_use) {
+    everything.changed.archived_use.insert(owner);
   }
   return Publish(state, everything, term);
 }
@@ -527,6 +540,26 @@ std::vector<SeenRanks> ViewHub::QuietRanks(Duration least, const std::set<JobId>
   return quiet;
 }
 
+std::vector<EventBody> ViewHub::FirstSteps(const std::vector<JobId>& jobs, Instant now) {
+  const Instant seen = SystemNow();
+  std::vector<EventBody> events;
+  const MutexLock lock(mutex_);
+  for (const JobId job : jobs) {
+    const auto known = progress_.find(job);
+    if (known == progress_.end() || known->second.epoch != known->second.newest) {
+      continue;
+    }
+    Instant first = Instant::Never();
+    for (const auto& [task, each] : known->second.tasks) {
+      first = each.ticked_at.is_set() ? std::min(first, each.ticked_at) : first;
+    }
+    if (first != Instant::Never()) {
+      events.emplace_back(JobStepped{job, known->second.epoch, now - (seen - first)});
+    }
+  }
+  return events;
+}
+
 std::string ViewHub::BytesOf(JobId job) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find({Kind::kJob, job.value()});
@@ -543,7 +576,8 @@ ViewHub::Part ViewHub::Next(Reader& reader, size_t most, size_t most_bytes) {
                                   tide::v1::ViewDelta::kIncidentsFieldNumber,
                                   tide::v1::ViewDelta::kUsersFieldNumber,
                                   tide::v1::ViewDelta::kProjectsFieldNumber,
-                                  tide::v1::ViewDelta::kTokensFieldNumber};
+                                  tide::v1::ViewDelta::kTokensFieldNumber,
+                                  tide::v1::ViewDelta::kArchivedGpuTimeFieldNumber};
   Part part;
   tide::v1::ViewDelta head;
   const MutexLock lock(mutex_);

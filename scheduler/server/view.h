@@ -57,6 +57,11 @@ class ViewHub {
   //   Cost: O(ranks).
   [[nodiscard]] std::vector<SeenRanks> QuietRanks(Duration least, const std::set<JobId>& also);
 
+  // Returns those of the jobs whose ranks have come to the end of a step in the newest attempt, as
+  // its event. Cost: O(jobs × tasks).
+  //   jobs: of which none was seen yet.   now: loop time.
+  [[nodiscard]] std::vector<EventBody> FirstSteps(const std::vector<JobId>& jobs, Instant now);
+
   // When waiting jobs will start. What has moved little since it was last shown is not shown again,
   // so that a long queue is not sent to every watcher each time.
   //   now: loop time. Loop thread only.
@@ -100,7 +105,8 @@ class ViewHub {
     kIncident,
     kUser,
     kProject,
-    kToken
+    kToken,
+    kOwner,  // what is kept of archived jobs
   };
   struct Key {
     Kind kind;
@@ -126,6 +132,7 @@ class ViewHub {
   void PutJob(const Job& job, std::string whole, const ReasonList* reasons) TIDE_REQUIRES(mutex_);
   void PublishJobs(const ClusterState& state);
   void PutNode(const ClusterState& state, const Node& node) TIDE_REQUIRES(mutex_);
+  void PutOwner(const ClusterState& state, const RunHistory::Owner& owner) TIDE_REQUIRES(mutex_);
   void PutReasonsOf(const Job& job, const ReasonList& reasons) TIDE_REQUIRES(mutex_);
   std::string ProgressOf(const Job& job) TIDE_REQUIRES(mutex_);
   void Notify();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -95,6 +96,7 @@ TEST_CASE("a delta holds what changed since, each object once") {
 TEST_CASE("an archived job is gone from the view, and readers are told so") {
   Published p(Cluster().Zone("A").Leaf(1));
   const JobId job = p.world.Submit(AJob());
+  p.world.Pass(Duration::Seconds(10));
   p.world.Finish(job);
   p.view.PublishAll(p.world.state, kTerm);
   const uint64_t seen = Since(p.view, 0).rev();
@@ -110,6 +112,30 @@ TEST_CASE("an archived job is gone from the view, and readers are told so") {
   const tide::v1::ViewDelta all = Since(p.view, 0);
   CHECK(all.jobs_size() == 0);
   CHECK(all.removed_jobs_size() == 0);
+  // What it held is shown with its owner's, to old readers and to new ones.
+  for (const tide::v1::ViewDelta& shown : {delta, all}) {
+    REQUIRE(shown.archived_gpu_time_size() == 1);
+    CHECK(shown.archived_gpu_time(0).user() == "ada");
+    const auto& held = shown.archived_gpu_time(0).held();
+    CHECK(std::accumulate(held.begin(), held.end(), int64_t{0}) == 8 * 10'000);
+  }
+}
+
+TEST_CASE("the first step of a job is one event, when a rank of it has ticked") {
+  Published p(Cluster().Zone("A").Leaf(1));
+  const JobId job = p.world.Submit(AJob());
+  p.view.PublishAll(p.world.state, kTerm);
+  const auto steps = [&] { return p.view.FirstSteps({job}, p.world.now); };
+  CHECK(steps().empty());
+  p.view.SetProgress(job, Epoch(1), 0, {.step = -1});
+  CHECK(steps().empty());
+  p.view.SetProgress(job, Epoch(1), 0, {.step = 1, .ticked_at = SystemNow()});
+  REQUIRE(steps().size() == 1);
+  const auto first = std::get<JobStepped>(steps().front());
+  CHECK(first.epoch == Epoch(1));
+  CHECK(first.first <= p.world.now);
+  (void)p.world.Do(first);
+  CHECK_FALSE(AwaitsFirstStep(p.world.At(job)));
 }
 
 TEST_CASE("a reader that is far behind gets everything anew") {

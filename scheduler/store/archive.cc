@@ -102,9 +102,10 @@ Status WriteArchivedUse(Database& database,
                           OwnerKey(owner));
   }
   std::vector<SqlValue> params = OwnerKey(owner);
-  params.emplace_back(static_cast<double>(used->second.use_ms) / 1000);
-  params.push_back(TimeValue(used->second.as_of));
-  params.emplace_back(EncodeOwnerUse({owner.first, owner.second, used->second}));
+  params.emplace_back(static_cast<double>(used->second.lately.use_ms) / 1000);
+  params.push_back(TimeValue(used->second.lately.as_of));
+  params.emplace_back(
+      EncodeOwnerUse({owner.first, owner.second, used->second.lately, used->second.held}));
   return WriteRow(database, Tables().archived_use, std::move(params));
 }
 

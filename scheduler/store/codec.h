@@ -35,6 +35,7 @@ struct OwnerUse {
   std::string project;
   std::string user;
   Account used;
+  HeldTime held;
   bool operator==(const OwnerUse&) const = default;
 };
 [[nodiscard]] std::string EncodeOwnerUse(const OwnerUse& use);

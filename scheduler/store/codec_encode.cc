@@ -225,7 +225,8 @@ std::string EncodeState(const ClusterState& state) {
   writer.Write("next_incident_id", state.next_incident_id);
   out += ",\"archived_use\":";
   PutList(out, std::views::transform(state.archived_use, [](const auto& entry) {
-            return OwnerUse{entry.first.first, entry.first.second, entry.second};
+            return OwnerUse{
+                entry.first.first, entry.first.second, entry.second.lately, entry.second.held};
           }));
   out += ",\"archived_runs\":";
   PutList(out, std::views::values(state.archived_runs));

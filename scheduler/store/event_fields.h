@@ -280,4 +280,12 @@ void VisitFields(V& visit, T& record) {
   visit("restart", restart);
 }
 
+template <typename V, MaybeConst<JobStepped> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, epoch, first] = record;
+  visit("job", job);
+  visit("epoch", epoch);
+  visit("first", first);
+}
+
 }  // namespace tide

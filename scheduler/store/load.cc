@@ -225,7 +225,7 @@ class Loader {
   Status LoadArchivedUse() {
     return Each(Tables().archived_use, [this](const SqlRow& row) -> Status {
       TIDE_ASSIGN(OwnerUse use, DecodeRow(Tables().archived_use, row, &DecodeOwnerUse));
-      state_.archived_use[{use.project, use.user}] = use.used;
+      state_.archived_use[{use.project, use.user}] = {use.used, use.held};
       return {};
     });
   }

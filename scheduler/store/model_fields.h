@@ -113,7 +113,7 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<Task> T>
 void VisitFields(V& visit, T& record) {
-  auto& [node, state, exit, started_at, exited_at, parked_at, saved_step] = record;
+  auto& [node, state, exit, started_at, exited_at, parked_at, saved_step, gpus] = record;
   visit("node", node);
   visit("state", state);
   visit("exit", exit);
@@ -121,6 +121,7 @@ void VisitFields(V& visit, T& record) {
   visit("exited_at", exited_at);
   visit("parked_at", parked_at);
   visit("saved_step", saved_step);
+  visit("gpus", gpus);
 }
 
 template <typename V, MaybeConst<Part> T>
@@ -219,7 +220,10 @@ void VisitFields(V& visit, T& record) {
          end_detail,
          master_port,
          stalled_at,
-         stall_ended] = record;
+         stall_ended,
+         stepped_at,
+         stop_at,
+         broke_at] = record;
   visit("epoch", epoch);
   visit("tasks", tasks);
   visit("queued_at", queued_at);
@@ -238,6 +242,9 @@ void VisitFields(V& visit, T& record) {
   visit("master_port", master_port);
   visit("stalled_at", stalled_at);
   visit("stall_ended", stall_ended);
+  visit("stepped_at", stepped_at);
+  visit("stop_at", stop_at);
+  visit("broke_at", broke_at);
 }
 
 template <typename V, MaybeConst<Checkpoint> T>
@@ -262,6 +269,24 @@ void VisitSpec(V& visit, T& shared) {
   }
 }
 
+// Keys are the names of the classes.
+template <typename V, MaybeConst<HeldTime> T>
+void VisitFields(V& visit, T& record) {
+  auto& [gpu_ms] = record;
+  for (size_t use = 0; use < kHeldUses; ++use) {
+    visit(GpuUseName(static_cast<GpuUse>(use)).data(), gpu_ms[use]);
+  }
+}
+
+template <typename V, MaybeConst<GpuLedger> T>
+void VisitFields(V& visit, T& record) {
+  auto& [held, gpus, uses_sdk, counted_at] = record;
+  visit("held", held);
+  visit("gpus", gpus);
+  visit("uses_sdk", uses_sdk);
+  visit("counted_at", counted_at);
+}
+
 template <typename V, MaybeConst<Job> T>
 void VisitFields(V& visit, T& record) {
   auto& [id,
@@ -282,7 +307,8 @@ void VisitFields(V& visit, T& record) {
          queue_rank,
          array,
          array_index,
-         resume_step] = record;
+         resume_step,
+         ledger] = record;
   visit("id", id);
   VisitSpec(visit, spec);
   visit("user", user);
@@ -302,6 +328,7 @@ void VisitFields(V& visit, T& record) {
   visit("array", array);
   visit("array_index", array_index);
   visit("resume_step", resume_step);
+  visit("ledger", ledger);
 }
 
 template <typename V, MaybeConst<NodeCapacity> T>
@@ -515,10 +542,11 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<OwnerUse> T>
 void VisitFields(V& visit, T& record) {
-  auto& [project, user, used] = record;
+  auto& [project, user, used, held] = record;
   visit("project", project);
   visit("user", user);
   visit("used", used);
+  visit("held", held);
 }
 
 template <typename V, MaybeConst<PastRun> T>

@@ -9,7 +9,7 @@
 //  - C5: a gang is whole: a part of it alone is not left running.
 //  - C6: a job that succeeded did every step exactly once.
 //  - C7: ranks leave at the very step that was agreed.
-//  - C8: I1 to I6 of the scheduler's state; the log replays to the rows.
+//  - C8: I1 to I7 of the scheduler's state; the log replays to the rows.
 //  - C9: what is archived had ended, is on record once, and does not come back.
 //  - C10: a scheduler starts on what was committed, or not at all.
 //  - C11: an agent obeys no scheduler of another cluster than its own.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "scheduler/core/model/job.h"
 
 namespace tide::sim {
 
@@ -118,7 +119,7 @@ void Gang::Stop(int64_t now_ms) {
     LeaveRun(now_ms);
   }
   if (phase_ != GangPhase::kBroken) {
-    LoseUnsaved(GpuUse::kRecomputed);
+    LoseUnsaved(LossOf(StopCause::kPreempted));
   }
   Enter(now_ms, GangPhase::kEnding);
 }
@@ -131,7 +132,7 @@ void Gang::Break(int64_t now_ms) {
     LeaveRun(now_ms);
   }
   Enter(now_ms, GangPhase::kBroken);
-  LoseUnsaved(GpuUse::kLostToFaults);
+  LoseUnsaved(LossOf(StopCause::kFault));
   faulted_ = true;
   ++record.faults;
 }

@@ -60,7 +60,7 @@ TEST_CASE("gang: a suspension loses nothing") {
   CHECK(gang.EndsAt() == 540 + 850 + 2 * 10);
   CHECK(gang.record.held[GpuUse::kUseful] == 150);
   CHECK(gang.record.held[GpuUse::kSave] == 20);
-  CHECK(gang.record.held[GpuUse::kRecomputed] == 0);
+  CHECK(gang.record.held[GpuUse::kLostToPreemption] == 0);
   CHECK(gang.record.wait_ms == 95 + 230);
   CHECK(gang.record.fault_wait_ms == 0);
 }
@@ -83,7 +83,7 @@ TEST_CASE("gang: stopped before its checkpoint is saved, it does the work again"
   gang.Stop(255);
   gang.Release(255, 0);
   CHECK(gang.progress_ms() == 0);
-  CHECK(gang.record.held[GpuUse::kRecomputed] == 150);
+  CHECK(gang.record.held[GpuUse::kLostToPreemption] == 150);
   CHECK(gang.record.held[GpuUse::kSave] == 5);
   CHECK(gang.record.held[GpuUse::kUseful] == 0);
 }

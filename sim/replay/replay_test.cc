@@ -53,7 +53,7 @@ TEST_CASE("replay: a higher class takes the node, its victim pays save and resta
   CHECK(run.jobs[0].preemptions == 1);
   CHECK(run.jobs[0].held[GpuUse::kSave] == 20'000 * 8);
   CHECK(run.jobs[0].held[GpuUse::kRestart] == 40'000 * 8);
-  CHECK(run.jobs[0].held[GpuUse::kRecomputed] == 0);
+  CHECK(run.jobs[0].held[GpuUse::kLostToPreemption] == 0);
 }
 
 TEST_CASE("replay: a job that never saves is stopped when its notice is over, and begins anew") {
@@ -63,7 +63,7 @@ TEST_CASE("replay: a job that never saves is stopped when its notice is over, an
   REQUIRE(run.has_value());
   const JobRecord& job = run->jobs[0];
   const int64_t notice_ms = JobSpec().suspend_notice.millis();
-  CHECK(job.held[GpuUse::kRecomputed] == (200'000 + notice_ms) * 8);
+  CHECK(job.held[GpuUse::kLostToPreemption] == (200'000 + notice_ms) * 8);
   CHECK(job.held[GpuUse::kSave] == 0);
   CHECK(job.held[GpuUse::kUseful] == 1'000'000 * 8);
 }

@@ -14,7 +14,7 @@ std::string_view EventName(const EventBody& body) {
       "jobs_archived",       "task_reported",     "node_joined",       "fault_observed",
       "validation_reported", "node_silent",       "node_heard",        "node_lost",
       "node_isolated",       "probation_over",    "job_stalled",       "incident_explained",
-      "idle_test_begun"};
+      "idle_test_begun",     "job_stepped"};
   return kNames[body.index()];
 }
 

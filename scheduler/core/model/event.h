@@ -232,6 +232,14 @@ struct JobStalled {
   bool operator==(const JobStalled&) const = default;
 };
 
+// Ranks of a job have come to the end of their first step since it started.
+struct JobStepped {
+  JobId job;
+  Epoch epoch;
+  Instant first;  // then, as far as it is known
+  bool operator==(const JobStepped&) const = default;
+};
+
 // A test begins on a node that stands idle.
 struct IdleTestBegun {
   NodeId node;
@@ -271,7 +279,8 @@ using EventBody = std::variant<JobSubmitted,
                                ProbationOver,
                                JobStalled,
                                IncidentExplained,
-                               IdleTestBegun>;
+                               IdleTestBegun,
+                               JobStepped>;
 
 struct Event {
   Instant at;

@@ -91,6 +91,12 @@ bool AwaitsEvidence(const Job& job) {
   return failed;
 }
 
+bool AwaitsFirstStep(const Job& job) {
+  const JobState state = StateOf(job);
+  return (state == JobState::kRunning || state == JobState::kSaving) &&
+         !job.attempts.back().stepped_at.is_set();
+}
+
 Instant FirstLeftAt(const Attempt& attempt) {
   Instant first;
   for (const Task& task : attempt.tasks) {

@@ -11,6 +11,7 @@
 #include "common/base/ids.h"
 #include "common/base/time.h"
 #include "common/spec/job_spec.h"
+#include "scheduler/core/model/gpu_ledger.h"
 #include "scheduler/core/model/shared_spec.h"
 #include "scheduler/core/model/task.h"
 
@@ -143,6 +144,10 @@ struct Attempt {
   uint32_t master_port = 0;
   Instant stalled_at;  // the end of its last step, while it stands still; not set = it gets on
   bool stall_ended = false;  // it stood still until it was given up
+  Instant stepped_at;        // the end of its first step; not set = none was seen
+  Instant stop_at;           // told to stop without saving; not set = it was not
+  // What broke it was first seen then, on its node where it is known; not set = nothing did.
+  Instant broke_at;
   bool operator==(const Attempt&) const = default;
 };
 
@@ -179,6 +184,7 @@ struct Job {
   // Step of the checkpoint that its starts go back to, until they have saved a later one; 0 = they
   // begin anew, -1 = they begin at the newest.
   int64_t resume_step = -1;
+  GpuLedger ledger;
   bool operator==(const Job&) const = default;
 };
 inline constexpr size_t kAvoidMax = 16;
@@ -203,6 +209,9 @@ using JobList = std::vector<const Job*>;
 // Every task of it is gone, and it failed in a way that broken hardware could explain. Its verdict
 // waits for a moment: the kernel's line and the exit of a rank travel on different paths.
 [[nodiscard]] bool AwaitsEvidence(const Job& job);
+
+// Reports whether its ranks run, and no step of them was seen since it started.
+[[nodiscard]] bool AwaitsFirstStep(const Job& job);
 
 // When the first task of the attempt saved and left; not set = none has.
 [[nodiscard]] Instant FirstLeftAt(const Attempt& attempt);

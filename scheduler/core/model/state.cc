@@ -238,7 +238,7 @@ void CountAccounts(ClusterState& state, const JobList& jobs) {
   for (const auto& [owner, used] : state.archived_use) {
     const uint32_t number = state.owners.Add(owner.first, owner.second);
     state.accounts.resize(state.owners.size());
-    state.accounts[number].Add(used, state.share_half_life);
+    state.accounts[number].Add(used.lately, state.share_half_life);
   }
 }
 
@@ -367,6 +367,20 @@ std::optional<std::string> CheckUse(const ClusterState& state, NodeId node) {
   return std::nullopt;
 }
 
+std::optional<std::string> CheckLedger(const Job& job) {
+  const int64_t counted = job.ledger.held.Total();
+  const int64_t held = HeldGpuMs(job);
+  if (counted != held) {
+    return "I7: the classes of " + FormatJobName(job.id.value()) + " add up to " +
+           std::to_string(counted) + " GPU-ms, and it held " + std::to_string(held);
+  }
+  const int64_t open = job.ledger.held[GpuUse::kUnsaved] + job.ledger.held[GpuUse::kUnclear];
+  if (AllocationOf(job) == nullptr && (open != 0 || job.ledger.gpus != 0)) {
+    return "I7: " + FormatJobName(job.id.value()) + " holds nothing, and its ledger is open";
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> CheckArchived(const ClusterState& state) {
   for (const auto& [id, owned] : state.archived_runs) {
     if (state.jobs.contains(id) || owned.run.job != id || !state.run_history.Has(owned)) {
@@ -407,6 +421,11 @@ std::optional<std::string> CheckInvariants(const ClusterState& state) {
   }
   if (auto broken = CheckStored(state, jobs)) {
     return broken;
+  }
+  for (const Job* job : jobs) {
+    if (auto broken = CheckLedger(*job)) {
+      return broken;
+    }
   }
   return CheckIndexes(state);
 }

@@ -9,6 +9,7 @@
 //  I5 a job of the queue is either looked at (`waiting`) or blocked by a dependency.
 //  I6 what is kept of archived jobs is what estimates and shares still ask for, and no job of it
 //     is there as well.
+//  I7 a job's ledger adds up to the GPU time that its tasks held, and is closed while it has none.
 
 #include <cstdint>
 #include <map>
@@ -71,15 +72,22 @@ struct ChangeSet {
   }
 };
 
+// What is kept of an owner's archived jobs.
+struct ArchivedUse {
+  Account lately;
+  HeldTime held;  // by all of them
+  bool operator==(const ArchivedUse&) const = default;
+};
+
 struct ClusterState {
   std::map<JobId, Job> jobs;
   std::vector<Node> nodes;  // index = NodeId
   std::map<IncidentId, Incident> incidents;
   uint64_t next_job_id = 1;
   uint64_t next_incident_id = 1;
-  // What is still asked for of jobs that were archived: what their owners used lately, and the past
-  // runs that `run_history` has of them.
-  std::map<RunHistory::Owner, Account> archived_use;
+  // What is still asked for of jobs that were archived: what their owners used, and the past runs
+  // that `run_history` has of them.
+  std::map<RunHistory::Owner, ArchivedUse> archived_use;
   std::map<JobId, OwnedRun> archived_runs;
 
   // Derived; rebuilt by RebuildDerived after a load.

@@ -50,6 +50,7 @@ struct Task {
   Instant exited_at;
   Instant parked_at;        // all its ranks wait at the agreed step
   int64_t saved_step = -1;  // newest step all its ranks have saved
+  uint32_t gpus = 0;        // that it holds: of a whole node all, whatever the job asked for
   bool operator==(const Task&) const = default;
 };
 
