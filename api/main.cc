@@ -292,11 +292,9 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
     exec->EndAll("the API server stopped");
   }
   store.Stop();
-  if (*webhook != nullptr) {
-    (*webhook)->Stop();
-  }
   server.Stop();
-  if (serving.wait_for(kStopTime) != std::future_status::ready) {
+  const bool posting = *webhook != nullptr && !(*webhook)->WaitForEnd(kStopTime);
+  if (posting || serving.wait_for(kStopTime) != std::future_status::ready) {
     std::fflush(nullptr);
     std::_Exit(0);
   }

@@ -192,6 +192,9 @@ void AgentLoop::ReadGpus() {
 
 Status AgentLoop::Preflight(const HeldTask& task) const {
   std::vector<std::string> lacks;
+  if (gpus_left_alone_) {
+    lacks.emplace_back("it is being repaired");
+  }
   const bool looks = config_.checks_gpus && !config_.observer.empty() && config_.gpus > 0;
   if (looks && task.start.spec().gpus_per_node() > 0) {
     const Duration unseen = Duration::Nanos(MonotonicNanos() - gpus_seen_ns_);

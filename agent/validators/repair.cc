@@ -1,5 +1,6 @@
 #include "agent/validators/repair.h"
 
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr Duration kRepairTime = Duration::Minutes(15);
 constexpr size_t kEvidenceMax = 200;
+constexpr std::string_view kReboot = "reboot";
 
 std::string RepairPath(const std::string& bin_dir, const std::string& step) {
   return bin_dir + "/tide-repair-" + step;
@@ -64,21 +66,33 @@ Verdict RunRepair(const RepairOrder& order, const std::string& bin_dir, const St
   return verdict;
 }
 
+// Waits for the end of the machine, which the program has only ordered: validators would pass
+// before it. Its end is this process's, so that a return means that it did not come.
+void AwaitReboot(Verdict& verdict, const StopSignal* stop) {
+  pollfd ended{stop == nullptr ? -1 : stop->fd(), POLLIN, 0};
+  ::poll(&ended, 1, static_cast<int>(kRepairTime.millis()));
+  verdict.outcome = Outcome::kFail;
+  verdict.evidence = "the node was not rebooted: " + verdict.evidence;
+}
+
 }  // namespace
 
 std::vector<RepairOrder> PossibleRepairs(std::vector<RepairOrder> orders,
                                          const std::string& bin_dir) {
-  std::erase_if(orders, [&](const RepairOrder& order) {
-    return !IsValidatorName(order.step) ||
-           ::access(RepairPath(bin_dir, order.step).c_str(), X_OK) != 0;
-  });
+  std::vector<RepairOrder> possible;
   for (RepairOrder& order : orders) {
+    const bool named = !order.devices.empty();
     // A device is an argument of a program and never one of its flags.
     std::erase_if(order.devices, [](const std::string& device) { return device.starts_with("-"); });
+    const bool aimless = named && order.devices.empty();
+    if (!aimless && IsValidatorName(order.step) &&
+        ::access(RepairPath(bin_dir, order.step).c_str(), X_OK) == 0) {
+      possible.push_back(std::move(order));
+    }
   }
-  std::ranges::stable_partition(orders,
-                                [](const RepairOrder& order) { return order.step != "reboot"; });
-  return orders;
+  std::ranges::stable_partition(possible,
+                                [](const RepairOrder& order) { return order.step != kReboot; });
+  return possible;
 }
 
 std::vector<Verdict> RunRepairs(const std::vector<RepairOrder>& orders,
@@ -89,9 +103,10 @@ std::vector<Verdict> RunRepairs(const std::vector<RepairOrder>& orders,
     if (stop != nullptr && stop->raised()) {
       break;
     }
+    // After one that failed as well: a reboot may help where a reset did not.
     verdicts.push_back(RunRepair(order, bin_dir, stop));
-    if (verdicts.back().outcome == Outcome::kFail) {
-      break;
+    if (order.step == kReboot && verdicts.back().outcome == Outcome::kPass) {
+      AwaitReboot(verdicts.back(), stop);
     }
   }
   return verdicts;

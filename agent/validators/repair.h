@@ -22,7 +22,8 @@ struct RepairOrder {
 [[nodiscard]] std::vector<RepairOrder> PossibleRepairs(std::vector<RepairOrder> orders,
                                                        const std::string& bin_dir);
 
-// Runs the programs one after the other, until one fails or `stop` is raised. Blocks.
+// Runs the programs one after the other, until `stop` is raised. Blocks; behind a reboot that was
+// ordered for as long as the machine lives, 15 minutes at most.
 //   Returns a verdict for each that ran, of the validator "repair-STEP"; its evidence is the last
 //   line that the program wrote.
 [[nodiscard]] std::vector<Verdict> RunRepairs(const std::vector<RepairOrder>& orders,

@@ -5,12 +5,21 @@
 namespace tide::api {
 namespace {
 
+// Reports whether nobody has taken the node away, and its agent does not answer: also while it was
+// on its way back, as from a reboot.
+bool IsMissed(const tide::v1::Node& node) {
+  const bool is_out = node.state() == tide::v1::NODE_STATE_QUARANTINED ||
+                      node.state() == tide::v1::NODE_STATE_DRAINED;
+  return node.state() == tide::v1::NODE_STATE_LOST ||
+         (is_out && !node.connected() && node.actor() == "tide");
+}
+
 void AddNode(const tide::v1::Node& node, Instant now, Alerts& alerts) {
   const Instant since = Instant::FromUnixNanos(node.state_since());
   std::string what;
   if (node.awaits_person()) {
     what = " is out of service and waits for a person: " + node.reason();
-  } else if (node.state() == tide::v1::NODE_STATE_LOST && now - since >= kLostNodeAlertAfter) {
+  } else if (IsMissed(node) && now - since >= kLostNodeAlertAfter) {
     what = " is lost: its agent does not answer";
   }
   if (!what.empty()) {
@@ -37,12 +46,12 @@ Alerts FiringAlerts(const View& view, Instant now) {
   return alerts;
 }
 
-Alerts SilentSchedulerAlert(int64_t silent_s) {
-  if (silent_s < kNoSchedulerAlertAfter.nanos() / Duration::Seconds(1).nanos()) {
-    return {};
-  }
-  // How long is left out: the alert would be another one at each look.
-  return {{"scheduler", {"no scheduler answers the API server", "", 0, Instant()}}};
+bool IsSilentForLong(int64_t silent_s) {
+  return Duration::Seconds(silent_s) >= kNoSchedulerAlertAfter;
+}
+
+Alert SilentSchedulerAlert(Instant since) {
+  return {"no scheduler answers the API server", "", 0, since};
 }
 
 }  // namespace tide::api

@@ -19,7 +19,7 @@ struct Alert {
   std::string summary;  // a sentence
   std::string node;     // "" = it is about none
   uint64_t fault = 0;   // 0 = none
-  Instant since;        // not set = not known; another time means that it began anew
+  Instant since;        // another time means that it began anew
   bool operator==(const Alert&) const = default;
 };
 
@@ -31,7 +31,10 @@ using Alerts = std::map<std::string, Alert>;
 // and leaves to people, nodes that are lost for long. One of a node is kept under one key.
 [[nodiscard]] Alerts FiringAlerts(const View& view, Instant now);
 
-// Returns the alert for a scheduler that has been silent for so many seconds, if it is one.
-[[nodiscard]] Alerts SilentSchedulerAlert(int64_t silent_s);
+// Returns whether a scheduler that has been silent for so many seconds is an alert.
+[[nodiscard]] bool IsSilentForLong(int64_t silent_s);
+// Returns the alert for a scheduler that is silent, which began then.
+[[nodiscard]] Alert SilentSchedulerAlert(Instant since);
+inline constexpr const char* kSchedulerKey = "scheduler";
 
 }  // namespace tide::api

@@ -150,7 +150,7 @@ struct Posting {
   Posting& operator=(const Posting&) = delete;
   ~Posting() {
     store.Stop();
-    webhook->Stop();
+    CHECK(webhook->WaitForEnd(std::chrono::seconds(60)));
   }
   ViewStore store;
   std::unique_ptr<Webhook> webhook;
@@ -168,6 +168,12 @@ TEST_CASE("alerts are faults that page, nodes that wait for people, nodes lost f
   lost.set_state_since(kAlertEpoch.unix_nanos());
   CHECK(AlertsOf({lost}, kAlertEpoch + Duration::Minutes(9)).empty());
   CHECK(AlertsOf({lost}, kAlertEpoch + Duration::Minutes(10)).contains("node-c"));
+  // Rebooted as its repair, and never seen again.
+  lost.set_state(v1::NODE_STATE_QUARANTINED);
+  lost.set_actor("tide");
+  CHECK(AlertsOf({lost}, kAlertEpoch + Duration::Minutes(10)).contains("node-c"));
+  lost.set_connected(true);
+  CHECK(AlertsOf({lost}, kAlertEpoch + Duration::Minutes(10)).empty());
 
   ViewStore store;
   v1::ViewDelta delta;
@@ -187,8 +193,8 @@ TEST_CASE("alerts are faults that page, nodes that wait for people, nodes lost f
   const Alerts pages = FiringAlerts(*store.Get(), kAlertEpoch);
   REQUIRE(pages.size() == 1);
   CHECK(pages.at("fault-17").summary == "more nodes broke than may be taken out: 12 in 10m");
-  CHECK(SilentSchedulerAlert(59).empty());
-  CHECK(SilentSchedulerAlert(60).contains("scheduler"));
+  CHECK_FALSE(IsSilentForLong(59));
+  CHECK(IsSilentForLong(60));
 }
 
 TEST_CASE("each beginning and each end is told once, over restarts too", "[alerts]") {
@@ -269,6 +275,25 @@ TEST_CASE("a receiver that fails is asked again, and one that took it is not", "
   CHECK(receiver.all_signed());
 }
 
+TEST_CASE("a restart while no scheduler answers ends no alert", "[alerts]") {
+  const AlertFolder folder;
+  const std::string state = folder.path + "/alerts.json";
+  Outbox outbox;
+  outbox.Take({{kSchedulerKey, SilentSchedulerAlert(kAlertEpoch)}});
+  CHECK(TakeAll(outbox) == Ids{"scheduler@1700000000000000000/begin"});
+  REQUIRE(WriteFileDurably(state, outbox.Save()));
+  Receiver receiver;
+  ViewStore store;
+  store.MarkBroken();
+  ShowNodes(store, {WaitingNode("a")});
+  auto webhook = Webhook::Open(store, {receiver.url(), kSecret, state, ""});
+  REQUIRE(webhook);
+  CHECK(receiver.WaitFor(1)[0]["alert"] == "node-a");  // and not the scheduler's end
+  store.MarkConnected();
+  CHECK(receiver.WaitFor(2)[1]["id"] == "scheduler@1700000000000000000/end");
+  store.Stop();
+}
+
 TEST_CASE("an address or a record that cannot be used is refused at the start", "[alerts]") {
   const AlertFolder folder;
   const ViewStore store;
@@ -277,8 +302,14 @@ TEST_CASE("an address or a record that cannot be used is refused at the start", 
     return opened ? ErrorCode::kInternal : opened.error().code;
   };
   const std::string state = folder.path + "/alerts.json";
-  for (const char* url :
-       {"", "host/path", "ftp://host/", "http://", "https:///x", "http://me:pw@host/"}) {
+  for (const char* url : {"",
+                          "host/path",
+                          "ftp://host/",
+                          "http://",
+                          "https:///x",
+                          "http://me:pw@host/",
+                          "http://h:99999999999/",
+                          "http://h:/"}) {
     INFO(url);
     CHECK(code(url, state) == ErrorCode::kInvalidArgument);
   }

@@ -33,6 +33,7 @@ class Outbox {
   // Takes the alerts as they are now.
   void Take(Alerts firing) { firing_ = std::move(firing); }
   // Returns the next notice that is due, if any. Beginnings come before ends.
+  //   now: of any clock that is never set back, the same for Failed.
   [[nodiscard]] std::optional<Notice> Due(Instant now) const;
   // Notes that the receiver took it.
   void Taken(const Notice& notice);

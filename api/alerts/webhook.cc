@@ -4,10 +4,11 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <future>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "api/alerts/outbox.h"
@@ -23,6 +24,11 @@ using nlohmann::json;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(1000);
 constexpr auto kPatience = std::chrono::seconds(10);
+constexpr size_t kAnswerMax = 65536;
+
+Instant Monotonic() {
+  return Instant::FromUnixNanos(MonotonicNanos());
+}
 
 // "https://host:8443/hooks/tide" in two.
 struct Address {
@@ -42,6 +48,15 @@ Result<Address> ParseUrl(const std::string& url) {
   if (address.server.size() == scheme + 3 || address.server.contains('@')) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--webhook " + url + " needs a host, and no user before it");
+  }
+  const size_t bracket = address.server.find(']');  // of an IPv6 address
+  const size_t colon =
+      address.server.find(':', bracket == std::string::npos ? scheme + 3 : bracket);
+  const std::string port = colon == std::string::npos ? "1" : address.server.substr(colon + 1);
+  const bool number = port.size() <= 5 && !port.empty() &&
+                      std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
+  if (!number || std::stoi(port) < 1 || std::stoi(port) > 65535) {
+    return Fail(ErrorCode::kInvalidArgument, "--webhook " + url + " has no port behind its colon");
   }
   return address;
 }
@@ -74,13 +89,16 @@ class PostingWebhook final : public Webhook {
     if (!options_.ca.empty()) {
       client_.set_ca_cert_path(options_.ca.c_str());
     }
-    thread_ = std::thread([this] { Run(); });
+    client_.set_decompress(false);
+    thread_ = std::async(std::launch::async, [this] { Run(); });
   }
   PostingWebhook(const PostingWebhook&) = delete;
   PostingWebhook& operator=(const PostingWebhook&) = delete;
-  ~PostingWebhook() override { thread_.join(); }
+  ~PostingWebhook() override { thread_.wait(); }
 
-  void Stop() override { client_.stop(); }
+  bool WaitForEnd(std::chrono::milliseconds time) override {
+    return thread_.wait_for(time) == std::future_status::ready;
+  }
 
  private:
   void Run() {
@@ -95,23 +113,45 @@ class PostingWebhook final : public Webhook {
     const ViewPtr view = store_.Get();
     // Before the first view nothing is known to have ended.
     Alerts firing = view == nullptr ? outbox_.told() : FiringAlerts(*view, SystemNow());
-    firing.erase("scheduler");
-    firing.merge(SilentSchedulerAlert(store_.StaleSeconds().value_or(0)));
+    const bool answers = view != nullptr && !store_.broken();
+    if (answers) {
+      silent_since_ = Instant();
+      firing.erase(kSchedulerKey);
+    } else if (const auto told = outbox_.told().find(kSchedulerKey); told != outbox_.told().end()) {
+      silent_since_ = told->second.since;  // a restart of this program ends nothing
+    } else if (!silent_since_.is_set() && IsSilentForLong(store_.StaleSeconds().value_or(0))) {
+      silent_since_ = SystemNow();
+    }
+    if (silent_since_.is_set()) {
+      firing[kSchedulerKey] = SilentSchedulerAlert(silent_since_);
+    }
     outbox_.Take(std::move(firing));
   }
 
   // Reports whether one was posted and taken, so that there may be another.
   bool PostNext() {
-    const auto notice = outbox_.Due(SystemNow());
+    const auto notice = outbox_.Due(Monotonic());
     if (!notice) {
       return false;
     }
     const std::string body = BodyOf(*notice);
     const int64_t seconds = SystemNow().unix_nanos() / 1'000'000'000;
-    const httplib::Headers headers = {{"Tide-Signature", SignBody(options_.secret, seconds, body)}};
-    const auto answer = client_.Post(address_.path, headers, body, "application/json");
+    httplib::Request request;
+    request.method = "POST";
+    request.path = address_.path;
+    request.headers = {{"Tide-Signature", SignBody(options_.secret, seconds, body)},
+                       {"Content-Type", "application/json"}};
+    request.body = body;
+    // What it answers means nothing, and it may send much of it, or for ever.
+    size_t received = 0;
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    request.content_receiver = [&](const char*, size_t size, uint64_t, uint64_t) {
+      received += size;
+      return received <= kAnswerMax && std::chrono::steady_clock::now() < give_up;
+    };
+    const auto answer = client_.send(request);
     if (!answer || answer->status / 100 != 2) {
-      outbox_.Failed(SystemNow());
+      outbox_.Failed(Monotonic());
       log::Warning("Alert not taken, it is tried again",
                    {{"Alert", notice->key},
                     {"To", address_.server},
@@ -134,8 +174,9 @@ class PostingWebhook final : public Webhook {
   const WebhookOptions options_;
   const Address address_;
   Outbox outbox_;
+  Instant silent_since_;  // of the scheduler, while that is an alert
   httplib::Client client_;
-  std::thread thread_;
+  std::future<void> thread_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 //
 // Thread rule: Open on any thread; the object has a thread of its own, which its end waits for.
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -30,8 +31,9 @@ class Webhook {
                                                              const WebhookOptions& options);
   virtual ~Webhook() = default;
 
-  // Ends a request that is under way, so that the object's end does not wait for its receiver.
-  virtual void Stop() = 0;
+  // Waits for the end of the thread, which the store's Stop has told. Reports whether it came in
+  // time: else a request is under way, and the object's end waits for it.
+  [[nodiscard]] virtual bool WaitForEnd(std::chrono::milliseconds time) = 0;
 };
 
 }  // namespace tide::api

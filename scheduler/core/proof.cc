@@ -58,7 +58,11 @@ Repairs RepairsOrdered(const ClusterState& state, NodeId node, Instant at) {
   Repairs repairs;
   VisitUnproven(state, node, [&](const Incident& incident) {
     if (!incident.repair.empty() && incident.repair_at == at) {
-      repairs[incident.repair].push_back(incident.device);
+      std::vector<std::string>& devices = repairs[incident.repair];
+      const bool known = std::ranges::find(devices, incident.device) != devices.end();
+      if (!incident.device.empty() && !known) {
+        devices.push_back(incident.device);
+      }
     }
   });
   return repairs;
