@@ -193,6 +193,24 @@ std::string ElementsLine(const json& elements) {
          ElementCounts(elements) + "\n";
 }
 
+std::string PlanOf(const json& node, Instant now) {
+  const auto in = [now](Instant at) {
+    return at > now ? "in " + FormatDuration(at - now) : std::string("now");
+  };
+  if (const Instant leave_at = Time(node, "jobs_leave_at"); leave_at.is_set()) {
+    return "jobs leave " + in(leave_at);
+  }
+  const json& maintenance = Member(node, "maintenance");
+  const Instant begins_at = Time(maintenance, "begins_at");
+  const Instant ends_at = Time(maintenance, "ends_at");
+  if (Member(maintenance, "begun") == true) {
+    return "given back " + in(ends_at);
+  }
+  return begins_at.is_set()
+             ? "maintenance " + in(begins_at) + ", for " + FormatDuration(ends_at - begins_at)
+             : "";
+}
+
 std::string RefusedAgent(const json& node) {
   const json& refused = Member(node, "refused_agent");
   return refused.is_object() ? Text(node, "endpoint") + " is obeyed, " + Text(refused, "endpoint") +

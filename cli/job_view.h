@@ -44,6 +44,10 @@ namespace tide::cli {
 // agents of the node's name. "" where there is one.
 [[nodiscard]] std::string RefusedAgent(const json& node);
 
+// "jobs leave in 25m", "maintenance in 2h00m, for 4h00m", "given back in 3h00m": what is to come of
+// a drain. "" where nothing is.
+[[nodiscard]] std::string PlanOf(const json& node, Instant now);
+
 // "2026-01-31 12:00:05Z", "" when not set.
 [[nodiscard]] std::string ShortTime(Instant at);
 

@@ -99,16 +99,29 @@ std::vector<Moment> StoryOf(const json& faults, const std::string& node) {
   return story;
 }
 
+// "2026-01-31 08:00:00Z to 2026-01-31 12:00:00Z: new fans (ada)"
+std::string MaintenanceText(const json& maintenance) {
+  const Instant begins_at = Time(maintenance, "begins_at");
+  return begins_at.is_set()
+             ? ShortTime(begins_at) + " to " + ShortTime(Time(maintenance, "ends_at")) + ": " +
+                   Printable(Text(maintenance, "reason")) + " (" +
+                   Printable(Text(maintenance, "actor")) + ")"
+             : "";
+}
+
 std::string NodeText(const json& node, const Style& style) {
   const std::string state = Text(node, "state");
   const std::string actor = Text(node, "actor");
   const std::string reason = Text(node, "reason");
   LabelledLines lines(style);
   lines.Add("Node", Printable(Text(node, "name")));
+  const Instant now = SystemNow();
+  const std::string plan = PlanOf(node, now);
   lines.Add("State",
             style.Paint(StateTone(state), Printable(state)) + " for " +
-                Since(Time(node, "state_since"), SystemNow()));
+                Since(Time(node, "state_since"), now) + (plan.empty() ? "" : ", " + plan));
   lines.Add("Reason", Printable(reason) + (actor.empty() ? "" : " (" + Printable(actor) + ")"));
+  lines.Add("Maintenance", MaintenanceText(Member(node, "maintenance")));
   lines.Add("Job", Printable(Text(node, "job")));
   lines.Add("Group", Printable(Text(node, "group")));
   lines.Add("Zone", Printable(Text(node, "zone")));

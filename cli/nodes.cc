@@ -33,6 +33,26 @@ bool Matches(const json& node, const NodesOptions& options, const std::vector<st
   return named && state && (options.zone.empty() || options.zone == Text(node, "zone"));
 }
 
+std::string WithActor(const std::string& reason, const std::string& actor) {
+  return reason.empty() || actor.empty() ? reason : reason + " (" + actor + ")";
+}
+
+// Returns why it is out of service, or will be, and what is to come of that.
+std::string ReasonOf(const json& node, Instant now) {
+  if (const std::string second = RefusedAgent(node); !second.empty()) {
+    return "two agents: " + second;
+  }
+  std::string reason = WithActor(Text(node, "reason"), Text(node, "actor"));
+  if (const std::string plan = PlanOf(node, now); !plan.empty()) {
+    const json& maintenance = Member(node, "maintenance");
+    if (reason.empty()) {
+      reason = WithActor(Text(maintenance, "reason"), Text(maintenance, "actor"));
+    }
+    return plan + (reason.empty() ? "" : ": " + reason);
+  }
+  return reason;
+}
+
 Table NodeTable(const json& list, const Style& style) {
   Table table({{.title = "NODE"},
                {.title = "ZONE", .drop_rank = 2},
@@ -47,9 +67,6 @@ Table NodeTable(const json& list, const Style& style) {
                {.title = "REASON", .min_width = 10, .hide_empty = true}});
   const Instant now = SystemNow();
   for (const json& node : Items(list, "items")) {
-    const std::string second = RefusedAgent(node);
-    const std::string actor = second.empty() ? Text(node, "actor") : "";
-    const std::string reason = second.empty() ? Text(node, "reason") : "two agents: " + second;
     table.Add({{Text(node, "name")},
                {Text(node, "zone")},
                {Text(node, "leaf")},
@@ -60,7 +77,7 @@ Table NodeTable(const json& list, const Style& style) {
                {std::to_string(Number(Member(node, "capacity"), "gpus", 0))},
                {std::to_string(Number(node, "faults", 0))},
                {Since(Time(node, "state_since"), now)},
-               {reason.empty() || actor.empty() ? reason : reason + " (" + actor + ")"}});
+               {ReasonOf(node, now)}});
   }
   return table;
 }

@@ -8,6 +8,7 @@
 
 #include "cli/testing/fake_server.h"
 #include "cli/testing/run_tide.h"
+#include "common/base/time.h"
 
 using namespace tide::cli::testing;
 using nlohmann::json;
@@ -123,6 +124,64 @@ TEST_CASE("drain needs a reason, says who is affected and how to undo it") {
   CHECK(RunTide({"drain", "n1", "--reason", " "}, Using(server)).exit_code == 2);
   CHECK(RunTide({"undrain", "n1"}, Using(server)).exit_code == 0);
   CHECK(RunTide({"undrain", "n9"}, Using(server)).exit_code == 3);
+}
+
+TEST_CASE("drain passes times on, and what is to come is shown") {
+  const tide::Instant now = tide::SystemNow();
+  const auto in = [&](int64_t minutes) {
+    return tide::FormatRfc3339(now + tide::Duration::Minutes(minutes) +
+                               tide::Duration::Seconds(30));
+  };
+  json leaving = Node("n1", "draining");
+  leaving["jobs_leave_at"] = in(25);
+  leaving["reason"] = "cable";
+  leaving["actor"] = "bob";
+  json planned = Node("n2", "ready");
+  planned["maintenance"] = {{"begins_at", in(120)},
+                            {"ends_at", in(360)},
+                            {"actor", "bob"},
+                            {"reason", "fans"},
+                            {"begun", false}};
+  FakeServer server;
+  server.OnGet("/v1/nodes", json({{"items", {leaving, planned}}, {"next_cursor", nullptr}}).dump());
+  server.OnGet("/v1/nodes/n1", Node("n1", "ready").dump());
+  server.OnGet("/v1/nodes/n2", planned.dump());
+  server.On("POST", "/v1/nodes/n1/drain", [=](const FakeRequest&) {
+    return FakeReply{.status = 200, .body = leaving.dump()};
+  });
+  server.On("POST", "/v1/nodes/n2/drain", [=](const FakeRequest&) {
+    return FakeReply{.status = 200, .body = planned.dump()};
+  });
+  server.On("POST", "/v1/nodes/n2/undrain", [](const FakeRequest&) {
+    return FakeReply{.status = 200, .body = Node("n2", "ready").dump()};
+  });
+  const auto drain =
+      RunTide({"drain", "n1", "--deadline", "25m", "--reason", "cable"}, Using(server));
+  CHECK(drain.out.starts_with("✔ n1 ready → draining, jobs leave in 25m"));
+  CHECK(json::parse(server.Requests().back().body)["deadline"] == "25m");
+  const auto plan =
+      RunTide({"drain", "n2", "--from", "2h", "--until", "6h", "--reason", "fans"}, Using(server));
+  CHECK(plan.out == "✔ n2 maintenance in 2h00m, for 4h00m\n");
+  const json body = json::parse(server.Requests().back().body);
+  CHECK(body["from"] == "2h");
+  CHECK(body["until"] == "6h");
+  CHECK(RunTide({"undrain", "n2"}, Using(server)).out == "✔ n2 maintenance cancelled\n");
+
+  const auto list = RunTide({"nodes"}, Using(server)).out;
+  CHECK(list.find("jobs leave in 25m") != std::string::npos);
+  CHECK(list.find("maintenance in 2h00m, for 4h00m: fans (bob)") != std::string::npos);
+  const auto node = RunTide({"node", "n2"}, Using(server)).out;
+  CHECK(node.find(", maintenance in 2h00m, for 4h00m") != std::string::npos);
+  CHECK(node.find("fans (bob)") != std::string::npos);
+
+  const auto refused = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"drain", "n1", "--reason", "x"});
+    return RunTide(options, Using(server)).exit_code == 2;
+  };
+  CHECK(refused({"--from", "2h"}));
+  CHECK(refused({"--deadline", "2h", "--until", "4h"}));
+  (void)RunTide({"drain", "n1", "--reason", "x", "--deadline", ""}, Using(server));
+  CHECK(json::parse(server.Requests().back().body)["deadline"] == "");  // the server refuses it
 }
 
 TEST_CASE("validate waits for new verdicts; a failed test is exit code 1") {

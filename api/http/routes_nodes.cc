@@ -6,6 +6,8 @@
 
 #include "api/http/body.h"
 #include "api/http/routes.h"
+#include "common/base/time.h"
+#include "common/spec/span_text.h"
 
 namespace tide::api {
 namespace {
@@ -45,6 +47,49 @@ Outcome ShowNode(const App& app, const Call& call) {
   return reply;
 }
 
+using Moment = std::optional<v1::Moment>;
+
+// Nothing where the body does not have the key.
+std::expected<Moment, Problem> BodyMoment(const Call& call, const std::string& key) {
+  const auto text = BodyText(call, key);
+  if (!text || !HasBodyKey(call, key)) {
+    return text ? std::expected<Moment, Problem>() : std::unexpected(text.error());
+  }
+  v1::Moment moment;
+  if (const auto at = ParseRfc3339(*text)) {
+    moment.set_at(at->unix_nanos());
+  } else if (const auto span = ParseSpan(*text)) {
+    moment.set_in_ms(static_cast<uint64_t>(span->millis()));
+  } else {
+    return Refuse(ErrorCode::kInvalidArgument,
+                  "`" + key + "`: " + Quoted(text->substr(0, 40)) +
+                      " is neither a time such as 2026-01-31T08:00:00Z (UTC, until the year 2261) "
+                      "nor a duration from now such as 90m");
+  }
+  return moment;
+}
+
+// Takes the times that a drain names; no other verb has any.
+std::expected<void, Problem> TakeTimes(const Call& call, v1::ControlNodeRequest& request) {
+  for (const std::string key : {"deadline", "from", "until"}) {
+    auto moment = BodyMoment(call, key);
+    if (!moment) {
+      return std::unexpected(moment.error());
+    }
+    if (!*moment) {
+      continue;
+    }
+    if (request.verb() != v1::NODE_VERB_DRAIN) {
+      return Refuse(ErrorCode::kInvalidArgument, "`" + key + "` belongs to drain alone");
+    }
+    v1::Moment& named = key == "deadline" ? *request.mutable_deadline()
+                        : key == "from"   ? *request.mutable_from()
+                                          : *request.mutable_until();
+    named = std::move(**moment);
+  }
+  return {};
+}
+
 Outcome ControlNode(App& app, const Call& call, v1::NodeVerb verb) {
   const auto view = NeedView(app);
   const auto reason = BodyText(call, "reason");
@@ -69,6 +114,9 @@ Outcome ControlNode(App& app, const Call& call, v1::NodeVerb verb) {
   }
   for (const json& other : with) {
     request.add_with(other.get<std::string>());
+  }
+  if (const auto times = TakeTimes(call, request); !times) {
+    return std::unexpected(times.error());
   }
   const auto rev = app.scheduler.Control(request);
   if (!rev) {

@@ -207,6 +207,18 @@ json VerdictList(const v1::Node& node) {
   return verdicts;
 }
 
+json MaintenanceOrNull(const v1::Node& node) {
+  if (!node.has_maintenance()) {
+    return nullptr;
+  }
+  const v1::Maintenance& maintenance = node.maintenance();
+  return {{"begins_at", TimeOrNull(maintenance.begins_at())},
+          {"ends_at", TimeOrNull(maintenance.ends_at())},
+          {"actor", TextOrNull(maintenance.actor())},
+          {"reason", TextOrNull(maintenance.reason())},
+          {"begun", maintenance.begun()}};
+}
+
 json RefusedAgentOrNull(const v1::Node& node) {
   if (!node.has_refused_agent()) {
     return nullptr;
@@ -466,6 +478,8 @@ std::string NodeJson(const v1::Node& node) {
                {"tested_at", TimeOrNull(node.tested_at())},
                {"testing", node.testing()},
                {"awaits_person", node.awaits_person()},
+               {"jobs_leave_at", TimeOrNull(node.jobs_leave_at())},
+               {"maintenance", MaintenanceOrNull(node)},
                {"runtime", TextOrNull(node.runtime())},
                {"agent_version", TextOrNull(node.agent_version())},
                {"port_low", node.port_low()},

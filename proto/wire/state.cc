@@ -198,6 +198,15 @@ tide::v1::Node ToProto(const ClusterState& state, const Node& node) {
   out.set_tested_at(Nanos(node.tested_at));
   out.set_testing(node.idle_test.running);
   out.set_awaits_person(AwaitsPerson(node));
+  out.set_jobs_leave_at(Nanos(node.jobs_leave_at));
+  if (node.maintenance.begins_at.is_set()) {
+    tide::v1::Maintenance& maintenance = *out.mutable_maintenance();
+    maintenance.set_begins_at(Nanos(node.maintenance.begins_at));
+    maintenance.set_ends_at(Nanos(node.maintenance.ends_at));
+    maintenance.set_actor(node.maintenance.actor);
+    maintenance.set_reason(node.maintenance.reason);
+    maintenance.set_begun(node.maintenance.begun);
+  }
   for (const Verdict& verdict : node.verdicts) {
     tide::v1::Verdict* added = out.add_verdicts();
     added->set_validator(verdict.validator);

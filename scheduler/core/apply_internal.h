@@ -22,6 +22,9 @@ ApplyResult On(ClusterState& state, Instant at, const RemoveRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event);
 ApplyResult On(ClusterState& state, Instant at, const IncidentVouched& event);
 ApplyResult On(ClusterState& state, Instant at, const JobMoved& event);
+ApplyResult On(ClusterState& state, Instant at, const MaintenancePlanned& event);
+ApplyResult On(ClusterState& state, Instant at, const MaintenanceBegun& event);
+ApplyResult On(ClusterState& state, Instant at, const MaintenanceEnded& event);
 ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event);
 ApplyResult On(ClusterState& state, Instant at, const ClaimMade& event);
 ApplyResult On(ClusterState& state, Instant at, const ClaimDropped& event);
@@ -95,6 +98,20 @@ void Avoid(Job& job, NodeId node);
 // Marks a task as gone and frees its node.
 void ExitTask(ClusterState& state, Job& job, uint32_t task, Instant at, TaskExit exit);
 void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at);
+// An operator's hold. Errors: kConflict where the node's state has no place for one.
+struct Hold {
+  std::string actor;
+  std::string reason;
+  Instant jobs_leave_at;  // as Node::jobs_leave_at
+};
+Status HoldNode(ClusterState& state, Node& node, Instant at, const Hold& hold);
+// Ends whatever held a node that is draining or drained; CheckProven has seen that it may.
+void GiveBack(ClusterState& state, Node& node, Instant at);
+// Fails with what took the node out of service, where that is not proven gone yet.
+[[nodiscard]] Status CheckProven(const ClusterState& state, const Node& node);
+// Cancels a maintenance by which the node is not held, or held as one that broke meanwhile.
+// Returns whether that is all there is to undo.
+[[nodiscard]] bool CancelMaintenance(ClusterState& state, Node& node, Instant at);
 // A draining node without a task is drained.
 void SettleNode(ClusterState& state, Node& node, Instant at);
 // A task could not start, by the node's fault. A node to which that happens again and again is

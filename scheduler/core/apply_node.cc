@@ -59,7 +59,8 @@ void LeaveToPeople(Node& node, std::string reason) {
   node.validation_tries = kValidationTriesMax;
 }
 
-// What took the node out of service is proven gone first.
+}  // namespace
+
 Status CheckProven(const ClusterState& state, const Node& node) {
   for (const IncidentId id : state.open_incidents.On(node.id)) {
     const Incident& incident = state.incidents.at(id);
@@ -75,6 +76,8 @@ Status CheckProven(const ClusterState& state, const Node& node) {
   }
   return {};
 }
+
+namespace {
 
 // A validation never runs beside a job.
 Status CheckIdle(const ClusterState& state, const Node& node) {
@@ -127,6 +130,7 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
     } else {
       BreakOffIdleTest(node);
     }
+    node.jobs_leave_at = Instant();  // of the drain that is over
   }
   MarkNode(state, node.id);
 }
@@ -342,42 +346,51 @@ ApplyResult On(ClusterState& state, Instant at, const ProbationOver& event) {
   return Applied::kChanged;
 }
 
+Status HoldNode(ClusterState& state, Node& node, Instant at, const Hold& hold) {
+  NodeState next = node.state;
+  if (node.state == NodeState::kValidating) {  // whatever comes of it, the operator's hold stands
+    node.after_validation = NodeState::kDrained;
+  } else if (node.state != NodeState::kDraining && node.state != NodeState::kDrained) {
+    TIDE_ASSIGN(next, CheckNodeEvent(node, NodeEvent::kDrainRequested));
+  }
+  node.reason = hold.reason;  // an operator's hold takes over from the machine's
+  node.actor = hold.actor;
+  SetNodeState(state, node, next, at);
+  node.jobs_leave_at = next == NodeState::kDraining ? hold.jobs_leave_at : Instant();
+  SettleNode(state, node, at);
+  return {};
+}
+
+void GiveBack(ClusterState& state, Node& node, Instant at) {
+  node.reason.clear();
+  node.actor.clear();
+  node.failed_starts = 0;
+  node.quick_failures.clear();
+  MoveNode(state, node, NodeEvent::kUndrainRequested, at);
+  ClearIncidents(state, node.id, at);
+}
+
 ApplyResult On(ClusterState& state, Instant at, const DrainRequested& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
-  if (node->state == NodeState::kDraining || node->state == NodeState::kDrained) {
-    node->reason = event.reason;  // an operator's hold takes over from the machine's
-    node->actor = event.actor;
-    MarkNode(state, node->id);
-    return Applied::kChanged;
+  TIDE_TRY(HoldNode(state, *node, at, {event.actor, event.reason, event.jobs_leave_at}));
+  if (node->maintenance.begun) {
+    node->maintenance = {};  // from now on it is held for another reason, without an end
   }
-  if (node->state == NodeState::kValidating) {  // whatever comes of it, the operator's hold stands
-    node->after_validation = NodeState::kDrained;
-    node->reason = event.reason;
-    node->actor = event.actor;
-    MarkNode(state, node->id);
-    return Applied::kChanged;
-  }
-  TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kDrainRequested));
-  node->reason = event.reason;
-  node->actor = event.actor;
-  SetNodeState(state, *node, next, at);
-  SettleNode(state, *node, at);
   return Applied::kChanged;
 }
 
 ApplyResult On(ClusterState& state, Instant at, const UndrainRequested& event) {
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
+  if (CancelMaintenance(state, *node, at)) {
+    return Applied::kChanged;
+  }
   if (TakesWork(*node)) {
     return Applied::kNoOp;
   }
-  TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kUndrainRequested));
+  TIDE_TRY(CheckNodeEvent(*node, NodeEvent::kUndrainRequested));
   TIDE_TRY(CheckProven(state, *node));
-  node->reason.clear();
-  node->actor.clear();
-  node->failed_starts = 0;
-  node->quick_failures.clear();
-  SetNodeState(state, *node, next, at);
-  ClearIncidents(state, node->id, at);
+  node->maintenance = {};
+  GiveBack(state, *node, at);
   return Applied::kChanged;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "scheduler/core/doomed.h"
+#include "scheduler/core/evacuation.h"
 #include "scheduler/core/incidents.h"
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/answers.h"
@@ -15,6 +16,7 @@
 #include "scheduler/core/policy/crossing.h"
 #include "scheduler/core/policy/evidence.h"
 #include "scheduler/core/policy/leaving.h"
+#include "scheduler/core/policy/maintenance_plan.h"
 #include "scheduler/core/policy/master_ports.h"
 #include "scheduler/core/policy/order.h"
 #include "scheduler/core/policy/pass_claims.h"
@@ -49,13 +51,14 @@ class Planner {
         kept_(state),
         evidence_(state, capacity_, quotas_, now),
         claims_(state, quotas_),
+        maintenance_(state, now),
         crossing_(state, policy, quotas_, claims_.all()) {}
 
   Decision Run() {
     for (const auto& [keeper, nodes] : kept_.all()) {
       capacity_.Withhold(nodes);
     }
-    EvacuateDrainingNodes();
+    EvacuateDrainingNodes(state_, policy_, now_, asked_, decision_);
     const WaitingClasses classes(state_, policy_, shares_, quotas_);
     for (const auto& [priority, owners] : classes.all()) {
       PlanClass(priority, owners);
@@ -91,9 +94,10 @@ class Planner {
         continue;
       }
       const uint32_t owner = owners[order.owner()].owner;
-      if (auto known = answers.Find(*next, owner, turn_)) {
+      Bar(maintenance_.empty() ? 0 : maintenance_.CountBarred(state_.jobs.at(next->id)));
+      if (auto known = answers.Find(*next, owner, turn_, barred_)) {
         WakeForRights(next->since);
-        if (order.IsAlike()) {
+        if (order.IsAlike() && maintenance_.empty()) {  // else their time limits tell them apart
           PassOverAlike(order, {priority, owner}, *next, std::move(known));
         } else {
           decision_.explanations.Add(next->id, known->List(known->CountAhead()));
@@ -114,6 +118,7 @@ class Planner {
                      refused_ ? refused_->since : next->since,
                      refused_ ? refused_->footing : FootingOf(job),
                      IsPatient(next->since),
+                     barred_,
                      told_,
                      found_,
                      {{row_set_, waits_}}});
@@ -124,6 +129,14 @@ class Planner {
     }
     if (std::ranges::any_of(ahead_, [](const auto& each) { return !each.second->empty(); })) {
       decision_.wake_at = std::min(decision_.wake_at, runners().NextChange(priority));
+    }
+  }
+
+  // Leaves out what the job at hand may not start on.
+  void Bar(size_t nodes) {
+    if (barred_ != nodes) {
+      barred_ = nodes;
+      maintenance_.Bar(nodes, capacity_);
     }
   }
 
@@ -145,32 +158,6 @@ class Planner {
     if (const Instant asks = AsksFrom(since, policy_); asks > now_) {
       decision_.wake_at = std::min(decision_.wake_at, asks);
     }
-  }
-
-  // An operator's drain asks the job on the node to save and move; a fault's drain waits for its
-  // end (health.md section 2).
-  void EvacuateDrainingNodes() {
-    for (size_t i = 0; i < state_.nodes.size(); ++i) {
-      if ((state_.node_flags[i] & kEvacuated) == 0) {
-        continue;
-      }
-      const Node& node = state_.nodes[i];
-      for (const Occupant& occupant : state_.uses[i].tasks) {
-        const Job& job = state_.jobs.at(occupant.job);
-        if (!IsLeaving(job) && asked_.insert(job.id).second) {
-          decision_.proposals.emplace_back(
-              SuspendRequested{job.id,
-                               StopCause::kDrained,
-                               JobId(),
-                               now_ + NoticeOf(job),
-                               node.identity.name + " is being drained: " + node.reason});
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] Duration NoticeOf(const Job& job) const {
-    return std::min(job.spec->suspend_notice, policy_.suspend_notice_max);
   }
 
   void Explain(const Job& job, const std::vector<Reason>& reasons) {
@@ -202,7 +189,8 @@ class Planner {
   // higher class.
   [[nodiscard]] bool MayUse(const Job& job, NodeId node) const {
     const bool takes_work = (state_.node_flags[node.value()] & kTakesWork) != 0;
-    if (!takes_work || capacity_.IsTaken(node) || IsKeptFrom(job, node)) {
+    if (!takes_work || capacity_.IsTaken(node) || IsKeptFrom(job, node) ||
+        maintenance_.IsBarred(node, barred_)) {
       return false;
     }
     return !claims_.IsKeptFrom(job.id, ClassOf(job), node);
@@ -275,6 +263,7 @@ class Planner {
     footing_.reset();
     refused_ = nullptr;
     told_ = Told{UserOf(owner), {}, {}, false};
+    Bar(maintenance_.CountBarred(job));
     const auto& queued = std::get<Queued>(job.phase);
     if (queued.not_before > now_) {
       decision_.wake_at = std::min(decision_.wake_at, queued.not_before);
@@ -323,6 +312,7 @@ class Planner {
     if (part) {
       refusal.reasons.push_back(FragmentationFor(job, request, *line));
     }
+    maintenance_.Tell({job, request, part.has_value()}, barred_, capacity_, refusal.reasons);
     refusal.wish = WishOf(job, part, standing);
     const Contender contender = ContenderOf(job, standing);
     evidence_.AddGroup(contender, runners(), request.boundaries.get(), refusal.reasons);
@@ -343,7 +333,7 @@ class Planner {
   [[nodiscard]] Reason FragmentationFor(const Job& job,
                                         const PlacementRequest& request,
                                         const WaitingJob& line) {
-    if (!line.plain) {
+    if (!line.plain || barred_ > 0) {
       return evidence_.Fragmentation(job, request);
     }
     auto& [turn, reason] = fragmentation_[line.shape];
@@ -399,7 +389,8 @@ class Planner {
             .since = job.state_since,
             .footing = FootingOf(job),
             .standing = standing,
-            .patient = IsPatient(job.state_since)};
+            .patient = IsPatient(job.state_since),
+            .barred = barred_};
   }
 
   [[nodiscard]] Refusals::Known FindRefusal(const Job& job,
@@ -572,7 +563,7 @@ class Planner {
           victim,
           StopCause::kPreempted,
           job.id,
-          now_ + NoticeOf(leaver),
+          now_ + NoticeOf(leaver, policy_),
           WhyItLeaves(contender, runners().RightTo(contender, *runners().Find(victim)))});
     }
     for (const JobId victim : claim.victims) {
@@ -709,6 +700,7 @@ class Planner {
     quotas_.Remove(job);
     Give(HoldingOf(job), -ChargedGpus(job.spec));
     capacity_.Unclaim(claim);
+    maintenance_.Bar(barred_, capacity_);
   }
 
   // Victims whose nodes nobody who may have them wants any more go on, unless they wait at their
@@ -763,6 +755,8 @@ class Planner {
   uint64_t order_turn_ = 0;                // of its owner
   std::optional<Footing> footing_;         // of it
   PassClaims claims_;
+  MaintenancePlan maintenance_;
+  size_t barred_ = 0;         // nodes of it, from the job at hand
   uint32_t claims_made_ = 0;  // by this pass
   std::set<JobId> asked_;     // to leave, by this pass
   Refusals refusals_;         // of the class at hand

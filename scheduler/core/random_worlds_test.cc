@@ -42,9 +42,11 @@ Cluster RandomCluster(Prng& prng) {
 
 class RandomWorld : public World {
  public:
-  size_t in_class = 0;    // suspensions for others of the same class
-  size_t over_quota = 0;  // decisions in which a job waited for its quota
-  size_t crossed = 0;     // jobs that crossed a boundary with limits, seen after a turn
+  size_t in_class = 0;            // suspensions for others of the same class
+  size_t over_quota = 0;          // decisions in which a job waited for its quota
+  size_t crossed = 0;             // jobs that crossed a boundary with limits, seen after a turn
+  size_t barred = 0;              // nodes whose maintenance is to come, seen after a turn
+  size_t before_maintenance = 0;  // tasks that were placed on such nodes with a time limit
 
   explicit RandomWorld(Prng& prng) : World(RandomCluster(prng)), prng_(prng) {
     if (prng_.Below(2) == 0) {
@@ -83,7 +85,7 @@ class RandomWorld : public World {
         prng_.Below(4) == 0 ? Recover() : Break();
         break;
       case 8:
-        Checked({DrainRequested{AnyNode(), "op", "fan"}});
+        DrainRandom();
         break;
       case 9:
       case 10:
@@ -265,13 +267,16 @@ class RandomWorld : public World {
     REQUIRE(last.wake_at > now);
     for (const Event& event : last.log) {
       if (const auto* asked = std::get_if<SuspendRequested>(&event.body);
-          asked != nullptr && asked->cause == StopCause::kPreempted) {
+          asked != nullptr && asked->cause == StopCause::kPreempted &&
+          // Else it has started on what another claim gave up later in the pass.
+          StateOf(At(asked->beneficiary)) == JobState::kQueued) {
         CheckMayBeAsked(At(asked->job), At(asked->beneficiary));
       }
     }
     CheckExplained();
     CheckQuotas();
     CheckBoundaries();
+    CheckMaintenance(before);
   }
 
   // A lower class at once; one's own only when it started later, or has had its time.
@@ -395,6 +400,45 @@ class RandomWorld : public World {
     constexpr int32_t kXids[] = {13, 63, 79};
     const FaultKind kind = prng_.Below(4) == 0 ? FaultKind::kLinkDown : FaultKind::kXid;
     Checked({FaultObserved{AnyNode(), kind, kXids[prng_.Below(3)], "dev", "text", now}});
+  }
+
+  Instant SoonOrLater() {
+    return now + Duration::Seconds(static_cast<int64_t>(1 + prng_.Below(2400)));
+  }
+
+  void DrainRandom() {
+    if (prng_.Below(2) == 0) {
+      const Instant leave_at = prng_.Below(2) == 0 ? Instant() : SoonOrLater();
+      Checked({DrainRequested{AnyNode(), "op", "fan", leave_at}});
+      return;
+    }
+    const Instant begins_at = prng_.Below(4) == 0 ? now : SoonOrLater();
+    Checked({MaintenancePlanned{AnyNode(), begins_at, SoonOrLater(), "op", "fans"}});
+  }
+
+  // What was planned when the turn began, and since.
+  void CheckMaintenance(const ClusterState& before) {
+    for (const Event& event : last.log) {
+      const auto* placed = std::get_if<JobPlaced>(&event.body);
+      for (const NodeId node :
+           placed == nullptr ? std::vector<NodeId>() : placed->allocation.nodes) {
+        const Maintenance& planned = state.nodes[node.value()].maintenance;
+        const Job& job = At(placed->job);
+        const bool is_same = before.nodes[node.value()].maintenance == planned;
+        if (is_same && planned.begins_at.is_set() && job.spec->max_runtime.nanos() > 0) {
+          REQUIRE(now + job.spec->max_runtime - job.run_time <= planned.begins_at);
+          ++before_maintenance;
+        }
+        if (is_same && planned.begun) {
+          REQUIRE_FALSE(TakesWork(state.nodes[node.value()]));
+        }
+      }
+    }
+    for (const Node& node : state.nodes) {
+      REQUIRE((!node.jobs_leave_at.is_set() || node.state == NodeState::kDraining));
+      REQUIRE((!node.maintenance.begun || !IsInService(node)));
+      barred += node.maintenance.begins_at.is_set() && !node.maintenance.begun ? 1 : 0;
+    }
   }
 
   void TestIdle() {
@@ -550,6 +594,9 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   size_t over_quota = 0;
   size_t crossed = 0;
   size_t in_class = 0;
+  size_t barred = 0;
+  size_t before_maintenance = 0;
+  size_t maintained = 0;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     Prng prng(seed);
     RandomWorld world(prng);
@@ -570,9 +617,12 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
     over_quota += world.over_quota;
     crossed += world.crossed;
     in_class += world.in_class;
+    barred += world.barred;
+    before_maintenance += world.before_maintenance;
     for (const Event& each : world.log) {
       claims += std::holds_alternative<ClaimMade>(each.body) ? 1 : 0;
       archivings += std::holds_alternative<JobsArchived>(each.body) ? 1 : 0;
+      maintained += std::holds_alternative<MaintenanceEnded>(each.body) ? 1 : 0;
       moved += std::holds_alternative<JobMoved>(each.body) ? 1 : 0;
       doomed += std::holds_alternative<DependencyFailed>(each.body) ? 1 : 0;
       const auto* submitted = std::get_if<JobSubmitted>(&each.body);
@@ -593,6 +643,9 @@ TEST_CASE("random worlds keep their invariants, replay, and finish every job") {
   CHECK(doomed > seeds / 4);
   CHECK(moved > seeds / 4);
   CHECK(archivings > seeds);
+  CHECK(barred > seeds);
+  CHECK(before_maintenance > 0);
+  CHECK(maintained > seeds / 4);
 }
 
 }  // namespace tide::testing

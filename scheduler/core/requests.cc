@@ -179,6 +179,64 @@ Result<std::vector<EventBody>> MakeValidations(const BatchContext& context,
   return events;
 }
 
+// Returns a time that a drain names, if it lies ahead, and no further than people plan.
+//   option: what it is called, for the message.
+Result<Instant> PlannedTime(const Moment& moment, Instant now, const std::string& option) {
+  if (!moment.at.is_set() && moment.in.nanos() <= 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                option + ": no time lies between now and then; leave it out for at once");
+  }
+  // Compared before they are added: either may be as large as it can.
+  const Duration ahead = moment.at.is_set() && moment.at <= now ? Duration()
+                         : moment.at.is_set()                   ? moment.at - now
+                                                                : moment.in;
+  if (ahead.nanos() == 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                option + ": " + FormatRfc3339(moment.at) + " is over, it is " + FormatRfc3339(now) +
+                    " now; name a time that is to come (in UTC), or a duration from now");
+  }
+  if (ahead > kPlannedAheadMax) {
+    return Fail(ErrorCode::kInvalidArgument,
+                option + ": more than a year ahead; ask for it again when it is nearer");
+  }
+  return now + ahead;
+}
+
+Result<std::vector<EventBody>> MakeDrain(const Node& node, const NodeOrder& order, Instant now) {
+  if (order.reason.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "a drain needs a reason");
+  }
+  if (order.deadline && (order.from || order.until)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "either a deadline or a maintenance: when a maintenance begins, jobs leave");
+  }
+  if (order.deadline) {
+    TIDE_ASSIGN(const Instant leave_at, PlannedTime(*order.deadline, now, "deadline"));
+    return std::vector<EventBody>{DrainRequested{node.id, order.actor, order.reason, leave_at}};
+  }
+  if (!order.from && !order.until) {
+    return std::vector<EventBody>{DrainRequested{node.id, order.actor, order.reason}};
+  }
+  if (!order.until) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "until: when does the maintenance end? Without an end, drain the node when it is "
+                "time");
+  }
+  Instant begins_at = now;
+  if (order.from) {
+    TIDE_ASSIGN(begins_at, PlannedTime(*order.from, now, "from"));
+  }
+  TIDE_ASSIGN(const Instant ends_at, PlannedTime(*order.until, now, "until"));
+  if (ends_at <= begins_at) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "until: the maintenance would end at " + FormatRfc3339(ends_at) +
+                    ", and begin only at " + FormatRfc3339(begins_at) +
+                    "; durations of both count from now");
+  }
+  return std::vector<EventBody>{
+      MaintenancePlanned{node.id, begins_at, ends_at, order.actor, order.reason}};
+}
+
 }  // namespace
 
 Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const NodeOrder& order) {
@@ -188,10 +246,7 @@ Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context, const 
   }
   switch (order.verb) {
     case NodeVerb::kDrain:
-      if (order.reason.empty()) {
-        return Fail(ErrorCode::kInvalidArgument, "a drain needs a reason");
-      }
-      return std::vector<EventBody>{DrainRequested{node->id, order.actor, order.reason}};
+      return MakeDrain(*node, order, context.now());
     case NodeVerb::kUndrain:
       return std::vector<EventBody>{UndrainRequested{node->id, order.actor}};
     case NodeVerb::kRemove:

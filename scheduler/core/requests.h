@@ -1,6 +1,10 @@
 #pragma once
 // What people ask for, as events. Runs on the loop thread inside Request::make.
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "scheduler/core/turn.h"
 
 namespace tide {
@@ -47,6 +51,12 @@ enum class NodeVerb {
   kVouch
 };
 inline constexpr size_t kValidatedTogetherMax = 256;
+// A time as a person names it: one of the calendar, or so long from now.
+struct Moment {
+  Instant at;  // not set = `in`
+  Duration in;
+};
+inline constexpr Duration kPlannedAheadMax = Duration::Minutes(366 * 24 * 60);
 struct NodeOrder {
   std::string node;
   NodeVerb verb = NodeVerb::kDrain;
@@ -55,6 +65,12 @@ struct NodeOrder {
   std::string request_id;              // of a validation
   IncidentId incident = {};            // vouch: of this node
   std::vector<std::string> with = {};  // validate: as one group with these
+  // Drain: what runs there may go on until then; nothing = no longer.
+  std::optional<Moment> deadline = {};
+  // Drain: for a maintenance between these; without `from` it begins now, without both there is
+  // none.
+  std::optional<Moment> from = {};
+  std::optional<Moment> until = {};
 };
 [[nodiscard]] Result<std::vector<EventBody>> MakeNodeOrder(const BatchContext& context,
                                                            const NodeOrder& order);

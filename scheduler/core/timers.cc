@@ -68,6 +68,12 @@ class Timers {
       Due(Awaited(node.state_since) + WaitForTry(node, policy_.faults.return_after),
           ValidationRequested{node.id, id, std::string(kTideActor)});
     }
+    if (!node.maintenance.begun && node.maintenance.begins_at.is_set()) {
+      Due(node.maintenance.begins_at, MaintenanceBegun{node.id});
+    } else if (node.maintenance.begun && !node.lost_at.is_set()) {
+      // A machine that is still away has not been given back yet.
+      Due(node.maintenance.ends_at, MaintenanceEnded{node.id});
+    }
     if (node.state == NodeState::kProbation) {
       Due(node.probation_since + policy_.probation, ProbationOver{node.id});
     }

@@ -163,7 +163,9 @@ Node CopyNode(const Node& node) {
                                 returns,
                                 quick_failures,
                                 idle_test,
-                                tested_at] = node;
+                                tested_at,
+                                jobs_leave_at,
+                                maintenance] = node;
   return {id,
           CopyIdentity(identity),
           state,
@@ -183,7 +185,9 @@ Node CopyNode(const Node& node) {
           {},
           {},
           {},
-          tested_at};
+          tested_at,
+          jobs_leave_at,
+          maintenance};
 }
 
 // What the job in question waits for. All that is asked of it is how it ended, if it has: what is

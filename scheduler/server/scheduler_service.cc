@@ -150,6 +150,23 @@ std::string_view NodeVerbWord(tide::v1::NodeVerb verb) {
          : verb == tide::v1::NODE_VERB_VOUCH   ? "vouch"
                                                : "validate";
 }
+std::string MomentWord(const Moment& moment) {
+  return moment.at.is_set() ? FormatRfc3339(moment.at) : "in " + FormatDuration(moment.in);
+}
+// What is asked for beside the verb: times of a drain.
+std::string Planned(std::string_view verb, const NodeOrder& order) {
+  return std::string(verb) + (order.deadline ? ", jobs leave " + MomentWord(*order.deadline) : "") +
+         (order.from ? ", maintenance from " + MomentWord(*order.from) : "") +
+         (order.until ? ", maintenance until " + MomentWord(*order.until) : "");
+}
+std::optional<Moment> MomentOf(bool is_named, const tide::v1::Moment& message) {
+  constexpr uint64_t kMillisMax = 1ULL << 40U;  // 34 years: longer is refused in the same way
+  if (!is_named) {
+    return std::nullopt;
+  }
+  const auto in_ms = static_cast<int64_t>(std::min<uint64_t>(message.in_ms(), kMillisMax));
+  return Moment{Instant::FromUnixNanos(message.at()), Duration::Millis(in_ms)};
+}
 std::string Described(std::string_view verb, const std::string& reason) {
   return std::string(verb) + (reason.empty() ? "" : ": " + reason);
 }
@@ -272,6 +289,9 @@ class SchedulerService final : public Service {
     order.node = request->node();
     order.actor = request->caller().user();
     order.reason = request->reason();
+    order.deadline = MomentOf(request->has_deadline(), request->deadline());
+    order.from = MomentOf(request->has_from(), request->from());
+    order.until = MomentOf(request->has_until(), request->until());
     order.request_id = "v" + std::to_string(loop_.term().value()) + "-" +
                        std::to_string(next_validation_.fetch_add(1));
     if (request->verb() == tide::v1::NODE_VERB_UNDRAIN) {
@@ -292,7 +312,7 @@ class SchedulerService final : public Service {
         {request->caller(),
          Operation::kControlNode,
          "node " + order.node,
-         Described(NodeVerbWord(request->verb()), order.reason)},
+         Described(Planned(NodeVerbWord(request->verb()), order), order.reason)},
         [order](BatchContext& batch, Reply& /*reply*/, const Actor& /*actor*/) {
           return MakeNodeOrder(batch, order);
         },

@@ -41,10 +41,11 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<DrainRequested> T>
 void VisitFields(V& visit, T& record) {
-  auto& [node, actor, reason] = record;
+  auto& [node, actor, reason, jobs_leave_at] = record;
   visit("node", node);
   visit("actor", actor);
   visit("reason", reason);
+  visit("jobs_leave_at", jobs_leave_at);
 }
 
 template <typename V, MaybeConst<UndrainRequested> T>
@@ -76,6 +77,28 @@ void VisitFields(V& visit, T& record) {
   visit("incident", incident);
   visit("actor", actor);
   visit("reason", reason);
+}
+
+template <typename V, MaybeConst<MaintenancePlanned> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node, begins_at, ends_at, actor, reason] = record;
+  visit("node", node);
+  visit("begins_at", begins_at);
+  visit("ends_at", ends_at);
+  visit("actor", actor);
+  visit("reason", reason);
+}
+
+template <typename V, MaybeConst<MaintenanceBegun> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node] = record;
+  visit("node", node);
+}
+
+template <typename V, MaybeConst<MaintenanceEnded> T>
+void VisitFields(V& visit, T& record) {
+  auto& [node] = record;
+  visit("node", node);
 }
 
 template <typename V, MaybeConst<JobMoved> T>

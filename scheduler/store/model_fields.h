@@ -422,6 +422,16 @@ void VisitFields(V& visit, T& record) {
   visit("done", done);
 }
 
+template <typename V, MaybeConst<Maintenance> T>
+void VisitFields(V& visit, T& record) {
+  auto& [begins_at, ends_at, actor, reason, begun] = record;
+  visit("begins_at", begins_at);
+  visit("ends_at", ends_at);
+  visit("actor", actor);
+  visit("reason", reason);
+  visit("begun", begun);
+}
+
 template <typename V, MaybeConst<Node> T>
 void VisitFields(V& visit, T& record) {
   auto& [id,
@@ -443,7 +453,9 @@ void VisitFields(V& visit, T& record) {
          returns,
          quick_failures,
          idle_test,
-         tested_at] = record;
+         tested_at,
+         jobs_leave_at,
+         maintenance] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -464,6 +476,8 @@ void VisitFields(V& visit, T& record) {
   visit("quick_failures", quick_failures);
   visit("idle_test", idle_test);
   visit("tested_at", tested_at);
+  visit("jobs_leave_at", jobs_leave_at);
+  visit("maintenance", maintenance);
 }
 
 template <typename V, MaybeConst<HurtJob> T>

@@ -248,6 +248,39 @@ class Flow(ClusterTest):
         self.good("undrain", node)
         cluster.await_node(node, SERVING)
 
+    def test_a_deadline_outlives_the_scheduler(self):
+        cluster = self.cluster
+        job = self.submit(cluster.count_job(steps=600))
+        node = cluster.await_step(job, 10)["attempts"][-1]["tasks"][0]["node"]
+        self.good("drain", node, "--deadline", "8s", "--reason", "new cable")
+        cluster.kill_daemon("scheduler")
+        draining = cluster.await_node(node, ["draining"])
+        self.assertIsNotNone(draining["jobs_leave_at"])
+        self.assertEqual(len(cluster.job(job)["attempts"]), 1)
+        self.assertIn("jobs leave ", self.good("nodes", node))
+        cluster.await_job(job, "run elsewhere", lambda now: len(now["attempts"]) == 2)
+        self.assertIsNone(cluster.await_node(node, ["drained"])["jobs_leave_at"])
+        self.assert_resumed(job, cluster.await_over(job))
+        self.good("undrain", node)
+        cluster.await_node(node, SERVING)
+
+    def test_a_maintenance_begins_and_ends_by_itself(self):
+        cluster = self.cluster
+        self.good("drain", "a-n1", "--from", "2h", "--until", "4h", "--reason", "new fans")
+        self.assertIn("maintenance in 1h59m", self.good("node", "a-n1"))
+        self.good("undrain", "a-n1")
+        self.assertIsNone(cluster.node("a-n1")["maintenance"])
+        self.good("drain", "a-n1", "--from", "1s", "--until", "5s", "--reason", "new fans")
+        drained = cluster.await_node("a-n1", ["drained"])
+        self.assertIn("new fans", drained["reason"])
+        cluster.kill_daemon("scheduler")
+        self.assertIsNone(cluster.await_node("a-n1", SERVING)["maintenance"])
+        for times in (["--until", "2020-01-01"], ["--from", "4h", "--until", "2h"], ["--deadline", "0s"],
+                      ["--deadline", "9999-12-31T00:00:00Z"], ["--deadline", "9000d"]):
+            refused = cluster.tide("drain", "a-n1", *times, "--reason", "x")
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertEqual(cluster.node("a-n1")["state"], "ready")
+
     def test_validate(self):
         done = self.cluster.tide("validate", "b-n2", "--reason", "test")
         self.assertEqual(done.returncode, 0, done.stderr)

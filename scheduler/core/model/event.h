@@ -47,6 +47,7 @@ struct DrainRequested {
   NodeId node;
   std::string actor;
   std::string reason;
+  Instant jobs_leave_at = {};  // as Node::jobs_leave_at
   bool operator==(const DrainRequested&) const = default;
 };
 struct UndrainRequested {
@@ -73,6 +74,16 @@ struct IncidentVouched {
   std::string actor;
   std::string reason;
   bool operator==(const IncidentVouched&) const = default;
+};
+
+// The node is to be free of jobs from one time to another.
+struct MaintenancePlanned {
+  NodeId node;
+  Instant begins_at;  // not after the event: it begins at once
+  Instant ends_at;
+  std::string actor;
+  std::string reason;
+  bool operator==(const MaintenancePlanned&) const = default;
 };
 
 // Within the queue of its user, project and class.
@@ -222,6 +233,16 @@ struct ProbationOver {
   bool operator==(const ProbationOver&) const = default;
 };
 
+// Times of Node::maintenance have come.
+struct MaintenanceBegun {
+  NodeId node;
+  bool operator==(const MaintenanceBegun&) const = default;
+};
+struct MaintenanceEnded {
+  NodeId node;
+  bool operator==(const MaintenanceEnded&) const = default;
+};
+
 // Ranks of a job get on no more (health::JudgeRanks), or again.
 struct JobStalled {
   JobId job;
@@ -257,6 +278,7 @@ using EventBody = std::variant<JobSubmitted,
                                ValidationRequested,
                                JobMoved,
                                IncidentVouched,
+                               MaintenancePlanned,
                                JobPlaced,
                                ClaimMade,
                                ClaimDropped,
@@ -280,7 +302,9 @@ using EventBody = std::variant<JobSubmitted,
                                JobStalled,
                                IncidentExplained,
                                IdleTestBegun,
-                               JobStepped>;
+                               JobStepped,
+                               MaintenanceBegun,
+                               MaintenanceEnded>;
 
 struct Event {
   Instant at;

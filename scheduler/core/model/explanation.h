@@ -40,7 +40,9 @@ enum class ReasonCode : uint8_t {
   // less than the other's
   kTurn,
   kNodesUnhealthy,  // count: nodes out of service
-  kOrderAhead,      // other: the first; count: how many
+  // count: nodes kept free, all that it needs; until: it would start if it ended by then
+  kMaintenance,
+  kOrderAhead,  // other: the first; count: how many
 };
 
 // A quota row that has too little left for a job. In thousandths of nodes where not said.

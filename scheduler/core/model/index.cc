@@ -76,7 +76,7 @@ uint8_t FlagsOf(const Node& node, const NodeUse& use) {
   }
   const bool is_out = node.state == NodeState::kQuarantined || node.state == NodeState::kDrained;
   if (node.state == NodeState::kProbation || (is_out && node.actor == kTideActor) ||
-      (node.lost_at.is_set() && !use.idle())) {
+      (node.lost_at.is_set() && !use.idle()) || node.maintenance.begins_at.is_set()) {
     flags |= kTimed;
   }
   if (node.state == NodeState::kDraining && node.actor != kTideActor) {

@@ -16,7 +16,7 @@ enum NodeFlag : uint8_t {
   kUnused = 2,      // carries no task, and nobody claims any of it
   kHasRoom = 4,     // some of it is taken or claimed, and no task has all of it
   kTimed = 8,       // time alone may change it
-  kEvacuated = 16,  // a person drains it: what runs there is asked to leave
+  kEvacuated = 16,  // a person drains it: what runs there is asked to leave, at jobs_leave_at
 };
 
 // The job or node has changed in a way that may show in an index. Claims are changes of nodes, too.

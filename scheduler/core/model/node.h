@@ -105,6 +105,16 @@ struct IdleTest {
   bool operator==(const IdleTest&) const = default;
 };
 
+// A time for which people want the node to themselves.
+struct Maintenance {
+  Instant begins_at;  // not set = none is planned
+  Instant ends_at;
+  std::string actor;
+  std::string reason;
+  bool begun = false;  // it alone holds the node out of service now
+  bool operator==(const Maintenance&) const = default;
+};
+
 // Actor of what automation does.
 inline constexpr const char* kTideActor = "tide";
 
@@ -128,7 +138,9 @@ struct Node {
   std::vector<Return> returns;      // of the last kReturnsKept, oldest first
   std::vector<QuickFailure> quick_failures;  // since something ran well here; black_hole.h
   IdleTest idle_test;
-  Instant tested_at;  // by the last idle test that was whole; before the first, when it joined
+  Instant tested_at;      // by the last idle test that was whole; before the first, when it joined
+  Instant jobs_leave_at;  // Draining: what runs here may go on until then; not set = no longer
+  Maintenance maintenance;
   bool operator==(const Node&) const = default;
 };
 

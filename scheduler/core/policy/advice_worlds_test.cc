@@ -81,6 +81,12 @@ class AdviceWorld : public World {
         Pass(Duration::Minutes(static_cast<int64_t>(1 + prng_.Below(40))));
         break;
       case 2:
+        if (prng_.Below(3) == 0) {
+          const Instant begins_at = now + Duration::Minutes(static_cast<int64_t>(prng_.Below(90)));
+          const Instant ends_at = begins_at + Duration::Minutes(30);
+          (void)Do(MaintenancePlanned{NodeId(AnyNode()), begins_at, ends_at, "op", "fans"});
+          break;
+        }
         prng_.Below(2) == 0 ? Drain(AnyNode()) : Undrain(AnyNode());
         break;
       case 3:
@@ -164,6 +170,9 @@ class AdviceWorld : public World {
     }
     if (prng_.Below(6) == 0) {
       job.DiskGib(prng_.Below(2) == 0 ? 100 : 1000);
+    }
+    if (prng_.Below(3) == 0) {
+      job.MaxRuntime(Duration::Minutes(static_cast<int64_t>(1 + prng_.Below(120))));
     }
     job.Cpus(kCpus[prng_.Below(2) == 0 ? 0 : prng_.Below(5)]);
     job.MemoryGib(kMemory[prng_.Below(2) == 0 ? 0 : prng_.Below(4)]);
@@ -278,6 +287,10 @@ class AdviceWorld : public World {
           Promise(job, reason);
         } else if (reason.code == ReasonCode::kTurn) {
           CheckTurn(job, reason);
+        } else if (reason.code == ReasonCode::kMaintenance) {
+          JobSpec changed = job.spec;
+          changed.max_runtime = reason.until - now;
+          Note("would start before a maintenance", AllocationOf(Follow(job, changed)) != nullptr);
         } else if (reason.code == ReasonCode::kBackoff) {
           Note("waits until",
                IsTold(job.id, reason.until - Duration::Seconds(1), IsBackoff) &&

@@ -32,7 +32,8 @@ std::shared_ptr<AheadList> AheadIn(Ahead& ahead, const std::string& group) {
 
 std::shared_ptr<WaitingReasons> ClassAnswers::Find(const WaitingJob& job,
                                                    uint32_t owner,
-                                                   uint64_t turn) {
+                                                   uint64_t turn,
+                                                   size_t barred) {
   if (!job.plain) {
     return nullptr;
   }
@@ -41,7 +42,8 @@ std::shared_ptr<WaitingReasons> ClassAnswers::Find(const WaitingJob& job,
   std::vector<std::unique_ptr<Answer>>& answers = by_shape_[job.shape];
   auto known = std::ranges::find_if(answers, [&](const auto& each) {
     const Answer& answer = *each;
-    if (answer.patient != patient || job.since < answer.since || !IsFor(owner, turn, answer)) {
+    if (answer.patient != patient || answer.barred != barred || job.since < answer.since ||
+        !IsFor(owner, turn, answer)) {
       return false;
     }
     if (!slowdown) {

@@ -25,6 +25,7 @@ struct Answer {
   Instant since;
   Footing footing;
   bool patient = false;
+  size_t barred = 0;  // MaintenancePlan::CountBarred of it
   Told told;
   std::vector<Reason> found;                                    // before anybody's quotas
   std::map<uint32_t, std::shared_ptr<WaitingReasons>> reasons;  // by Quotas::RowSetOf the owner
@@ -67,9 +68,11 @@ class ClassAnswers {
   // Returns what the job would be told; nullptr: that has to be found out. It holds as well for
   // jobs of AlikeJobs that come after it and are as patient.
   //   turn: counts what the pass has done to the answer of a waiting job.
+  //   barred: MaintenancePlan::CountBarred of it.
   [[nodiscard]] std::shared_ptr<WaitingReasons> Find(const WaitingJob& job,
                                                      uint32_t owner,
-                                                     uint64_t turn);
+                                                     uint64_t turn,
+                                                     size_t barred);
   // Keeps it in place of the one of its shape that nobody was told for longest.
   void Add(uint32_t shape, Answer answer);
 

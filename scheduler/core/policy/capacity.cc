@@ -1,6 +1,7 @@
 #include "scheduler/core/policy/capacity.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/policy/replacement.h"
@@ -96,6 +97,13 @@ void Capacity::SetRoom(NodeId node, const NodeRoom& room) {
     entry->second = room;
   }
   rooms_by_gpus_[room.Left().gpus].insert(node);
+}
+
+void Capacity::EraseRoom(NodeId node) {
+  if (const auto room = rooms_.find(node); room != rooms_.end()) {
+    rooms_by_gpus_[room->second.Left().gpus].erase(node);
+    rooms_.erase(room);
+  }
 }
 
 bool Capacity::Suits(const PlacementRequest& request, NodeId node) const {
@@ -222,9 +230,30 @@ void Capacity::TakeWhole(const std::vector<NodeId>& nodes) {
   for (const NodeId node : nodes) {
     idle_.Remove(node);
     taken_[node.value()] = true;
-    if (const auto room = rooms_.find(node); room != rooms_.end()) {
-      rooms_by_gpus_[room->second.Left().gpus].erase(node);
-      rooms_.erase(room);
+    EraseRoom(node);
+  }
+}
+
+void Capacity::Hide(std::span<const NodeId> nodes) {
+  for (const NodeId node : nodes) {
+    if (idle_.Contains(node)) {
+      idle_.Remove(node);
+      hidden_idle_.push_back(node);
+    } else if (const auto room = FindRoom(node)) {
+      hidden_rooms_.emplace(node, *room);
+      EraseRoom(node);
+    }
+  }
+}
+
+void Capacity::Show() {
+  for (const NodeId node : hidden_idle_) {
+    idle_.Add(node);
+  }
+  hidden_idle_.clear();
+  for (const auto& [node, room] : std::exchange(hidden_rooms_, {})) {
+    if (!idle_.Contains(node)) {  // else the claim of a part was given up meanwhile
+      SetRoom(node, room);
     }
   }
 }

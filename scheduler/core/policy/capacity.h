@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "scheduler/core/model/state.h"
@@ -85,6 +86,9 @@ class Capacity {
   }
   void GiveBack(NodeId node) { idle_.Add(node); }
   void TakePart(NodeId node, const Part& part);
+  // Leaves nodes out of all that is free, until Show. Again: also what came free of them since.
+  void Hide(std::span<const NodeId> nodes);
+  void Show();
   // A claim was given up: what it kept is free again.
   void Unclaim(const Claim& claim);
 
@@ -100,6 +104,7 @@ class Capacity {
   [[nodiscard]] std::optional<NodeRoom> RoomBesideClaims(NodeId node) const;
   [[nodiscard]] std::optional<NodeRoom> FindRoom(NodeId node) const;
   void SetRoom(NodeId node, const NodeRoom& room);
+  void EraseRoom(NodeId node);
 
   const ClusterState& state_;
   const Fabric& fabric_;
@@ -108,6 +113,8 @@ class Capacity {
   std::vector<bool> taken_;                      // whole, by this pass; by node
   std::map<NodeId, NodeRoom> rooms_;             // of nodes that carry parts, or claims of parts
   std::vector<std::set<NodeId>> rooms_by_gpus_;  // the same nodes by free GPUs
+  std::vector<NodeId> hidden_idle_;
+  std::map<NodeId, NodeRoom> hidden_rooms_;
 };
 
 }  // namespace tide

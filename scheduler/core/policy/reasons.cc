@@ -172,6 +172,12 @@ ReasonText Words(const Job& job, const Reason& reason) {
       return {"",
               Count(reason.count, "node") + " of group " + spec.group + " out of service",
               "tide nodes: which and why; tide validate or tide undrain brings them back"};
+    case ReasonCode::kMaintenance:
+      return {"",
+              Count(reason.count, "node") + " kept free for a maintenance; its max_runtime would " +
+                  "run into that",
+              "max_runtime: a time limit that ends before " + FormatRfc3339(reason.until) +
+                  " would start; or wait for the end of the maintenance"};
     case ReasonCode::kOrderAhead:
       return {"",
               Name(reason.other) + " of the same priority comes first and waits, too" +
@@ -215,6 +221,8 @@ std::string_view ReasonName(ReasonCode code) {
       return "turn.slowdown";
     case ReasonCode::kNodesUnhealthy:
       return "nodes.unhealthy";
+    case ReasonCode::kMaintenance:
+      return "nodes.maintenance";
     case ReasonCode::kOrderAhead:
       return "order.ahead";
   }

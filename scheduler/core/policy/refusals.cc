@@ -74,11 +74,12 @@ Refusals::Known Refusals::Find(const std::string& group, const Wish& wish, uint3
   for (const Refusal& refusal : it->second) {
     const Wish& refused = refusal.wish;
     if (MayHaveMore(wish, refused) || WantsLess(wish, refused) || wish.zone != refused.zone ||
-        wish.gpu_model != refused.gpu_model || wish.disk_bytes != refused.disk_bytes ||
+        wish.barred < refused.barred || wish.gpu_model != refused.gpu_model ||
+        wish.disk_bytes != refused.disk_bytes ||
         (refusal.told.spares_own && refusal.told.user != user)) {
       continue;
     }
-    const bool same_size = IsSameSize(wish, refused);
+    const bool same_size = IsSameSize(wish, refused) && wish.barred == refused.barred;
     known.in_vain = true;
     if (same_size && HoldsFor(user, refusal.told)) {
       known.same = &refusal;

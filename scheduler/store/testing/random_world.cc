@@ -187,11 +187,17 @@ EventBody RandomWorld::JobOrder() {
 }
 
 EventBody RandomWorld::NodeOrder() {
-  switch (prng_.Below(9)) {
+  switch (prng_.Below(10)) {
+    case 9:
+      return MaintenancePlanned{RandomNode(),
+                                now_ + Duration::Seconds(static_cast<int64_t>(prng_.Below(600))),
+                                now_ + Duration::Minutes(15),
+                                "ops",
+                                "new fans"};
     case 8:
       return RemoveRequested{RandomNode(), "ops", "sold"};
     case 0:
-      return DrainRequested{RandomNode(), "ops", "new cable"};
+      return DrainRequested{RandomNode(), "ops", "new cable", now_ + Duration::Minutes(5)};
     case 1:
     case 2:
       return UndrainRequested{RandomNode(), "ops"};
