@@ -62,14 +62,14 @@ void AddLinks(uint32_t rank, const Connections& connections, tide::v1::RankTicks
 
 // Reports what each rank is at. The state of a process that has just ticked says nothing, and costs
 // a look at /proc.
-void SetRankTicks(const std::vector<RankView>& ranks,
-                  const HeldTask& task,
-                  tide::v1::RankTicks& ticks) {
+void SetRankTicks(const std::vector<RankView>& ranks, HeldTask& task, tide::v1::RankTicks& ticks) {
   constexpr int64_t kSilentMs = 5000;
   const TaskStatus& status = task.status;
   const int64_t now_ns = MonotonicNanos();
+  task.step_times.resize(ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) {
     const RankView& view = ranks[i];
+    task.step_times[i].Add(view);
     const int64_t age_ms =
         view.ticked_ns == 0
             ? 0
@@ -77,7 +77,7 @@ void SetRankTicks(const std::vector<RankView>& ranks,
     ticks.add_steps(view.step);
     ticks.add_ages_ms(static_cast<uint64_t>(age_ms));
     ticks.add_phases(static_cast<uint32_t>(view.phase));
-    ticks.add_step_ms(static_cast<uint64_t>(view.step_ns / kNsPerMs));
+    ticks.add_step_ms(static_cast<uint64_t>(task.step_times[i].usual_ns() / kNsPerMs));
     const auto rank =
         std::ranges::find(status.ranks, static_cast<uint32_t>(i), &RankStatus::local_rank);
     const bool look =

@@ -380,6 +380,34 @@ TEST_CASE("the agent of task 0 orders saves, and none beside a suspension") {
   REQUIRE(Eventually([&] { return rank.order() == 2 && rank.state() == 2; }));
 }
 
+TEST_CASE("a step that a hang held up does not change how long steps are said to take") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  RankPage rank(world.dir.File("run/n1/7.2.0/page-0"));
+  int64_t step = 0;
+  // Ends one step, and returns how long steps take as the heartbeat after it has it.
+  const auto usual_ms = [&](int64_t step_ms) {
+    rank.SetStepNanos(step_ms * 1'000'000);
+    REQUIRE_FALSE(rank.Tick(++step));
+    uint64_t usual = 0;
+    REQUIRE(Eventually([&] {
+      const tide::v1::Heartbeat beat = world.scheduler->NewestHeartbeat();
+      if (beat.progress_size() == 0 || beat.progress(0).ranks().steps_size() == 0 ||
+          beat.progress(0).ranks().steps(0) != step) {
+        return false;
+      }
+      usual = beat.progress(0).ranks().step_ms(0);
+      return true;
+    }));
+    return usual;
+  };
+  CHECK(usual_ms(1'000) == 1'000);
+  CHECK(usual_ms(1'200) == 1'200);
+  CHECK(usual_ms(75'000) == 1'200);
+  CHECK(usual_ms(1'100) == 1'200);
+}
+
 TEST_CASE("a second validation waits for the first") {
   World world;
   const auto validate = [&](const std::string& id) {

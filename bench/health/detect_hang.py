@@ -39,7 +39,6 @@ _KINDS = ("stopped", "lock", "slow link", "lost message")
 _CLEAN = "clean"
 _RANKS_PER_NODE = 2
 _LOOK_S = 0.1
-_USUAL_STEPS = 20
 _GIVE_UP_S = 75.0     # until a rank is named
 _AT_MOST_MS = 20_000  # max(15 s, twice the p99 step) and 5 s: steps are shorter than 7.5 s
 _SEED = 27
@@ -184,10 +183,10 @@ class Run:
                 yield
 
     def until_it_trains(self, job: Job, seconds: float) -> Iterator[None]:
-        """Until it has trained for so long, after steps of its usual length: one that met the last hang is no usual one."""
+        """Until it has trained for so long, from its next step on. The step that the last hang held up may be among its last."""
         step, end = job.step, float("inf")
         while time.monotonic() < end:
-            if end == float("inf") and job.step >= step + _USUAL_STEPS:
+            if end == float("inf") and job.step > step:
                 end = time.monotonic() + seconds
             if job.stands_still:
                 self.false_verdicts.append(job.detail)

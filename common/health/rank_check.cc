@@ -70,16 +70,22 @@ std::string WhyLinkIsOdd(const RankTick& rank) {
 // Finds those that differ from most, by the first kind of evidence that tells some from the rest.
 class OddOnes {
  public:
-  explicit OddOnes(const std::vector<RankTick>& ranks) : ranks_(ranks) {}
+  //   links_known: a link that does not get through would have been found by now.
+  OddOnes(const std::vector<RankTick>& ranks, bool links_known)
+      : ranks_(ranks), links_known_(links_known) {}
 
   std::vector<OddRank> Find() {
-    for (const auto kind : {&OddOnes::ByState,
-                            &OddOnes::ByLink,
-                            &OddOnes::ByStep,
-                            &OddOnes::ByPhase,
-                            &OddOnes::ByPlace}) {
+    constexpr auto kKinds = std::to_array({&OddOnes::ByState,
+                                           &OddOnes::ByLink,
+                                           &OddOnes::ByStep,
+                                           &OddOnes::ByPhase,
+                                           &OddOnes::ByPlace});
+    for (const auto kind : kKinds) {
       std::vector<OddRank> odd = (this->*kind)();
       if (!odd.empty() && odd.size() * 2 <= ranks_.size()) {
+        if (kind == &OddOnes::ByStep && odd.size() > 1 && !links_known_) {
+          return {};
+        }
         std::ranges::sort(odd, {}, &OddRank::rank);
         odd.resize(std::min(odd.size(), kOddRanksMax));
         return odd;
@@ -192,6 +198,7 @@ class OddOnes {
   }
 
   const std::vector<RankTick>& ranks_;
+  const bool links_known_;
 };
 
 }  // namespace
@@ -219,7 +226,8 @@ RanksVerdict JudgeRanks(const std::vector<RankTick>& ranks) {
   verdict.silence = std::ranges::min(running, {}, &RankTick::age).age;
   verdict.stalled = verdict.silence > verdict.limit;
   if (verdict.stalled) {
-    verdict.odd = OddOnes(running).Find();
+    const bool links_known = verdict.silence > verdict.limit + kLinksWithin;
+    verdict.odd = OddOnes(running, links_known).Find();
   }
   return verdict;
 }

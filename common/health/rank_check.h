@@ -31,7 +31,7 @@ struct RankTick {
   int64_t step = -1;  // -1 = not known
   Duration age = {};  // since the end of its last step; 0 = it has not come to the end of one
   uint32_t phase = 0;
-  Duration step_time = {};  // of its last steps; 0 = not known
+  Duration step_time = {};  // that nearly all of its last steps stay within; 0 = not known
   char state = 0;           // of its process, as /proc has it: 'R', 'S', 'D', 'T'; 0 = not known
   std::string place =
       {};  // "all_reduce (distributed_c10d.py:2050)": where it stands; "" = not known
@@ -56,10 +56,13 @@ struct RanksVerdict {
   std::vector<OddRank> odd;  // by rank; none: no one stands out
 };
 
-// Silences of a rank that are no stall: the time of its next step may be twice that of the longest
-// lately, and a collective may have to be tried again.
+// Silences of a rank that are no stall: its next step may take twice the time of its usual ones,
+// and a collective may have to be tried again.
 inline constexpr Duration kStallLeast = Duration::Seconds(15);
 inline constexpr Duration kStallMore = Duration::Seconds(5);
+// Ranks' connections are looked at once they stand still, which takes a moment. Until then several
+// ranks that are behind are not named: a lost message leaves others behind than the link's ends.
+inline constexpr Duration kLinksWithin = Duration::Seconds(3);
 // Evaluations and saves take as long as they take.
 inline constexpr Duration kStallInSection = Duration::Minutes(30);
 inline constexpr size_t kOddRanksMax = 16;

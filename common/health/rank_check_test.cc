@@ -127,6 +127,36 @@ TEST_CASE("an end of a link over which nothing gets through is named", "[ranks]"
   CHECK(JudgeRanks(ranks).odd.front().rank == 6);
 }
 
+TEST_CASE("several ranks behind are named once a link had its time to be found", "[ranks]") {
+  std::vector<RankTick> ranks = Ranks(8, 100, 17);
+  for (RankTick& rank : ranks) {
+    rank.addresses = {"10.0.0." + std::to_string(rank.rank)};
+  }
+  for (const size_t behind : {2U, 3U, 4U}) {
+    ranks[behind].step = 99;
+    ranks[behind].age = Duration::Seconds(18);
+  }
+  ranks[4].phase = 2;
+  CHECK(JudgeRanks(ranks).stalled);
+  CHECK(JudgeRanks(ranks).odd.empty());  // most got the message: the link tells who did not
+  std::vector<RankTick> with_link = ranks;
+  with_link[1].unanswered = {"10.0.0.2"};
+  CHECK(JudgeRanks(with_link).odd ==
+        std::vector<OddRank>{{1, "what it sends to 10.0.0.2 is not acknowledged"},
+                             {2, "what is sent to it is not acknowledged"}});
+  for (RankTick& rank : ranks) {
+    rank.age = rank.age + kLinksWithin;
+  }
+  REQUIRE(JudgeRanks(ranks).odd.size() == 3);
+  CHECK(JudgeRanks(ranks).odd.front() == OddRank{2, "1 step behind most ranks"});
+}
+
+TEST_CASE("one rank behind is named at once", "[ranks]") {
+  std::vector<RankTick> ranks = Ranks(8, 100, 16);
+  ranks[6].step = 99;
+  CHECK(JudgeRanks(ranks).odd == std::vector<OddRank>{{6, "1 step behind most ranks"}});
+}
+
 TEST_CASE("links to others than ranks of the job say nothing", "[ranks]") {
   std::vector<RankTick> ranks = Ranks(4, 100, 60);
   for (RankTick& rank : ranks) {

@@ -56,6 +56,7 @@ class FakeScheduler::Service final : public tide::v1::AgentLink::Service {
   std::vector<tide::v1::TaskReport> said TIDE_GUARDED_BY(mutex);
   bool without_numbers TIDE_GUARDED_BY(mutex) = false;
   size_t heartbeats TIDE_GUARDED_BY(mutex) = 0;
+  tide::v1::Heartbeat newest_beat TIDE_GUARDED_BY(mutex);
 
  private:
   void Take(const tide::v1::AgentMessage& message, Stream& stream) TIDE_REQUIRES(mutex) {
@@ -70,6 +71,7 @@ class FakeScheduler::Service final : public tide::v1::AgentLink::Service {
       said.insert(said.end(), message.report().tasks().begin(), message.report().tasks().end());
     } else if (message.has_heartbeat()) {
       ++heartbeats;
+      newest_beat = message.heartbeat();
       tide::v1::SchedulerMessage answer;
       answer.set_term(term);
       answer.mutable_ack()->set_heartbeat(without_numbers ? 0 : message.heartbeat().number());
@@ -157,6 +159,11 @@ std::vector<tide::v1::Report> FakeScheduler::reports() {
 size_t FakeScheduler::heartbeats() {
   const MutexLock lock(service_->mutex);
   return service_->heartbeats;
+}
+
+tide::v1::Heartbeat FakeScheduler::NewestHeartbeat() {
+  const MutexLock lock(service_->mutex);
+  return service_->newest_beat;
 }
 
 bool FakeScheduler::connected() {

@@ -41,6 +41,7 @@ class FakeScheduler {
   [[nodiscard]] std::vector<tide::v1::Hello> hellos();
   [[nodiscard]] std::vector<tide::v1::Report> reports();
   [[nodiscard]] size_t heartbeats();  // each is answered
+  [[nodiscard]] tide::v1::Heartbeat NewestHeartbeat();
   [[nodiscard]] bool connected();
   // The newest that was said of a task of attempt 2, in hellos and reports.
   [[nodiscard]] tide::v1::TaskReport Newest(uint32_t task = 0);
