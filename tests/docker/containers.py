@@ -183,6 +183,7 @@ class Site:
         self.work = work
         self.id = os.path.basename(work)
         self.services, self.volumes = compose.read()
+        self.making_volumes = threading.Lock()
         self.builder = Builder(os.path.join(work, "images"), build)
         self.hosts = os.path.join(work, "hosts")
         self.runc_argv = ["runc", "--root", os.path.join(work, "runc")]
@@ -209,13 +210,14 @@ class Site:
         if volume.name not in self.volumes:
             raise KeyError(volume.name)
         folder = os.path.join(self.work, "volumes", volume.name)
-        if not os.path.exists(folder):
-            os.mkdir(folder)
-            if os.path.isdir(root + volume.path):
-                subprocess.run(["cp", "-a", root + volume.path + "/.", folder], check=True)
-                shutil.copystat(root + volume.path, folder)
-                info = os.stat(root + volume.path)
-                os.chown(folder, info.st_uid, info.st_gid)
+        with self.making_volumes:  # services that share one start at the same time
+            if not os.path.exists(folder):
+                os.mkdir(folder)
+                if os.path.isdir(root + volume.path):
+                    subprocess.run(["cp", "-a", root + volume.path + "/.", folder], check=True)
+                    shutil.copystat(root + volume.path, folder)
+                    info = os.stat(root + volume.path)
+                    os.chown(folder, info.st_uid, info.st_gid)
         return folder
 
     def up(self, seconds=120):
