@@ -234,7 +234,10 @@ class AdviceWorld : public World {
   // --- advice --------------------------------------------------------------------------------
 
   // Withdraws the job and submits it as advised: how it stands after one turn.
-  [[nodiscard]] const Job& Follow(const Job& job, const JobSpec& changed) {
+  [[nodiscard]] const Job& Follow(const Job& job, JobSpec changed) {
+    if (changed.max_runtime == job.spec->max_runtime && changed.max_runtime.nanos() > 0) {
+      changed.max_runtime = changed.max_runtime - job.run_time;  // what is left of it
+    }
     copy_ = state;
     const JobId next(copy_.next_job_id);
     const std::vector<Event> events = {{now, CancelRequested{job.id, job.user, ""}},
@@ -456,7 +459,7 @@ TEST_CASE("in random worlds each advice works, each refusal is right and each ti
     CHECK(broken[kind] == 0);
     CHECK(count > seeds / 400);
   }
-  CHECK(followed.size() == 13);
+  CHECK(followed.size() == 14);
   CHECK(refused > seeds);
   CHECK(promises > seeds);
 }
