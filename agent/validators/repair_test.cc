@@ -64,7 +64,7 @@ TEST_CASE("a reboot that was ordered and did not come is no repair", "[repair]")
   const Folder folder;
   WriteRepair(folder, "reboot", "echo ordered; echo > \"$0.ran\"");
   StopSignal stop;
-  // As the agent's end does, after the program has run.
+  // Stops it as the agent's end does, after the program has run.
   std::thread end([&] {
     while (::access((folder.path() + "/tide-repair-reboot.ran").c_str(), F_OK) != 0) {
       std::this_thread::yield();

@@ -263,7 +263,7 @@ TEST_CASE("a receiver that fails is asked again, and one that took it is not", "
     CHECK(bodies.back()["status"] == "resolved");
     ShowNodes(posting.store, {WaitingNode("b")});
     receiver.WaitFor(bodies.size() + 1);
-    // What is next comes after the record of this is on disk.
+    // The next one comes after the record of this is on disk.
     ShowNodes(posting.store, {WaitingNode("b"), WaitingNode("c")});
     receiver.WaitFor(bodies.size() + 2);
   }

@@ -142,7 +142,7 @@ class PostingWebhook final : public Webhook {
     request.headers = {{"Tide-Signature", SignBody(options_.secret, seconds, body)},
                        {"Content-Type", "application/json"}};
     request.body = body;
-    // What it answers means nothing, and it may send much of it, or for ever.
+    // Its answer means nothing, and may be long, or never end.
     size_t received = 0;
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
     request.content_receiver = [&](const char*, size_t size, uint64_t, uint64_t) {

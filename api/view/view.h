@@ -75,7 +75,7 @@ using IncidentRow = Row<tide::v1::Incident>;
 
 using JobRows = SharedMap<JobRow, JobTally>;
 
-// What archived jobs held, by project and user.
+// GPU time that archived jobs held, by project and user.
 using ArchivedTime = std::map<std::pair<std::string, std::string>, HeldTime>;
 
 struct View {

@@ -13,7 +13,7 @@ inline constexpr size_t kAttemptsShownMax = 50;
 
 // `reasons`, `step` and the other live fields are left for the view to fill in.
 [[nodiscard]] tide::v1::Job ToProto(const ClusterState& state, const Job& job);
-// What all archived jobs of an owner held.
+// GPU time that all archived jobs of an owner held.
 [[nodiscard]] tide::v1::OwnerGpuTime ToProto(const RunHistory::Owner& owner, const HeldTime& held);
 [[nodiscard]] tide::v1::Node ToProto(const ClusterState& state, const Node& node);
 [[nodiscard]] tide::v1::Incident ToProto(const ClusterState& state, const Incident& incident);

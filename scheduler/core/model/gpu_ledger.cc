@@ -25,7 +25,7 @@ void MoveAll(HeldTime& held, GpuUse from, GpuUse to) {
   held[from] = 0;
 }
 
-// What the job's GPUs have spent since then.
+// Returns the GPU-milliseconds that the job has held since then.
 int64_t SpentSince(const Job& job, Instant since, Instant at) {
   return MillisBetween(since, at) * job.ledger.gpus;
 }

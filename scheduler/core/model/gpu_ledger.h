@@ -2,7 +2,7 @@
 // Where a job's GPU time went. Every GPU-millisecond that it held is in exactly one class
 // (gpu_use.h), so that the classes add up to what it held, exactly, after each event.
 //
-// What counts is what the log says: starts and ends, the first step that was seen, notices, saves
+// Only events of the log count: starts and ends, the first step that was seen, notices, saves
 // and standstills. Time since the newest checkpoint waits as kUnsaved for what becomes of it: the
 // next checkpoint or the job's success makes it useful, the end of the attempt loses it.
 
