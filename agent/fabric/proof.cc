@@ -2,12 +2,12 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/digest/hmac.h"
 
 namespace tide::allreduce {
 namespace {
@@ -26,17 +26,7 @@ Bytes32 Prove(std::string_view label,
               std::string_view token) {
   std::string text(label);
   text.append(first).append(second);
-  Bytes32 proof{};
-  unsigned int size = 0;
-  const bool made = HMAC(EVP_sha256(),
-                         token.data(),
-                         static_cast<int>(token.size()),
-                         reinterpret_cast<const unsigned char*>(text.data()),
-                         text.size(),
-                         proof.data(),
-                         &size) != nullptr;
-  TIDE_CHECK(made && size == proof.size(), "HMAC-SHA256 is part of every OpenSSL");
-  return proof;
+  return HmacSha256(token, text);
 }
 
 Bytes32 ProveHello(const HelloBytes& bytes, const Bytes32& challenge, std::string_view token) {

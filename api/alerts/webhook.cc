@@ -1,19 +1,16 @@
 #include "api/alerts/webhook.h"
 
 #include <httplib.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/alerts/outbox.h"
-#include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/digest/hmac.h"
 #include "common/digest/sha256.h"
 #include "common/log/log.h"
 
@@ -183,17 +180,8 @@ class PostingWebhook final : public Webhook {
 
 std::string SignBody(const std::string& secret, int64_t seconds, const std::string& body) {
   const std::string text = std::to_string(seconds) + "." + body;
-  std::array<unsigned char, 32> digest{};
-  unsigned int size = 0;
-  const bool made = HMAC(EVP_sha256(),
-                         secret.data(),
-                         static_cast<int>(secret.size()),
-                         reinterpret_cast<const unsigned char*>(text.data()),
-                         text.size(),
-                         digest.data(),
-                         &size) != nullptr;
-  TIDE_CHECK(made && size == digest.size(), "HMAC-SHA256 is part of every OpenSSL");
-  return "t=" + std::to_string(seconds) + ",v1=" + Hex(digest.data(), digest.size());
+  const HmacBytes code = HmacSha256(secret, text);
+  return "t=" + std::to_string(seconds) + ",v1=" + Hex(code.data(), code.size());
 }
 
 Result<std::unique_ptr<Webhook>> Webhook::Open(const ViewStore& store,

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/digest/hmac.h"
+
 namespace tide {
 namespace {
 
@@ -18,6 +20,13 @@ TEST_CASE("in pieces the digest is that of the whole") {
   digest.Add("");
   digest.Add("bc");
   CHECK(digest.TakeHex() == Sha256Hex("abc"));
+}
+
+// RFC 4231, test case 2.
+TEST_CASE("an authentication code is that of the standard's example") {
+  const HmacBytes code = HmacSha256("Jefe", "what do ya want for nothing?");
+  CHECK(Hex(code.data(), code.size()) ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "scheduler/store/seal.h"
 
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
 
@@ -11,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/digest/hmac.h"
 #include "common/digest/sha256.h"
 
 namespace tide {
@@ -46,17 +46,8 @@ std::string BoundTo(const SecretId& id) {
 
 // Returns 32 bytes that who lacks the key cannot tell from random ones.
 std::string Authenticated(std::string_view key, std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
-  unsigned length = 0;
-  const bool made = HMAC(EVP_sha256(),
-                         key.data(),
-                         static_cast<int>(key.size()),
-                         Bytes(text),
-                         text.size(),
-                         out.data(),
-                         &length) != nullptr;
-  TIDE_CHECK(made && length == 32, "SHA-256 is part of every OpenSSL");
-  return {out.begin(), out.begin() + length};
+  const HmacBytes code = HmacSha256(key, text);
+  return {code.begin(), code.end()};
 }
 
 }  // namespace
