@@ -22,6 +22,19 @@ class SortedBlocks {
     bool operator==(const Place&) const = default;
   };
 
+  SortedBlocks() = default;
+  SortedBlocks(const SortedBlocks& other) {
+    blocks_.reserve(other.blocks_.size());
+    for (const Block& block : other.blocks_) {
+      blocks_.push_back({block.last, block.size, std::make_unique<T[]>(kBlock)});
+      std::copy_n(block.values.get(), block.size, blocks_.back().values.get());
+    }
+  }
+  SortedBlocks& operator=(const SortedBlocks& other) { return *this = SortedBlocks(other); }
+  SortedBlocks(SortedBlocks&&) = default;
+  SortedBlocks& operator=(SortedBlocks&&) = default;
+  ~SortedBlocks() = default;
+
   [[nodiscard]] bool empty() const { return blocks_.empty(); }
   [[nodiscard]] Place begin() const { return {}; }
   [[nodiscard]] Place end() const { return {blocks_.size(), 0}; }

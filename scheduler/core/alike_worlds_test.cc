@@ -23,6 +23,7 @@ struct Seen {
   size_t starts = 0;       // decisions that started or claimed something where such jobs wait
   size_t by_patience = 0;  // rows of jobs that are alike, of which some may ask others to leave
   size_t beside = 0;       // rows with jobs of the same shape that are not like them
+  size_t varied = 0;       // jobs with waits of their own, which are passed over if an answer holds
 };
 
 class AlikeWorld : public World {
@@ -163,6 +164,13 @@ class AlikeWorld : public World {
                             : 0;
       }
     }
+    for (const auto& [key, queue] : waits.queue.queues()) {
+      for (const VariedJobs& jobs : queue.varied) {
+        for (size_t place = jobs.Next(0); place != jobs.end(); place = jobs.Next(place)) {
+          ++seen_.varied;
+        }
+      }
+    }
     seen_.starts += alike > 0 && !decision.proposals.empty() ? 1 : 0;
   }
 
@@ -188,6 +196,7 @@ TEST_CASE("property: what jobs that are alike are told is what each would be tol
   CHECK(seen.passed_over > 0);
   CHECK(seen.starts > 0);
   CHECK(seen.by_patience > 0);
+  CHECK(seen.varied > 0);
   CHECK(seen.beside > 0);
 }
 

@@ -59,6 +59,7 @@ class Planner {
       capacity_.Withhold(nodes);
     }
     EvacuateDrainingNodes(state_, policy_, now_, asked_, decision_);
+    WakeForRights(state_.queue.FirstVariedAfter(now_ - policy_.minimum_run));
     const WaitingClasses classes(state_, policy_, shares_, quotas_);
     for (const auto& [priority, owners] : classes.all()) {
       PlanClass(priority, owners);
@@ -95,12 +96,13 @@ class Planner {
       }
       const uint32_t owner = owners[order.owner()].owner;
       Bar(maintenance_.empty() ? 0 : maintenance_.CountBarred(state_.jobs.at(next->id)));
-      if (auto known = answers.Find(*next, owner, turn_, barred_)) {
+      const ClassAnswers::Known known = answers.Find(*next, owner, turn_, barred_);
+      if (known.reasons != nullptr) {
         WakeForRights(next->since);
-        if (order.IsAlike() && maintenance_.empty()) {  // else their time limits tell them apart
-          PassOverAlike(order, {priority, owner}, *next, std::move(known));
+        if (order.bundle() && maintenance_.empty()) {  // else their time limits tell them apart
+          PassOver(order, {priority, owner}, *next, known);
         } else {
-          decision_.explanations.Add(next->id, known->List(known->CountAhead()));
+          decision_.explanations.Add(next->id, known.reasons->List(known.reasons->CountAhead()));
         }
         continue;
       }
@@ -117,7 +119,6 @@ class Planner {
                      standing_,
                      refused_ ? refused_->since : next->since,
                      refused_ ? refused_->footing : FootingOf(job),
-                     IsPatient(next->since),
                      barred_,
                      told_,
                      found_,
@@ -140,13 +141,20 @@ class Planner {
     }
   }
 
-  // Tells jobs that are alike and as patient what the first of them was told.
-  void PassOverAlike(WaitingOrder& order,
-                     const WaitingJobs::Key& queue,
-                     const WaitingJob& job,
-                     std::shared_ptr<WaitingReasons> known) {
-    decision_.explanations.AddAlike(queue, job, std::move(known), order.turn());
-    order.PassOver(IsPatient(job.since) ? Instant::Never() : now_ - policy_.minimum_run);
+  // Tells jobs of a bundle what the first of them is told. Of jobs that have not run those that ask
+  // others to leave are told apart: the first of the others says when time alone changes that.
+  void PassOver(WaitingOrder& order,
+                const WaitingJobs::Key& queue,
+                const WaitingJob& job,
+                const ClassAnswers::Known& known) {
+    const Bundle bundle = *order.bundle();
+    decision_.explanations.AddBundle(queue, bundle, job.id, known.reasons, order.turn());
+    const bool all = bundle.varied || IsPatient(job.since);
+    order.PassOver({.first_since = known.since,
+                    .last_since = all ? Instant::Never() : now_ - policy_.minimum_run,
+                    .slowdown = known.slowdown,
+                    .now = now_,
+                    .minimum_run = policy_.minimum_run});
   }
 
   [[nodiscard]] bool IsPatient(Instant since) const {
@@ -354,7 +362,6 @@ class Planner {
     // of its shape.
     Wish wish = WishOf(job, part, Standing::kOverLimit);
     wish.since = now_;
-    wish.patient = IsPatient(now_);
     wish.footing = {kNotSlowed, INT64_MAX};
     if (const Refusal* same = refusals_.Find(job.spec->group, wish, UserOf(owner_)).same) {
       told_ = same->told;
@@ -389,7 +396,6 @@ class Planner {
             .since = job.state_since,
             .footing = FootingOf(job),
             .standing = standing,
-            .patient = IsPatient(job.state_since),
             .barred = barred_};
   }
 
@@ -543,8 +549,8 @@ class Planner {
                  !asked_.contains(runner.job->id);
         }};
     const VictimPlan plan =
-        part ? ChoosePartVictims(state_, capacity_, {job, request}, runners(), rules)
-             : ChooseGangVictims(job, request, rules);
+        part ? ChoosePartVictims(state_, capacity_, {contender, request}, runners(), rules)
+             : ChooseGangVictims(contender, request, rules);
     if (plan.nodes.empty()) {
       return false;
     }
@@ -577,28 +583,30 @@ class Planner {
   }
 
   // What a fault broke is replaced in its zone, if too few are idle there.
-  [[nodiscard]] VictimPlan ChooseGangVictims(const Job& job,
+  [[nodiscard]] VictimPlan ChooseGangVictims(const Contender& contender,
                                              const PlacementRequest& request,
                                              const TakeRules& rules) {
-    const FreeNodes pool = IdleFor(job);
+    const FreeNodes pool = IdleFor(*contender.job);
     if (const auto zone = ZoneOfReplacement(fabric_, request)) {
       PlacementRequest there = request;
       there.zone = *zone;
-      VictimPlan plan = ChooseVictims(state_, capacity_, {job, there}, pool, runners(), rules);
+      VictimPlan plan =
+          ChooseVictims(state_, capacity_, {contender, there}, pool, runners(), rules);
       if (!plan.nodes.empty()) {
         return plan;
       }
     }
     // One zone first: what crosses does so for as long as it runs.
-    if (MayLieAcross(request.zone) && OneZoneHolds(fabric_, job.spec)) {
+    if (MayLieAcross(request.zone) && OneZoneHolds(fabric_, contender.job->spec)) {
       PlacementRequest within = request;
       within.zone = kSingleZone;
-      VictimPlan plan = ChooseVictims(state_, capacity_, {job, within}, pool, runners(), rules);
+      VictimPlan plan =
+          ChooseVictims(state_, capacity_, {contender, within}, pool, runners(), rules);
       if (!plan.nodes.empty()) {
         return plan;
       }
     }
-    return ChooseVictims(state_, capacity_, {job, request}, pool, runners(), rules);
+    return ChooseVictims(state_, capacity_, {contender, request}, pool, runners(), rules);
   }
 
   [[nodiscard]] Holding HoldingOf(const Job& job) const {

@@ -44,8 +44,10 @@ int64_t Decay(Duration elapsed, Duration half_life) {
   }
   const auto index = static_cast<size_t>(steps % kSteps);
   const int64_t into = std::max<int64_t>(0, elapsed.nanos()) % step_ns;
-  const auto between =
-      static_cast<int64_t>(static_cast<Wide>(kTable[index] - kTable[index + 1]) * into / step_ns);
+  const int64_t piece = kTable[index] - kTable[index + 1];  // < 2^21
+  const int64_t between = step_ns < (int64_t{1} << 42U)
+                              ? piece * into / step_ns
+                              : static_cast<int64_t>(static_cast<Wide>(piece) * into / step_ns);
   return (kTable[index] - between) >> halvings;
 }
 

@@ -29,12 +29,13 @@ const ReasonList& WaitingReasons::List(size_t count) {
   return list_;
 }
 
-void Explanations::AddAlike(const WaitingJobs::Key& queue,
-                            const WaitingJob& first,
-                            std::shared_ptr<WaitingReasons> reasons,
-                            uint64_t turn) {
+void Explanations::AddBundle(const WaitingJobs::Key& queue,
+                             const Bundle& bundle,
+                             JobId first,
+                             std::shared_ptr<WaitingReasons> reasons,
+                             uint64_t turn) {
   const size_t ahead = reasons->CountAhead();
-  alike_.push_back({queue, first.shape, first.id, turn, ahead, std::move(reasons)});
+  alike_.push_back({queue, bundle, first, turn, ahead, std::move(reasons)});
   sorted_ = false;
 }
 
@@ -52,18 +53,18 @@ ReasonList Explanations::ListFor(const Alike& alike, JobId job) {
 }
 
 const Explanations::Alike* Explanations::Find(const WaitingJobs::Key& queue,
-                                              uint32_t shape,
+                                              const Bundle& bundle,
                                               JobId job) const {
   if (job >= end_) {
     return nullptr;
   }
   const auto after =
-      std::ranges::upper_bound(alike_, std::tuple(queue, shape, job), {}, &Alike::Place);
+      std::ranges::upper_bound(alike_, std::tuple(queue, bundle, job), {}, &Alike::Place);
   if (after == alike_.begin()) {
     return nullptr;
   }
   const Alike& alike = *std::prev(after);
-  return alike.queue == queue && alike.shape == shape ? &alike : nullptr;
+  return alike.queue == queue && alike.bundle == bundle ? &alike : nullptr;
 }
 
 std::optional<ReasonList> Explanations::Of(const ClusterState& state, JobId job) const {
@@ -77,23 +78,25 @@ std::optional<ReasonList> Explanations::Of(const ClusterState& state, JobId job)
     return std::nullopt;
   }
   const auto owner = state.owners.Find(asked->spec->project, asked->user);
-  const auto shape = owner ? state.queue.ShapeOfAlike(*asked, *owner) : std::nullopt;
-  const Alike* alike = shape ? Find({asked->spec->priority, *owner}, *shape, job) : nullptr;
+  const auto bundle = owner ? state.queue.BundleOf(*asked, *owner) : std::nullopt;
+  const Alike* alike = bundle ? Find({asked->spec->priority, *owner}, *bundle, job) : nullptr;
   return alike == nullptr ? std::nullopt : std::optional(ListFor(*alike, job));
 }
 
+template <typename Jobs>
 void Explanations::AddAll(const WaitingJobs::Key& queue,
-                          const AlikeJobs& jobs,
+                          const Bundle& bundle,
+                          const Jobs& jobs,
                           std::vector<Explanation>& all) const {
   const Alike* alike = nullptr;
   JobId until;  // the next of the jobs that is told something else
-  for (size_t place = 0; place < jobs.size(); ++place) {
+  for (size_t place = 0; place != jobs.end(); place = jobs.Next(place)) {
     const JobId job = jobs[place].id;
     if (job >= until) {
-      alike = Find(queue, jobs.shape(), job);
+      alike = Find(queue, bundle, job);
       const Alike* next = alike == nullptr ? nullptr : alike + 1;
       const bool ends = next != nullptr && next != alike_.data() + alike_.size() &&
-                        next->queue == queue && next->shape == jobs.shape();
+                        next->queue == queue && next->bundle == bundle;
       until =
           ends ? std::min(next->from, end_) : (alike == nullptr ? JobId(job.value() + 1) : end_);
     }
@@ -111,7 +114,10 @@ std::vector<Explanation> Explanations::All(const ClusterState& state) const {
   std::vector<Explanation> alike;
   for (const auto& [key, queue] : state.queue.queues()) {
     for (const AlikeJobs& jobs : queue.alike) {
-      AddAll(key, jobs, alike);
+      AddAll(key, {jobs.shape(), false}, jobs, alike);
+    }
+    for (const VariedJobs& jobs : queue.varied) {
+      AddAll(key, {jobs.shape(), true}, jobs, alike);
     }
   }
   std::ranges::sort(alike, {}, &Explanation::job);

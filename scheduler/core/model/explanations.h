@@ -60,13 +60,14 @@ class Explanations {
     singles_.push_back({job, std::move(reasons)});
     sorted_ = false;
   }
-  // Records what a job of AlikeJobs is told, and those after it up to the next for which something
+  // Records what a job of a bundle is told, and those after it up to the next for which something
   // was added.
   //   turn: of their owner.
-  void AddAlike(const WaitingJobs::Key& queue,
-                const WaitingJob& first,
-                std::shared_ptr<WaitingReasons> reasons,
-                uint64_t turn);
+  void AddBundle(const WaitingJobs::Key& queue,
+                 const Bundle& bundle,
+                 JobId first,
+                 std::shared_ptr<WaitingReasons> reasons,
+                 uint64_t turn);
   // Jobs that come later are not explained.
   void Close(const ClusterState& state) { end_ = JobId(state.next_job_id); }
 
@@ -81,18 +82,22 @@ class Explanations {
  private:
   struct Alike {
     WaitingJobs::Key queue;
-    uint32_t shape = 0;
+    Bundle bundle;
     JobId from;
     uint64_t turn = 0;
     size_t ahead = 0;  // of the first of them
     std::shared_ptr<WaitingReasons> reasons;
-    [[nodiscard]] auto Place() const { return std::tuple(queue, shape, from); }
+    [[nodiscard]] auto Place() const { return std::tuple(queue, bundle, from); }
   };
   void Sort() const;
   // Returns what the job is told, which is one of such jobs; nullptr: nothing.
-  [[nodiscard]] const Alike* Find(const WaitingJobs::Key& queue, uint32_t shape, JobId job) const;
+  [[nodiscard]] const Alike* Find(const WaitingJobs::Key& queue,
+                                  const Bundle& bundle,
+                                  JobId job) const;
+  template <typename Jobs>
   void AddAll(const WaitingJobs::Key& queue,
-              const AlikeJobs& jobs,
+              const Bundle& bundle,
+              const Jobs& jobs,
               std::vector<Explanation>& all) const;
   [[nodiscard]] static ReasonList ListFor(const Alike& alike, JobId job);
 

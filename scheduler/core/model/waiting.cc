@@ -50,42 +50,33 @@ void InsertSingle(OwnerQueue& queue, const WaitingJob& line) {
   queue.after_fault += line.after_fault ? 1 : 0;
 }
 
-template <typename Queue>
-auto PlaceOfAlike(Queue& queue, uint32_t shape) {
-  return std::ranges::lower_bound(queue.alike, shape, {}, &AlikeJobs::shape);
+// Returns the jobs of the shape; the end: there are none.
+template <typename Jobs>
+auto FindShape(Jobs& by_shape, uint32_t shape) {
+  const auto place =
+      std::ranges::lower_bound(by_shape, shape, {}, [](const auto& jobs) { return jobs.shape(); });
+  return place != by_shape.end() && place->shape() == shape ? place : by_shape.end();
 }
 
-// Adds a job that is not there.
-void Insert(OwnerQueue& queue, const WaitingJob& line) {
-  if (line == AlikeLine(line.id, line.since, line.shape)) {
-    auto alike = PlaceOfAlike(queue, line.shape);
-    if (alike == queue.alike.end() || alike->shape() != line.shape) {
-      alike = queue.alike.emplace(alike, line.shape);
-    }
-    if (alike->Insert(line)) {
-      return;
-    }
-    // One that was held for a while is the first after a load, and all others waited longer.
-    if (const WaitingJob first = (*alike)[0]; alike->size() == 1 && line.since < first.since) {
-      alike->Remove(first.id);
-      (void)alike->Insert(line);
-      InsertSingle(queue, first);
-      return;
-    }
-  }
-  InsertSingle(queue, line);
+// Returns the jobs of the shape, and makes room for them where there are none.
+template <typename Jobs>
+auto& OfShape(std::vector<Jobs>& by_shape, uint32_t shape) {
+  const auto place =
+      std::ranges::lower_bound(by_shape, shape, {}, [](const auto& jobs) { return jobs.shape(); });
+  return place != by_shape.end() && place->shape() == shape ? *place
+                                                            : *by_shape.emplace(place, shape);
 }
 
-// Takes a job out. Returns whether it was there.
-bool TakeOut(OwnerQueue& queue, const Job& job, uint32_t shape) {
-  const auto alike = PlaceOfAlike(queue, shape);
-  if (alike != queue.alike.end() && alike->shape() == shape && alike->Has(job.id)) {
-    alike->Remove(job.id);
-    if (alike->size() == 0) {
-      queue.alike.erase(alike);
+template <typename Bundles>
+void AddBundles(const Bundles& bundles, std::vector<WaitingJob>& jobs) {
+  for (const auto& bundle : bundles) {
+    for (size_t place = 0; place != bundle.end(); place = bundle.Next(place)) {
+      jobs.push_back(bundle[place]);
     }
-    return true;
   }
+}
+
+bool RemoveSingle(OwnerQueue& queue, const Job& job) {
   WaitingJob probe;
   probe.id = job.id;
   probe.rank = job.queue_rank;
@@ -201,19 +192,63 @@ void AlikeJobs::NoteEnds() {
 }
 
 std::vector<WaitingJob> OwnerQueue::InOrder() const {
-  std::vector<WaitingJob> jobs(singles.begin(), singles.end());
-  for (const AlikeJobs& each : alike) {
-    for (size_t place = 0; place < each.size(); ++place) {
-      jobs.push_back(each[place]);
-    }
-  }
+  std::vector<WaitingJob> jobs = InOrderButAlike();
+  AddBundles(alike, jobs);
   std::ranges::sort(jobs, ComesBefore);
   return jobs;
 }
 
-const AlikeJobs* OwnerQueue::FindAlike(uint32_t shape) const {
-  const auto place = PlaceOfAlike(*this, shape);
-  return place == alike.end() || place->shape() != shape ? nullptr : &*place;
+std::vector<WaitingJob> OwnerQueue::InOrderButAlike() const {
+  std::vector<WaitingJob> jobs(singles.begin(), singles.end());
+  AddBundles(varied, jobs);
+  std::ranges::sort(jobs, ComesBefore);
+  return jobs;
+}
+
+void WaitingJobs::Insert(OwnerQueue& queue, const WaitingJob& line) {
+  if (line == AlikeLine(line.id, line.since, line.shape)) {
+    AlikeJobs& alike = OfShape(queue.alike, line.shape);
+    if (alike.Insert(line)) {
+      return;
+    }
+    // One that was held for a while is the first after a load, and all others waited longer.
+    if (const WaitingJob first = alike[0]; alike.size() == 1 && line.since < first.since) {
+      alike.Remove(first.id);
+      (void)alike.Insert(line);
+      InsertVaried(queue, first);
+      return;
+    }
+  }
+  if (VariedJobs::Takes(line)) {
+    InsertVaried(queue, line);
+  } else {
+    InsertSingle(queue, line);
+  }
+}
+
+void WaitingJobs::InsertVaried(OwnerQueue& queue, const WaitingJob& line) {
+  OfShape(queue.varied, line.shape).Insert(line);
+  varied_since_.Insert({line.since, line.id});
+}
+
+bool WaitingJobs::TakeOut(OwnerQueue& queue, const Job& job, uint32_t shape) {
+  const auto alike = FindShape(queue.alike, shape);
+  if (alike != queue.alike.end() && alike->Has(job.id)) {
+    alike->Remove(job.id);
+    if (alike->size() == 0) {
+      queue.alike.erase(alike);
+    }
+    return true;
+  }
+  const auto varied = FindShape(queue.varied, shape);
+  if (varied != queue.varied.end() && varied->Has(job.id)) {
+    varied_since_.Erase(varied_since_.Find({varied->Remove(job.id), job.id}));
+    if (varied->empty()) {
+      queue.varied.erase(varied);
+    }
+    return true;
+  }
+  return RemoveSingle(queue, job);
 }
 
 void WaitingJobs::Put(const Job& job, uint32_t owner) {
@@ -237,14 +272,24 @@ void WaitingJobs::Remove(const Job& job, uint32_t owner) {
   }
 }
 
-std::optional<uint32_t> WaitingJobs::ShapeOfAlike(const Job& job, uint32_t owner) const {
+std::optional<Bundle> WaitingJobs::BundleOf(const Job& job, uint32_t owner) const {
   const auto queue = queues_.find({job.spec->priority, owner});
   const std::optional<uint32_t> shape = shapes_.Find(ShapeOf(job.spec));
   if (queue == queues_.end() || !shape) {
     return std::nullopt;
   }
-  const AlikeJobs* alike = queue->second.FindAlike(*shape);
-  return alike != nullptr && alike->Has(job.id) ? shape : std::nullopt;
+  const auto alike = FindShape(queue->second.alike, *shape);
+  if (alike != queue->second.alike.end() && alike->Has(job.id)) {
+    return Bundle{*shape, false};
+  }
+  const auto varied = FindShape(queue->second.varied, *shape);
+  const bool has = varied != queue->second.varied.end() && varied->Has(job.id);
+  return has ? std::optional(Bundle{*shape, true}) : std::nullopt;
+}
+
+Instant WaitingJobs::FirstVariedAfter(Instant since) const {
+  const auto place = varied_since_.LowerBound({since, JobId(UINT64_MAX)});
+  return place == varied_since_.end() ? Instant() : varied_since_[place].first;
 }
 
 bool WaitingJobs::SameJobs(const Owners& owners,

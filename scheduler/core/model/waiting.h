@@ -8,12 +8,14 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "common/base/sorted_blocks.h"
 #include "scheduler/core/model/job.h"
 #include "scheduler/core/model/owners.h"
-#include "scheduler/core/model/slowdown.h"
+#include "scheduler/core/model/varied_jobs.h"
+#include "scheduler/core/model/waiting_job.h"
 
 namespace tide {
 
@@ -31,25 +33,6 @@ struct JobShape {
   auto operator<=>(const JobShape&) const = default;
 };
 [[nodiscard]] JobShape ShapeOf(const JobSpec& spec);
-
-struct WaitingJob {
-  JobId id;
-  Instant since;
-  int64_t rank = 0;    // Job::queue_rank
-  uint32_t shape = 0;  // of JobShapes
-  // Nothing is special about it: no claim, no back-off, no one it waits for, no failure behind it.
-  // Two plain jobs of one owner, class and shape have the same answer.
-  bool plain = false;
-  bool has_run = false;
-  bool after_fault = false;  // one ended its last attempt
-  Slowdown slowdown;
-  bool operator==(const WaitingJob&) const = default;
-};
-
-// In the order of their owner: as the owner has moved them, then first come (user_order.h).
-[[nodiscard]] inline bool ComesBefore(const WaitingJob& a, const WaitingJob& b) {
-  return std::tuple(a.rank, a.id) < std::tuple(b.rank, b.id);
-}
 
 // Numbers for shapes, from 0 and kept small: that of a shape nobody has any more is given again.
 class JobShapes {
@@ -86,6 +69,13 @@ class AlikeJobs {
   [[nodiscard]] size_t After(int64_t rank, JobId id) const;
   // Returns the place, from that one on, of the first job that waits since later than that.
   [[nodiscard]] size_t LaterThan(Instant since, size_t from) const;
+  // Returns the place, from that one on, of the first job that an answer may not hold for which
+  // holds for the one before it.
+  [[nodiscard]] size_t Beyond(const AnswerReach& reach, size_t from) const {
+    return LaterThan(reach.last_since, from);
+  }
+  [[nodiscard]] size_t end() const { return lines_.size(); }
+  [[nodiscard]] static size_t Next(size_t place) { return place + 1; }
   [[nodiscard]] bool Has(JobId id) const;
 
   // Returns whether it is one of them from now on.
@@ -109,14 +99,22 @@ class AlikeJobs {
 // Jobs that one owner has waiting in one class.
 struct OwnerQueue {
   std::vector<AlikeJobs> alike;    // by shape; none is empty
+  std::vector<VariedJobs> varied;  // by shape; none is empty
   std::deque<WaitingJob> singles;  // all others, in the order of their owner
   size_t after_fault = 0;          // how many of those are
 
-  [[nodiscard]] bool empty() const { return alike.empty() && singles.empty(); }
+  [[nodiscard]] bool empty() const { return alike.empty() && varied.empty() && singles.empty(); }
   // Returns all of them in the order of their owner.   Cost: O(jobs × log).
   [[nodiscard]] std::vector<WaitingJob> InOrder() const;
-  // nullptr: there are none of the shape.
-  [[nodiscard]] const AlikeJobs* FindAlike(uint32_t shape) const;
+  // Returns those that are not in `alike`.   Cost: as InOrder.
+  [[nodiscard]] std::vector<WaitingJob> InOrderButAlike() const;
+};
+
+// Jobs of one owner and class that are told the same, most of them, and explained together.
+struct Bundle {
+  uint32_t shape = 0;
+  bool varied = false;  // they are VariedJobs; else AlikeJobs
+  auto operator<=>(const Bundle&) const = default;
 };
 
 class WaitingJobs {
@@ -137,16 +135,26 @@ class WaitingJobs {
 
   [[nodiscard]] const Queues& queues() const { return queues_; }
   [[nodiscard]] size_t shapes() const { return shapes_.bound(); }
-  // Returns the shape of a job that is one of AlikeJobs; nothing: it is none of them.
-  [[nodiscard]] std::optional<uint32_t> ShapeOfAlike(const Job& job, uint32_t owner) const;
+  // Returns the bundle that a job is in; nothing: it is a single.
+  [[nodiscard]] std::optional<Bundle> BundleOf(const Job& job, uint32_t owner) const;
+  // Returns since when the first of all VariedJobs waits that waits since later than that; not set:
+  // there is none.
+  [[nodiscard]] Instant FirstVariedAfter(Instant since) const;
   // The same jobs in the same order; numbers of shapes and owners may differ.
   [[nodiscard]] bool SameJobs(const Owners& owners,
                               const WaitingJobs& other,
                               const Owners& owners_of_other) const;
 
  private:
+  // Returns whether the job was there, and took it out.
+  bool TakeOut(OwnerQueue& queue, const Job& job, uint32_t shape);
+  // Adds a job that is not there.
+  void Insert(OwnerQueue& queue, const WaitingJob& line);
+  void InsertVaried(OwnerQueue& queue, const WaitingJob& line);
+
   Queues queues_;
   JobShapes shapes_;
+  SortedBlocks<std::pair<Instant, JobId>> varied_since_;  // since when all VariedJobs wait
 };
 
 }  // namespace tide

@@ -30,20 +30,18 @@ std::shared_ptr<AheadList> AheadIn(Ahead& ahead, const std::string& group) {
   return list;
 }
 
-std::shared_ptr<WaitingReasons> ClassAnswers::Find(const WaitingJob& job,
-                                                   uint32_t owner,
-                                                   uint64_t turn,
-                                                   size_t barred) {
+ClassAnswers::Known ClassAnswers::Find(const WaitingJob& job,
+                                       uint32_t owner,
+                                       uint64_t turn,
+                                       size_t barred) {
   if (!job.plain) {
-    return nullptr;
+    return {};
   }
-  const bool patient = IsPatient(job.since, pass_.policy, pass_.now);
   std::optional<int64_t> slowdown;
   std::vector<std::unique_ptr<Answer>>& answers = by_shape_[job.shape];
   auto known = std::ranges::find_if(answers, [&](const auto& each) {
     const Answer& answer = *each;
-    if (answer.patient != patient || answer.barred != barred || job.since < answer.since ||
-        !IsFor(owner, turn, answer)) {
+    if (answer.barred != barred || job.since < answer.since || !IsFor(owner, turn, answer)) {
       return false;
     }
     if (!slowdown) {
@@ -52,7 +50,7 @@ std::shared_ptr<WaitingReasons> ClassAnswers::Find(const WaitingJob& job,
     return *slowdown <= answer.footing.slowdown;
   });
   if (known == answers.end()) {
-    return nullptr;
+    return {};
   }
   std::rotate(answers.begin(), known, std::next(known));
   Answer& answer = *answers.front();
@@ -63,7 +61,7 @@ std::shared_ptr<WaitingReasons> ClassAnswers::Find(const WaitingJob& job,
         answer.reasons.emplace(row_set, ReasonsBeside(pass_, *answer.job, row_set, answer.found))
             .first;
   }
-  return reasons->second;
+  return {reasons->second, answer.since, answer.footing.slowdown};
 }
 
 void ClassAnswers::Add(uint32_t shape, Answer answer) {
@@ -83,8 +81,17 @@ bool ClassAnswers::IsFor(uint32_t owner, uint64_t turn, const Answer& answer) {
   // Nodes that others took since are no more for it; only its quota, or what its owner holds, may
   // have changed in its favour.
   const Holding holding{owner, answer.holding.group, answer.holding.priority};
-  return StandsAs(owner, turn, answer) && runners_().HoldsOf(holding) >= answer.footing.holds &&
+  return StandsAs(owner, turn, answer) && HoldsAt(holding, turn) >= answer.footing.holds &&
          (own || HoldsFor(pass_.state.owners.UserNumber(owner), answer.told));
+}
+
+int64_t ClassAnswers::HoldsAt(const Holding& holding, uint64_t turn) {
+  if (asked_at_ != turn || asked_ != holding) {
+    asked_ = holding;
+    asked_at_ = turn;
+    holds_ = runners_().HoldsOf(holding);
+  }
+  return holds_;
 }
 
 // Reports whether a job of this owner stands to its quotas as the one that was told it.

@@ -24,7 +24,6 @@ struct Answer {
   Standing standing = Standing::kNoRow;
   Instant since;
   Footing footing;
-  bool patient = false;
   size_t barred = 0;  // MaintenancePlan::CountBarred of it
   Told told;
   std::vector<Reason> found;                                    // before anybody's quotas
@@ -65,14 +64,17 @@ class ClassAnswers {
   ClassAnswers(const PassView& pass, std::function<const Runners&()> runners)
       : pass_(pass), runners_(std::move(runners)), by_shape_(pass.state.queue.shapes()) {}
 
-  // Returns what the job would be told; nullptr: that has to be found out. It holds as well for
-  // jobs of AlikeJobs that come after it and are as patient.
+  struct Known {
+    std::shared_ptr<WaitingReasons> reasons;  // nullptr: they have to be found out
+    // Jobs of its owner and shape that are told the same, if nothing is special about them. Who
+    // waits no longer does not ask others to leave before the one that was told it first.
+    Instant since;         // they wait since then at the earliest
+    int64_t slowdown = 0;  // and were slowed down so much at most
+  };
+  // Returns what the job would be told.
   //   turn: counts what the pass has done to the answer of a waiting job.
   //   barred: MaintenancePlan::CountBarred of it.
-  [[nodiscard]] std::shared_ptr<WaitingReasons> Find(const WaitingJob& job,
-                                                     uint32_t owner,
-                                                     uint64_t turn,
-                                                     size_t barred);
+  [[nodiscard]] Known Find(const WaitingJob& job, uint32_t owner, uint64_t turn, size_t barred);
   // Keeps it in place of the one of its shape that nobody was told for longest.
   void Add(uint32_t shape, Answer answer);
 
@@ -80,8 +82,14 @@ class ClassAnswers {
   [[nodiscard]] bool IsFor(uint32_t owner, uint64_t turn, const Answer& answer);
   [[nodiscard]] bool StandsAs(uint32_t owner, uint64_t turn, const Answer& answer);
 
+  [[nodiscard]] int64_t HoldsAt(const Holding& holding, uint64_t turn);
+
   const PassView pass_;
   const std::function<const Runners&()> runners_;
+  // Runners::HoldsOf as asked last: an owner's jobs come one after the other.
+  Holding asked_;
+  uint64_t asked_at_ = 0;  // in that turn; 0 = not yet
+  int64_t holds_ = 0;
   std::vector<std::vector<std::unique_ptr<Answer>>> by_shape_;  // told last first
 };
 

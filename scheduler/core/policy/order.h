@@ -68,8 +68,8 @@ class WaitingOrder {
   // Jobs that were passed over are taken up again.
   void Charge(int64_t use);
   // Forward to OwnerCursor, for the job that came last.
-  [[nodiscard]] bool IsAlike() const { return jobs_.IsAlike(); }
-  void PassOver(Instant since) { jobs_.PassOver(since); }
+  [[nodiscard]] std::optional<Bundle> bundle() const { return jobs_.bundle(); }
+  void PassOver(const AnswerReach& reach) { jobs_.PassOver(reach); }
   void TakeUp();
 
  private:

@@ -41,11 +41,11 @@ struct Order {
     std::vector<OwnerJobs> owners;
     const Shares shares(state, policy, kNow);
     for (const auto& [key, queue] : waiting.queues()) {
-      owners.push_back({key.owner,
-                        queue.alike.empty() ? nullptr : &queue.alike,
-                        queue.singles.empty() ? nullptr : &queue.singles,
-                        shares.UseOf(key.owner),
-                        false});
+      owners.push_back({.owner = key.owner,
+                        .alike = queue.alike.empty() ? nullptr : &queue.alike,
+                        .varied = queue.varied.empty() ? nullptr : &queue.varied,
+                        .singles = queue.singles.empty() ? nullptr : &queue.singles,
+                        .use = shares.UseOf(key.owner)});
     }
     WaitingOrder order(owners, shares);
     std::string handed_out;

@@ -16,6 +16,11 @@ JobId OwnerJobs::First() const {
       first = std::min(first, {0, each.first()});
     }
   }
+  if (varied != nullptr) {
+    for (const VariedJobs& each : *varied) {
+      first = std::min(first, {0, each.first()});
+    }
+  }
   return std::get<JobId>(first);
 }
 
@@ -25,19 +30,20 @@ void OwnerCursor::Begin(const OwnerJobs& jobs) {
   heads_.clear();
   passed_.clear();
   source_ = kSingle;
-  if (jobs_.alike != nullptr) {
-    heads_.reserve(jobs_.alike->size());
-    for (size_t source = 0; source < jobs_.alike->size(); ++source) {
-      heads_.push_back({(*jobs_.alike)[source].first(), source, 0});
-    }
-    std::ranges::make_heap(heads_, ComesAfter);
+  const size_t bundles = Alikes() + (jobs_.varied == nullptr ? 0 : jobs_.varied->size());
+  for (size_t source = 0; source < bundles; ++source) {
+    const JobId first = OfBundle(source, [](const auto& bundle) { return bundle.first(); });
+    heads_.push_back({first, source, 0});
   }
+  std::ranges::make_heap(heads_, ComesAfter);
 }
 
 void OwnerCursor::Push(size_t source, size_t place) {
-  const AlikeJobs& alike = (*jobs_.alike)[source];
-  if (place < alike.size()) {
-    heads_.push_back({alike[place].id, source, place});
+  const JobId id = OfBundle(source, [&](const auto& bundle) {
+    return place == bundle.end() ? JobId() : bundle[place].id;
+  });
+  if (id != JobId()) {
+    heads_.push_back({id, source, place});
     std::ranges::push_heap(heads_, ComesAfter);
   }
 }
@@ -62,17 +68,17 @@ const WaitingJob* OwnerCursor::Next() {
   const Head head = heads_.back();
   heads_.pop_back();
   source_ = head.source;
-  next_place_ = head.place + 1;
-  last_ = (*jobs_.alike)[head.source][head.place];
+  OfBundle(head.source, [&](const auto& bundle) {
+    next_place_ = bundle.Next(head.place);
+    last_ = bundle[head.place];
+  });
   return &last_;
 }
 
-void OwnerCursor::PassOver(Instant since) {
-  const AlikeJobs& alike = (*jobs_.alike)[source_];
-  if (next_place_ == alike.size()) {
-    return;
-  }
-  const size_t beyond = alike.LaterThan(since, next_place_);
+void OwnerCursor::PassOver(const AnswerReach& reach) {
+  const size_t beyond = OfBundle(source_, [&](const auto& bundle) {
+    return next_place_ == bundle.end() ? next_place_ : bundle.Beyond(reach, next_place_);
+  });
   if (beyond > next_place_) {
     next_place_ = beyond;
     passed_.push_back(source_);
@@ -87,7 +93,8 @@ void OwnerCursor::TakeUp() {
                 [&](const Head& head) { return std::ranges::binary_search(passed_, head.source); });
   std::ranges::make_heap(heads_, ComesAfter);
   for (const size_t source : std::exchange(passed_, {})) {
-    const size_t place = (*jobs_.alike)[source].After(last_.rank, last_.id);
+    const size_t place =
+        OfBundle(source, [&](const auto& bundle) { return bundle.After(last_.rank, last_.id); });
     if (source == source_) {
       next_place_ = place;
     } else {

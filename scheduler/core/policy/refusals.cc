@@ -10,7 +10,6 @@ namespace {
 bool MayHaveMore(const Wish& wish, const Wish& refused) {
   return wish.footing.slowdown > refused.footing.slowdown ||
          wish.footing.holds < refused.footing.holds || wish.since < refused.since ||
-         (!wish.patient && refused.patient) ||
          (wish.standing != Standing::kOverLimit && wish.standing != refused.standing);
 }
 

@@ -46,8 +46,7 @@ struct Wish {
   Instant since;    // who waits longer may have more of what was lent
   Footing footing;  // who was slowed down more may have more, and whose owner holds less
   Standing standing = Standing::kNoRow;
-  bool patient = false;  // it does not ask others of its class yet
-  size_t barred = 0;     // MaintenancePlan::CountBarred of it
+  size_t barred = 0;  // MaintenancePlan::CountBarred of it
 };
 
 struct Refusal {

@@ -232,7 +232,8 @@ AfterFault::AfterFault(const std::vector<OwnerJobs>& owners) {
       if (job.after_fault) {
         if (jobs == nullptr) {
           jobs = &jobs_.emplace_back();
-          owners_.push_back({owner.owner, nullptr, jobs, owner.use, true});
+          owners_.push_back(
+              {.owner = owner.owner, .singles = jobs, .use = owner.use, .after_fault = true});
         }
         jobs->push_back(job);
       }

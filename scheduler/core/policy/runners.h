@@ -116,6 +116,16 @@ class Runners {
   // Cheapest victims first: lowest class, over its quota, borrowing, least lost for a GPU, owner
   // that used most, latest start.
   [[nodiscard]] const std::vector<Runner>& all() const { return runners_; }
+  // Calls `visit` in that order with each whose nodes may come to the waiting job, and with some
+  // that may not.   Cost: O(runners), a word of each, and of the visits.
+  template <typename Visit>
+  void EachInReach(const Contender& waiting, const Visit& visit) const {
+    for (size_t i = 0; i < runners_.size(); ++i) {
+      if (given_from_[i] <= waiting.footing.slowdown || runners_[i].priority < waiting.priority) {
+        visit(runners_[i]);
+      }
+    }
+  }
   // Pointers rise in the same order. nullptr: it does not run.
   [[nodiscard]] const Runner* Find(JobId job) const;
 
@@ -164,6 +174,7 @@ class Runners {
   std::vector<Crowd> crowds_;
   Instant next_demotion_ = Instant::Never();
   std::vector<Runner> runners_;
+  std::vector<int64_t> given_from_;  // lowest slowdown at which one of its class may have its nodes
   std::map<Holding, int64_t> holds_;              // places in it stay
   std::vector<std::pair<JobId, size_t>> by_job_;  // ascending
   mutable std::vector<const Runner*> by_user_;    // ascending by user; empty = not sorted yet

@@ -55,7 +55,8 @@ class GangPlanner {
               const TakeRules& rules)
       : state_(state),
         capacity_(capacity),
-        job_(asker.job),
+        contender_(asker.contender),
+        job_(*asker.contender.job),
         request_(asker.request),
         group_(pool.fabric().FindGroup(request_.group)),
         all_large_enough_(group_ >= 0 &&
@@ -112,29 +113,29 @@ class GangPlanner {
   // may be thousands, and few are needed.
   void CollectCandidates() {
     std::vector<bool> seen(state_.nodes.size());  // nodes with parts: one unit for all of them
-    for (const Runner& runner : runners_.all()) {
+    runners_.EachInReach(contender_, [&](const Runner& runner) {
       const bool leaves = rules_.leaves(runner);
       if (!leaves && (runner.job->leaving || !rules_.takeable(runner))) {
-        continue;
+        return;
       }
       if (runner.job->on_part) {
         if (seen[runner.job->node.value()]) {
-          continue;
+          return;
         }
         seen[runner.job->node.value()] = true;
       }
       if (leaves && runner.job->nodes == 1 && !rules_.node(runner.job->node)) {
-        continue;
+        return;
       }
       if (leaves) {
         const Unit unit = UnitOf(runner);
         if (unit.victims.empty()) {
           AddNodes(unit);
-          continue;
+          return;
         }
       }
       candidates_.push_back(&runner);
-    }
+    });
   }
 
   // Takes units in the order of their runners until the gang fits.
@@ -284,6 +285,7 @@ class GangPlanner {
 
   const ClusterState& state_;
   const Capacity& capacity_;
+  const Contender& contender_;
   const Job& job_;
   const PlacementRequest& request_;
   const int group_;              // number of its group in the fabric; negative = it has no nodes
@@ -368,7 +370,8 @@ VictimPlan ChoosePartVictims(const ClusterState& state,
                              const Asker& asker,
                              const Runners& runners,
                              const TakeRules& rules) {
-  const auto& [job, request] = asker;
+  const auto& [contender, request] = asker;
+  const Job& job = *contender.job;
   PartOffer best;
   std::vector<bool> seen(state.nodes.size());
   const auto look_at = [&](const Runner& candidate) {
@@ -384,19 +387,19 @@ VictimPlan ChoosePartVictims(const ClusterState& state,
       }
     }
   };
-  for (const Runner& candidate : runners.all()) {
+  runners.EachInReach(contender, [&](const Runner& candidate) {
     if (rules.leaves(candidate)) {
       look_at(candidate);
     }
-  }
-  for (const Runner& candidate : runners.all()) {
+  });
+  runners.EachInReach(contender, [&](const Runner& candidate) {
     // It is one of the victims of a node that was not seen yet, which costs no less than itself.
     const bool may_be_cheaper =
         best.plan.nodes.empty() || Price{RankOf(candidate), LossOf(candidate), 1} < best.price;
     if (may_be_cheaper && !candidate.job->leaving && rules.takeable(candidate)) {
       look_at(candidate);
     }
-  }
+  });
   return best.plan;
 }
 

@@ -28,7 +28,7 @@ struct TakeRules {
 
 // Who asks, and for what.
 struct Asker {
-  const Job& job;
+  const Contender& contender;
   const PlacementRequest& request;
 };
 

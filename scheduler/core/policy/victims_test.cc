@@ -41,13 +41,12 @@ VictimPlan Choose(const World& world, const PlacementRequest& request) {
   const Capacity capacity(world.state, world.state.fabric);
   const Quotas quotas(world.state, world.state.fabric, world.policy, world.now);
   const Runners runners(world.state, world.policy, shares, quotas, world.now);
+  const Contender contender{.job = &waiting, .priority = 50, .footing = {}};
   const TakeRules rules{[](NodeId) { return true; },
                         [](const Runner&) { return false; },
-                        [&](const Runner& runner) {
-                          return runners.MayTake({.job = &waiting, .priority = 50, .footing = {}},
-                                                 runner);
-                        }};
-  return ChooseVictims(world.state, capacity, {waiting, request}, capacity.idle(), runners, rules);
+                        [&](const Runner& runner) { return runners.MayTake(contender, runner); }};
+  return ChooseVictims(
+      world.state, capacity, {contender, request}, capacity.idle(), runners, rules);
 }
 
 // A part of a node, for a job of a class above all others; `leaver` leaves anyway.
@@ -62,8 +61,9 @@ std::vector<JobId> ChoosePart(const World& world, uint32_t gpus, JobId leaver = 
   const TakeRules rules{[](NodeId) { return true; },
                         [&](const Runner& runner) { return runner.job->id == leaver; },
                         [](const Runner&) { return true; }};
+  const Contender contender{.job = &waiting, .priority = 50, .footing = {}};
   const VictimPlan plan =
-      ChoosePartVictims(world.state, capacity, {waiting, Wants(1)}, runners, rules);
+      ChoosePartVictims(world.state, capacity, {contender, Wants(1)}, runners, rules);
   REQUIRE(plan.nodes.size() == 1);
   return plan.victims;
 }

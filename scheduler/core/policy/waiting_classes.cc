@@ -19,10 +19,12 @@ WaitingClasses::WaitingClasses(const ClusterState& state,
       continue;
     }
     // Only what has run sinks to a lower class.
-    const bool sinks = policy_.demotions.contains(key.priority) &&
-                       std::ranges::any_of(queue.singles, &WaitingJob::has_run);
-    for (size_t i = 0; sinks && i < queue.singles.size(); ++i) {
-      Move(quotas, key.owner, queue.singles[i], state.jobs.at(queue.singles[i].id));
+    const std::vector<WaitingJob> others = policy_.demotions.contains(key.priority)
+                                               ? queue.InOrderButAlike()
+                                               : std::vector<WaitingJob>();
+    const bool sinks = std::ranges::any_of(others, &WaitingJob::has_run);
+    for (size_t i = 0; sinks && i < others.size(); ++i) {
+      Move(quotas, key.owner, others[i], state.jobs.at(others[i].id));
     }
     Add(key, queue, !sinks);
   }
@@ -37,14 +39,15 @@ void WaitingClasses::Move(const Quotas& quotas, uint32_t owner, WaitingJob job, 
   moved_[{quotas.ClassOf(opened), owner}].push_back(job);
 }
 
-void WaitingClasses::Add(const WaitingJobs::Key& key, const OwnerQueue& queue, bool singles) {
+void WaitingClasses::Add(const WaitingJobs::Key& key, const OwnerQueue& queue, bool all) {
   OwnerJobs jobs;
   jobs.owner = key.owner;
   jobs.alike = queue.alike.empty() ? nullptr : &queue.alike;
-  jobs.singles = !singles || queue.singles.empty() ? nullptr : &queue.singles;
+  jobs.varied = !all || queue.varied.empty() ? nullptr : &queue.varied;
+  jobs.singles = !all || queue.singles.empty() ? nullptr : &queue.singles;
   jobs.use = shares_.UseOf(key.owner);
-  jobs.after_fault = singles && queue.after_fault > 0;
-  if (jobs.alike != nullptr || jobs.singles != nullptr) {
+  jobs.after_fault = all && queue.after_fault > 0;
+  if (jobs.alike != nullptr || jobs.varied != nullptr || jobs.singles != nullptr) {
     classes_[key.priority].push_back(jobs);
   }
 }
@@ -53,7 +56,11 @@ void WaitingClasses::MergeIn(const WaitingJobs::Key& key, const OwnerJobs::Singl
   std::vector<OwnerJobs>& owners = classes_[key.priority];
   const auto place = std::ranges::lower_bound(owners, key.owner, {}, &OwnerJobs::owner);
   if (place == owners.end() || place->owner != key.owner) {
-    owners.insert(place, {key.owner, nullptr, &jobs, shares_.UseOf(key.owner), true});
+    owners.insert(place,
+                  {.owner = key.owner,
+                   .singles = &jobs,
+                   .use = shares_.UseOf(key.owner),
+                   .after_fault = true});
     return;
   }
   place->after_fault = true;

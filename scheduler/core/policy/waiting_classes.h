@@ -30,8 +30,9 @@ class WaitingClasses {
   using Moved = std::map<WaitingJobs::Key, OwnerJobs::Singles>;
 
   void Move(const Quotas& quotas, uint32_t owner, WaitingJob job, const Job& opened);
-  // Owners that come in order.
-  void Add(const WaitingJobs::Key& key, const OwnerQueue& queue, bool singles);
+  // Adds an owner's jobs; owners come in order.
+  //   all: also those that have run.
+  void Add(const WaitingJobs::Key& key, const OwnerQueue& queue, bool all);
   void MergeIn(const WaitingJobs::Key& key, const OwnerJobs::Singles& jobs);
 
   const Policy& policy_;
