@@ -273,6 +273,9 @@ int Serve(const Options& options, const ServerOptions& server_options, Routes we
     return Complain(kBadFile, tls.error().message);
   }
   app.tls = tls->get();
+  if (!options.webhook.url.empty()) {
+    app.alerts = options.webhook.counters;
+  }
   Routes routes = AllRoutes(app);
   std::ranges::move(web, std::back_inserter(routes));
   Server server(server_options, std::move(routes), app);

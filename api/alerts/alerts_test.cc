@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <cstdlib>
@@ -75,8 +76,8 @@ class Receiver {
   explicit Receiver(int status = 200) : status_(status) {
     server_.Post("/hooks/tide", [this](const httplib::Request& request, httplib::Response& answer) {
       const std::scoped_lock lock(mutex_);
-      answer.status = status_;
       bodies_.push_back(json::parse(request.body));
+      answer.status = bodies_.back()["alert"] == unwanted_ ? unwanted_status_ : status_;
       signed_ = signed_ && Signed(request);
       changed_.notify_all();
     });
@@ -96,6 +97,12 @@ class Receiver {
   void Answer(int status) {
     const std::scoped_lock lock(mutex_);
     status_ = status;
+  }
+  // Answers otherwise to this alert.
+  void Refuse(const std::string& alert, int status) {
+    const std::scoped_lock lock(mutex_);
+    unwanted_ = alert;
+    unwanted_status_ = status;
   }
   std::vector<json> WaitFor(size_t count) {
     std::unique_lock lock(mutex_);
@@ -120,6 +127,8 @@ class Receiver {
   std::mutex mutex_;
   std::condition_variable changed_;
   int status_;
+  std::string unwanted_;
+  int unwanted_status_ = 0;
   bool signed_ = true;
   std::vector<json> bodies_;
   httplib::Server server_;
@@ -142,7 +151,7 @@ struct AlertFolder {
 struct Posting {
   Posting(const std::string& url, const std::string& state) {
     store.MarkConnected();
-    auto opened = Webhook::Open(store, {url, kSecret, state, ""});
+    auto opened = Webhook::Open(store, {url, kSecret, state, "", counters});
     REQUIRE(opened);
     webhook = *std::move(opened);
   }
@@ -153,6 +162,7 @@ struct Posting {
     CHECK(webhook->WaitForEnd(std::chrono::seconds(60)));
   }
   ViewStore store;
+  std::shared_ptr<AlertCounters> counters = std::make_shared<AlertCounters>();
   std::unique_ptr<Webhook> webhook;
 };
 
@@ -236,6 +246,55 @@ TEST_CASE("the wait after a failure doubles up to five minutes", "[alerts]") {
   CHECK(outbox.Due(now));  // at once
 }
 
+TEST_CASE("what is refused is set aside, and the others go out", "[alerts]") {
+  Outbox outbox;
+  const Alerts both = AlertsOf({WaitingNode("a"), WaitingNode("b")});
+  outbox.Take(both);
+  outbox.Failed(kAlertEpoch);
+  Instant now = kAlertEpoch + Duration::Seconds(1);
+  REQUIRE(outbox.Due(now)->Id() == "node-a@7/begin");
+  outbox.Refused(*outbox.Due(now), now);
+  CHECK(TakeAll(outbox, now) == Ids{"node-b@7/begin"});
+  for (const int64_t minutes : {5, 10, 20, 40, 60, 60, 60, 60, 60, 60}) {
+    outbox.Take(both);  // it lasts
+    CHECK_FALSE(outbox.Due(now + Duration::Minutes(minutes) - Duration::Nanos(1)));
+    now = now + Duration::Minutes(minutes);
+    REQUIRE(outbox.Due(now));
+    CHECK(outbox.Due(now)->Id() == "node-a@7/begin");
+    outbox.Refused(*outbox.Due(now), now);
+  }
+  SECTION("one that begins anew is another") {
+    outbox.Take(AlertsOf({WaitingNode("a", 8), WaitingNode("b")}));
+    CHECK(TakeAll(outbox, now) == Ids{"node-a@8/begin"});
+  }
+  SECTION("its end is not told") {
+    outbox.Take(AlertsOf({WaitingNode("b")}));
+    CHECK_FALSE(outbox.Due(now + Duration::Minutes(24 * 60)));
+  }
+  SECTION("it is taken in the end") {
+    now = now + Duration::Minutes(60);
+    CHECK(TakeAll(outbox, now) == Ids{"node-a@7/begin"});
+    outbox.Take(AlertsOf({WaitingNode("b")}));
+    CHECK(TakeAll(outbox, now) == Ids{"node-a@7/end"});
+  }
+}
+
+TEST_CASE("an end that is refused again and again is given up", "[alerts]") {
+  Outbox outbox;
+  outbox.Take(AlertsOf({WaitingNode("a")}));
+  CHECK(TakeAll(outbox).size() == 1);
+  outbox.Take({});
+  Instant now = kAlertEpoch;
+  for (int tries = 1; tries <= Outbox::kEndTries; ++tries) {
+    CHECK(outbox.told().size() == 1);
+    now = now + Outbox::kAsideMax;
+    REQUIRE(outbox.Due(now));
+    outbox.Refused(*outbox.Due(now), now);
+  }
+  CHECK(outbox.told().empty());
+  CHECK_FALSE(outbox.Due(now + Duration::Minutes(24 * 60)));
+}
+
 TEST_CASE("a record that is none is refused", "[alerts]") {
   for (const char* text :
        {"", "{}", "[]", R"({"version":2,"told":{}})", R"({"version":1,"told":{"a":1}})"}) {
@@ -273,6 +332,42 @@ TEST_CASE("a receiver that fails is asked again, and one that took it is not", "
   const auto bodies = receiver.WaitFor(before + 1);
   CHECK(bodies.at(before)["alert"] == "node-d");
   CHECK(receiver.all_signed());
+}
+
+TEST_CASE("an alert that the receiver refuses does not hold the others", "[alerts]") {
+  const AlertFolder folder;
+  Receiver receiver(200);
+  const int status = GENERATE(400, 404, 413, 422);
+  receiver.Refuse("node-a", status);
+  Posting posting(receiver.url(), folder.path + "/alerts.json");
+  ShowNodes(posting.store, {WaitingNode("a"), WaitingNode("b"), WaitingNode("c")});
+  const auto bodies = receiver.WaitFor(3);
+  CHECK(bodies[0]["alert"] == "node-a");
+  CHECK(bodies[1]["alert"] == "node-b");
+  CHECK(bodies[2]["alert"] == "node-c");
+  posting.store.Stop();
+  REQUIRE(posting.webhook->WaitForEnd(std::chrono::seconds(60)));
+  CHECK(posting.counters->refused == 1);
+  CHECK(posting.counters->taken == 2);
+  CHECK(posting.counters->failed == 0);
+}
+
+TEST_CASE("a receiver that is busy is asked again, and nothing goes before", "[alerts]") {
+  const AlertFolder folder;
+  Receiver receiver(200);
+  receiver.Refuse("node-a", GENERATE(408, 429, 500));
+  Posting posting(receiver.url(), folder.path + "/alerts.json");
+  ShowNodes(posting.store, {WaitingNode("a"), WaitingNode("b")});
+  receiver.WaitFor(2);
+  receiver.Refuse("", 0);
+  auto bodies = receiver.WaitFor(4);
+  while (bodies.back()["alert"] != "node-b") {  // it may have been refused a third time
+    bodies = receiver.WaitFor(bodies.size() + 1);
+  }
+  bodies.pop_back();
+  CHECK(std::ranges::all_of(bodies, [](const json& body) { return body["alert"] == "node-a"; }));
+  CHECK(posting.counters->refused == 0);
+  CHECK(posting.counters->failed >= 2);
 }
 
 TEST_CASE("a restart while no scheduler answers ends no alert", "[alerts]") {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 namespace tide::api {
 
@@ -11,22 +13,52 @@ std::string Notice::Id() const {
   return key + "@" + std::to_string(alert.since.unix_nanos()) + (resolved ? "/end" : "/begin");
 }
 
-std::optional<Notice> Outbox::Due(Instant now) const {
-  if (now < not_before_) {
-    return std::nullopt;
-  }
+template <typename Visit>
+void Outbox::VisitUntold(const Visit& visit) const {
   for (const auto& [key, alert] : firing_) {
     const auto told = told_.find(key);
-    if (told == told_.end() || told->second.since != alert.since) {
-      return Notice{key, alert, false};
+    const bool known = told != told_.end() && told->second.since == alert.since;
+    if (!known && visit(Notice{key, alert, false})) {
+      return;
     }
   }
   for (const auto& [key, alert] : told_) {
-    if (!firing_.contains(key)) {
-      return Notice{key, alert, true};
+    if (!firing_.contains(key) && visit(Notice{key, alert, true})) {
+      return;
     }
   }
-  return std::nullopt;
+}
+
+void Outbox::Take(Alerts firing) {
+  firing_ = std::move(firing);
+  std::set<std::string> untold;
+  if (!aside_.empty()) {
+    VisitUntold([&](const Notice& notice) {
+      untold.insert(notice.Id());
+      return false;
+    });
+  }
+  std::erase_if(aside_, [&](const auto& entry) { return !untold.contains(entry.first); });
+}
+
+std::optional<Notice> Outbox::Due(Instant now) const {
+  std::optional<Notice> due;
+  if (now < not_before_) {
+    return due;
+  }
+  VisitUntold([&](const Notice& notice) {
+    const auto aside = aside_.empty() ? aside_.end() : aside_.find(notice.Id());
+    if (aside == aside_.end() || now >= aside->second.not_before) {
+      due = notice;
+    }
+    return due.has_value();
+  });
+  return due;
+}
+
+void Outbox::Answers() {
+  wait_ = kWaitMin;
+  not_before_ = Instant();
 }
 
 void Outbox::Taken(const Notice& notice) {
@@ -35,8 +67,20 @@ void Outbox::Taken(const Notice& notice) {
   } else {
     told_[notice.key] = notice.alert;
   }
-  wait_ = kWaitMin;
-  not_before_ = Instant();
+  aside_.erase(notice.Id());
+  Answers();
+}
+
+void Outbox::Refused(const Notice& notice, Instant now) {
+  Aside& aside = aside_[notice.Id()];
+  aside.wait = aside.tries == 0 ? kAsideMin : std::min(aside.wait * 2, kAsideMax);
+  aside.not_before = now + aside.wait;
+  ++aside.tries;
+  if (notice.resolved && aside.tries >= kEndTries) {
+    told_.erase(notice.key);
+    aside_.erase(notice.Id());
+  }
+  Answers();
 }
 
 void Outbox::Failed(Instant now) {

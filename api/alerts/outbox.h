@@ -5,8 +5,13 @@
 // Invariants:
 //   O1 an alert is told again only when it ended, or began anew, in between.
 //   O2 the end is told of what was told to have begun, and of nothing else.
-//   O3 what was not taken is due again, after a wait that doubles up to kWaitMax.
+//   O3 what was not taken is due again, after a wait that doubles up to kWaitMax; what follows it
+//      waits, too.
+//   O4 what was refused is set aside: the rest does not wait for it. It is due again after a wait
+//      that doubles from kAsideMin up to kAsideMax, for as long as the alert lasts; the end of one
+//      is given up when it was refused kEndTries times, so that what is kept does not grow.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,15 +35,21 @@ class Outbox {
   static constexpr Duration kWaitMin = Duration::Seconds(1);
   static constexpr Duration kWaitMax = Duration::Seconds(300);
 
+  static constexpr Duration kAsideMin = Duration::Minutes(5);
+  static constexpr Duration kAsideMax = Duration::Minutes(60);
+  static constexpr int kEndTries = 8;
+
   // Takes the alerts as they are now.
-  void Take(Alerts firing) { firing_ = std::move(firing); }
+  void Take(Alerts firing);
   // Returns the next notice that is due, if any. Beginnings come before ends.
-  //   now: of any clock that is never set back, the same for Failed.
+  //   now: of any clock that is never set back, the same for Failed and Refused.
   [[nodiscard]] std::optional<Notice> Due(Instant now) const;
   // Notes that the receiver took it.
   void Taken(const Notice& notice);
   // Notes that the receiver did not: whatever is next has to wait.
   void Failed(Instant now);
+  // Notes that the receiver does not want this one.
+  void Refused(const Notice& notice, Instant now);
   // Returns the alerts that the receiver knows of.
   [[nodiscard]] const Alerts& told() const { return told_; }
 
@@ -48,8 +59,20 @@ class Outbox {
   [[nodiscard]] static Result<Outbox> Load(std::string_view saved);
 
  private:
+  struct Aside {
+    Instant not_before;
+    Duration wait;
+    int tries = 0;
+  };
+  // Calls `visit` with each notice that was not taken, until it returns true.
+  template <typename Visit>
+  void VisitUntold(const Visit& visit) const;
+  // Notes that the receiver answers: nothing has to wait for it.
+  void Answers();
+
   Alerts firing_;
   Alerts told_;
+  std::map<std::string, Aside> aside_;  // by Notice::Id
   Instant not_before_;
   Duration wait_ = kWaitMin;
 };

@@ -12,6 +12,7 @@
 #include "common/base/file.h"
 #include "common/digest/hmac.h"
 #include "common/digest/sha256.h"
+#include "common/health/kernel_log.h"
 #include "common/log/log.h"
 
 namespace tide::api {
@@ -22,6 +23,7 @@ using nlohmann::json;
 constexpr auto kLookEvery = std::chrono::milliseconds(1000);
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr size_t kAnswerMax = 65536;
+constexpr size_t kReasonMax = 200;  // of an answer, in the log
 
 Instant Monotonic() {
   return Instant::FromUnixNanos(MonotonicNanos());
@@ -70,6 +72,14 @@ std::string BodyOf(const Notice& notice) {
               {"fault", notice.alert.fault == 0 ? json() : json(notice.alert.fault)},
               {"since", since.is_set() ? json(FormatRfc3339(since)) : json()}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Reports whether the receiver does not want what was posted, and will not the next time: it found
+// fault with that, and not with the time or the rate at which it came.
+bool IsRefusal(int status) {
+  constexpr int kRequestTimeout = 408;
+  constexpr int kTooManyRequests = 429;
+  return status / 100 == 4 && status != kRequestTimeout && status != kTooManyRequests;
 }
 
 class PostingWebhook final : public Webhook {
@@ -125,7 +135,7 @@ class PostingWebhook final : public Webhook {
     outbox_.Take(std::move(firing));
   }
 
-  // Reports whether one was posted and taken, so that there may be another.
+  // Reports whether one was posted and answered for good, so that there may be another.
   bool PostNext() {
     const auto notice = outbox_.Due(Monotonic());
     if (!notice) {
@@ -139,15 +149,29 @@ class PostingWebhook final : public Webhook {
     request.headers = {{"Tide-Signature", SignBody(options_.secret, seconds, body)},
                        {"Content-Type", "application/json"}};
     request.body = body;
-    // Its answer means nothing, and may be long, or never end.
+    // Its answer means nothing but to people, and may be long, or never end.
     size_t received = 0;
+    std::string reason;
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
-    request.content_receiver = [&](const char*, size_t size, uint64_t, uint64_t) {
+    request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+      reason.append(data, std::min(size, kReasonMax - reason.size()));
       received += size;
       return received <= kAnswerMax && std::chrono::steady_clock::now() < give_up;
     };
     const auto answer = client_.send(request);
+    if (answer && IsRefusal(answer->status)) {
+      ++options_.counters->refused;
+      outbox_.Refused(*notice, Monotonic());
+      log::Failure("Alert refused, it is set aside",
+                   {{"Alert", notice->Id()},
+                    {"To", address_.server},
+                    {"Status", answer->status},
+                    {"Reason", health::PrintableUtf8(reason, kReasonMax)}});
+      Save();
+      return true;
+    }
     if (!answer || answer->status / 100 != 2) {
+      ++options_.counters->failed;
       outbox_.Failed(Monotonic());
       log::Warning("Alert not taken, it is tried again",
                    {{"Alert", notice->key},
@@ -157,14 +181,19 @@ class PostingWebhook final : public Webhook {
                             : httplib::to_string(answer.error())}});
       return false;
     }
+    ++options_.counters->taken;
     outbox_.Taken(*notice);
     log::Info("Alert taken", {{"Alert", notice->key}, {"Resolved", notice->resolved}});
+    Save();
+    return true;
+  }
+
+  void Save() const {
     // Not on disk: after a restart it may be posted again, with the id of this one.
     if (const Status saved = WriteFileDurably(options_.state, outbox_.Save()); !saved) {
       log::Failure("Alerts not remembered",
                    {{"File", options_.state}, {"Error", saved.error().message}});
     }
-    return true;
   }
 
   const ViewStore& store_;

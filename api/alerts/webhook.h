@@ -1,5 +1,6 @@
 #pragma once
-// Alerts by webhook: each is posted as JSON to one address, signed, until it is taken.
+// Alerts by webhook: each is posted as JSON to one address, signed, until it is taken. One that the
+// receiver refuses does not hold the others.
 //
 // Thread rule: Open on any thread; the object has a thread of its own, which its end waits for.
 
@@ -7,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "api/alerts/counters.h"
 #include "api/view/view.h"
 #include "common/base/result.h"
 
@@ -17,6 +19,7 @@ struct WebhookOptions {
   std::string secret;  // signs the body
   std::string state;   // file that remembers what was taken
   std::string ca;      // PEM file of authorities; "" = the system's
+  std::shared_ptr<AlertCounters> counters = std::make_shared<AlertCounters>();
 };
 
 // Returns "t=SECONDS,v1=HEX": HMAC-SHA256 of "SECONDS.BODY".

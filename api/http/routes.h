@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/alerts/counters.h"
 #include "api/gate/counters.h"
 #include "api/gate/server_tls.h"
 #include "api/http/limits.h"
@@ -50,6 +51,7 @@ struct App {
   std::shared_ptr<const TrustedProxies> proxies = std::make_shared<TrustedProxies>();
   const ServerTls* tls = nullptr;  // null = plain HTTP
   std::shared_ptr<GateCounters> connections = std::make_shared<GateCounters>();
+  std::shared_ptr<const AlertCounters> alerts = nullptr;  // null = they are posted nowhere
 };
 
 [[nodiscard]] Routes JobRoutes(App& app);

@@ -97,6 +97,16 @@ std::string RecoveryMetrics(const Recoveries& recoveries) {
   return text;
 }
 
+std::string AlertMetrics(const AlertCounters& alerts) {
+  return "# HELP tide_alert_posts_total Posts to the webhook: taken; failed, and tried again "
+         "before all "
+         "that follows; refused, and set aside.\n"
+         "# TYPE tide_alert_posts_total counter\n" +
+         Sample("tide_alert_posts_total", "result=\"taken\"", alerts.taken) +
+         Sample("tide_alert_posts_total", "result=\"failed\"", alerts.failed) +
+         Sample("tide_alert_posts_total", "result=\"refused\"", alerts.refused);
+}
+
 Outcome Metrics(const App& app) {
   std::map<std::string, size_t> jobs;
   std::map<std::string, size_t> nodes;
@@ -154,6 +164,9 @@ Outcome Metrics(const App& app) {
           "tide_view_stale_seconds", "", static_cast<size_t>(app.store.StaleSeconds().value_or(0)));
   if (app.tls != nullptr) {
     text += CertificateMetric(*app.tls);
+  }
+  if (app.alerts != nullptr) {
+    text += AlertMetrics(*app.alerts);
   }
   Reply reply;
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";

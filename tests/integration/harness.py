@@ -217,6 +217,11 @@ class Cluster:
         with open(os.path.join(self.base, "dev.out"), encoding="utf-8") as file:
             return file.read()
 
+    def log_of(self, daemon):
+        """What a daemon has logged: "api", "agent-a-n1"."""
+        with open(os.path.join(self.state, "logs", daemon + ".log"), encoding="utf-8") as file:
+            return file.read()
+
     def interrupt(self, seconds=30):
         """Ctrl-C; the exit code."""
         self.dev.send_signal(signal.SIGINT)

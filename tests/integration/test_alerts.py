@@ -22,6 +22,7 @@ class Receiver(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.status = 503  # that it answers
         self.alerts = []   # that it took
+        self.unwanted = None  # the alert that it refuses for ever
         self.refused = 0
         self.forged = []
         self.thread = threading.Thread(target=self.serve_forever, daemon=True)
@@ -47,11 +48,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         expected = hmac.new(SECRET.encode(), at.removeprefix("t=").encode() + b"." + body, hashlib.sha256).hexdigest()
         if not hmac.compare_digest(signature, expected):
             self.server.forged.append(body)
-        if self.server.status // 100 == 2:
+        status = 422 if json.loads(body)["alert"] == self.server.unwanted else self.server.status
+        if status // 100 == 2:
             self.server.alerts.append(json.loads(body))
         else:
             self.server.refused += 1
-        self.send_response(self.server.status)
+        self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -60,10 +62,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class AlertsTest(unittest.TestCase):
-    def test_a_node_for_people_is_told_of_once_and_its_end(self):
-        receiver = Receiver()
+    def start(self, receiver, nodes):
         self.addCleanup(receiver.close)
-        cluster = Cluster(nodes=1, runtime="process")
+        cluster = Cluster(nodes=nodes, runtime="process")
         self.addCleanup(cluster.close)
         files = {"policy": POLICY, "secret": SECRET + "\n"}
         for name, text in files.items():
@@ -76,6 +77,11 @@ class AlertsTest(unittest.TestCase):
             "--api-flag=--webhook-secret-file=" + os.path.join(cluster.base, "secret"),
             "--api-flag=--webhook-state=" + os.path.join(cluster.base, "alerts.json")]
         cluster.start()
+        return cluster
+
+    def test_a_node_for_people_is_told_of_once_and_its_end(self):
+        receiver = Receiver()
+        cluster = self.start(receiver, 1)
         self.assertEqual(receiver.refused, 0)
         cluster.break_node(NODE)  # no validator of this machine proves a GPU
         until(120, "the alert to be refused", lambda: receiver.refused)
@@ -94,6 +100,21 @@ class AlertsTest(unittest.TestCase):
         until(120, "the end of the alert", lambda: len(receiver.alerts) > 1)
         self.assertEqual(receiver.told(), [("node-" + NODE, "firing"), ("node-" + NODE, "resolved")])
         self.assertEqual(receiver.forged, [])
+
+    def test_an_alert_that_is_refused_for_ever_does_not_hold_the_others(self):
+        receiver = Receiver()
+        receiver.status = 204
+        receiver.unwanted = "node-a-n1"
+        cluster = self.start(receiver, 2)
+        cluster.break_node("a-n1")
+        until(120, "the alert to be refused", lambda: receiver.refused)
+        cluster.break_node("b-n1")
+        until(120, "the other alert", lambda: receiver.alerts)
+        self.assertEqual(receiver.told(), [("node-b-n1", "firing")])
+        metrics = cluster.get("/metrics")
+        self.assertIn('tide_alert_posts_total{result="refused"} 1\n', metrics)
+        self.assertIn('tide_alert_posts_total{result="taken"} 1\n', metrics)
+        self.assertRegex(cluster.log_of("api"), r"(?m)Alert refused.*node-a-n1@.*422")
 
     @staticmethod
     def record(cluster):
