@@ -2,8 +2,11 @@
 
 #include <atomic>
 #include <filesystem>
+#include <optional>
 
 #include "agent/server/testing/world.h"
+#include "agent/validators/repair.h"
+#include "agent/validators/repair_lock.h"
 
 namespace tide::agent {
 namespace {
@@ -115,6 +118,55 @@ TEST_CASE("a task gets its signal once for each suspension, over restarts and fa
   world.Restart();  // it may have died before it sent it: again
   REQUIRE(signalled(200));
   CHECK(world.CountCalls("signal 10 7.2.0") == first + 2);
+}
+
+TEST_CASE("nothing starts or is validated beside a repair that an earlier agent left") {
+  World world;
+  world.agent.reset();
+  const std::string path = validators::RepairLockPath(world.config.state_dir);
+  std::optional lock = validators::RepairLock::Take(path, validators::kRepairTime);
+  REQUIRE(*lock);
+  world.config.validator_dir = world.dir.File("validators");
+  REQUIRE(MakeDirs(world.config.validator_dir));
+  const auto verdict = [](const std::string& word) {
+    return R"(echo '{"validator":"beside","verdict":")" + word +
+           R"(","value":0,"unit":"","evidence":"","seconds":0}')";
+  };
+  REQUIRE(WriteFileDurably(world.config.validator_dir + "/tide-validator-beside",
+                           "#!/bin/sh\nif flock -n " + path + " true; then " + verdict("pass") +
+                               "; else " + verdict("fail") + "; exit 1; fi\n",
+                           0700));
+  world.Restart();
+  world.scheduler->Command([&](tide::v1::Command& command) {
+    command.mutable_validate()->set_request_id("v1");
+    command.mutable_validate()->set_suite("quick");
+    command.mutable_validate()->add_validators("beside");
+  });
+  world.Start();
+  REQUIRE(world.scheduler->WaitExit(tide::v1::EXIT_REASON_NODE_FAULT));
+  CHECK_THAT(world.scheduler->Newest().exit().message(), Catch::Contains("it is being repaired"));
+  const size_t beats = world.scheduler->heartbeats();
+  CHECK(Eventually([&] { return world.scheduler->heartbeats() > beats + 2; }));
+  const auto answer = [&]() -> std::string {
+    for (const tide::v1::Report& report : world.scheduler->reports()) {
+      for (const tide::v1::Verdict& each : report.validation().verdicts()) {
+        if (each.validator() == "beside") {
+          return each.verdict();
+        }
+      }
+    }
+    return "";
+  };
+  CHECK(answer().empty());
+  lock.reset();
+  CHECK(Eventually([&] { return !answer().empty(); }));
+  CHECK(answer() == "pass");
+  tide::v1::StartTask other = TestStart();
+  other.set_task(1);
+  *other.add_peers() = other.peers(0);
+  world.Start(other);
+  CHECK(Eventually(
+      [&] { return world.scheduler->Newest(1).state() == tide::v1::TASK_STATE_RUNNING; }));
 }
 
 TEST_CASE("between calls that take their time there are heartbeats") {

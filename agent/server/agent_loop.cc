@@ -13,6 +13,7 @@
 
 #include "agent/runtime/processes.h"
 #include "agent/server/start_plan.h"
+#include "agent/validators/repair.h"
 #include "common/log/log.h"
 
 namespace tide::agent {
@@ -133,6 +134,7 @@ AgentLoop::AgentLoop(AgentConfig config,
       janitor_(config_.state_dir + "/scratch"),
       log_janitor_(config_.state_dir + "/tasks"),
       witnesses_(security_),
+      left_repair_(validators::RepairLockPath(config_.state_dir)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       use_([this](const std::string& key) {
         return ReadCgroupUse(TaskCgroup(key, config_.state_dir + "/tasks/" + key));
@@ -152,7 +154,13 @@ AgentLoop::AgentLoop(AgentConfig config,
                      {.total_bytes = config_.log_bytes_total, .age = config_.log_retention},
                      [this](const std::vector<std::string>& keys) {
                        Post([this, keys] { DiscardLogs(keys); });
-                     }) {}
+                     }) {
+  repair_left_ = left_repair_.Tend(MonotonicNanos());
+  gpus_left_alone_ = repair_left_;
+  if (repair_left_) {
+    log::Warning("A repair runs that an earlier agent began, waiting for its end");
+  }
+}
 
 AgentLoop::~AgentLoop() {
   witnesses_.Stop();
@@ -241,6 +249,7 @@ void AgentLoop::Run() {
       next_check_ns_ = now + core_.heartbeat_ms() * kNsPerMs;
       const bool had_stream = core_.stream() != 0;
       core_.CheckContact(Now());
+      TendLeftRepair();
       TendObservers();
       if (had_stream && core_.stream() == 0) {
         log::Warning("The scheduler does not answer, trying the next");

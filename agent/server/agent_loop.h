@@ -30,6 +30,7 @@
 #include "agent/server/task_book.h"
 #include "agent/server/use_meter.h"
 #include "agent/server/witness_calls.h"
+#include "agent/validators/repair_lock.h"
 #include "agent/validators/stop_signal.h"
 #include "common/base/mutex.h"
 
@@ -86,7 +87,14 @@ class AgentLoop {
   static std::string EarlyKey(const std::string& image);  // of its fetch
   [[nodiscard]] std::string Preparing(const HeldTask& task);
   void Validate(const tide::v1::Validate& order);
+  // Runs the validation that came meanwhile, if any.
+  void ValidateNext();
   void StopValidation();
+  // Waits for a repair that a killed agent left: until its end no task starts and nothing is
+  // validated.
+  void TendLeftRepair();
+  // Looks at GPUs from now on, whose silence until now says nothing.
+  void SeeGpusAgain();
   // Runs the repairs of an order. On the validators' thread; the loop does not look at GPUs
   // meanwhile.
   void Repair(const tide::v1::Validate& order,
@@ -184,7 +192,7 @@ class AgentLoop {
   std::unique_ptr<FaultSpool> faults_;
   health::Observer observer_;                // of ports
   health::Observer gpu_observer_;            // apart: a driver that hangs does not hide the ports
-  bool gpus_left_alone_ = false;             // a repair may reset them
+  bool gpus_left_alone_ = false;             // a repair, also one left, may reset them
   int64_t gpus_seen_ns_ = MonotonicNanos();  // of the last reading, or of the agent's start
   TaskBook& book_;
   RankSockets sockets_;
@@ -202,6 +210,8 @@ class AgentLoop {
   std::map<TaskId, Lead> saves_;  // the same of periodic saves; none beside a suspension
   uint64_t next_lead_ = 1;
   WitnessCalls witnesses_;
+  validators::LeftRepair left_repair_;
+  bool repair_left_ = false;  // it runs; once it does not, `left_repair_` changes no more
   std::thread validator_;
   std::string validating_;                                   // request under way
   std::shared_ptr<validators::StopSignal> stop_validation_;  // not null while one runs

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/logs/stack_place.h"
+#include "agent/runtime/processes.h"
 #include "agent/runtime/stacks.h"
 #include "agent/runtime/task_folder.h"
 #include "agent/server/agent_loop.h"
@@ -300,7 +301,7 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
   if (order.yields() && has_task) {
     return;
   }
-  if (!validating_.empty()) {
+  if (!validating_.empty() || repair_left_) {
     next_validation_ = order;  // one at a time: they would measure each other
     if (validation_yields_) {
       StopValidation();
@@ -325,11 +326,33 @@ void AgentLoop::Validate(const tide::v1::Validate& order) {
       validating_.clear();
       validation_yields_ = false;
       stop_validation_.reset();
-      if (const auto next = std::exchange(next_validation_, std::nullopt)) {
-        Validate(*next);
-      }
+      ValidateNext();
     });
   });
+}
+
+void AgentLoop::ValidateNext() {
+  if (const auto next = std::exchange(next_validation_, std::nullopt)) {
+    Validate(*next);
+  }
+}
+
+void AgentLoop::SeeGpusAgain() {
+  gpus_left_alone_ = false;
+  gpus_seen_ns_ = MonotonicNanos();
+}
+
+void AgentLoop::TendLeftRepair() {
+  if (!repair_left_) {
+    return;
+  }
+  repair_left_ = left_repair_.Tend(MonotonicNanos());
+  if (!repair_left_) {
+    log::Warning("The repair that an earlier agent began is over",
+                 {{"Failure", left_repair_.failure()}});
+    SeeGpusAgain();
+    ValidateNext();
+  }
 }
 
 void AgentLoop::Repair(const tide::v1::Validate& order,
@@ -339,24 +362,26 @@ void AgentLoop::Repair(const tide::v1::Validate& order,
   for (const tide::v1::Repair& each : order.repairs()) {
     asked.push_back({each.step(), {each.devices().begin(), each.devices().end()}});
   }
-  const auto repairs = validators::PossibleRepairs(std::move(asked), config_.validator_dir);
-  // The order is repeated until it is answered, also after a reboot: that was it, then.
-  const std::string note = config_.state_dir + "/repaired";
-  const bool is_new = ReadFile(note).value_or("") != order.request_id();
-  if (!repairs.empty() && is_new) {
-    if (const Status noted = WriteFileDurably(note, order.request_id()); !noted) {
-      log::Failure("Repair left out, as it cannot be noted", {{"Error", noted.error().message}});
-    } else {
-      for (const validators::RepairOrder& each : repairs) {
-        log::Warning("Repairing", {{"Step", each.step}, {"Request", order.request_id()}});
-      }
-      AddVerdicts(validators::RunRepairs(repairs, config_.validator_dir, &stop), report);
+  const validators::RepairRequest request{order.request_id(),
+                                          config_.validator_dir,
+                                          validators::RepairNotePath(config_.state_dir),
+                                          validators::RepairLockPath(config_.state_dir),
+                                          BootId(),
+                                          left_repair_.failure()};
+  for (const validators::RepairOrder& each : validators::RebootLast(std::move(asked))) {
+    if (stop.raised()) {
+      break;  // the agent ends, and reports nothing any more
     }
+    log::Warning("Repairing", {{"Step", each.step}, {"Request", request.id}});
+    // After one that failed as well: a reboot may help where a reset did not.
+    const validators::Verdict verdict = validators::RunRepair(each, request, &stop);
+    log::Warning("Repair is over",
+                 {{"Step", each.step},
+                  {"Verdict", validators::OutcomeName(verdict.outcome)},
+                  {"Evidence", verdict.evidence}});
+    AddVerdicts({verdict}, report);
   }
-  Post([this] {
-    gpus_left_alone_ = false;
-    gpus_seen_ns_ = MonotonicNanos();
-  });
+  Post([this] { SeeGpusAgain(); });
 }
 
 // Runs on a thread of its own.

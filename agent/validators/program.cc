@@ -27,8 +27,9 @@ class SpawnPlan {
     ::posix_spawnattr_destroy(&attributes_);
   }
 
-  // Own process group, default signals, standard output into `output`, no other descriptor.
-  void Prepare(int output, Errors errors) {
+  // Own process group, default signals, standard output into `output`, no other descriptor but
+  // `inherited`.
+  void Prepare(int output, Errors errors, int inherited) {
     ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
     if (errors == Errors::kCollected) {
@@ -36,7 +37,11 @@ class SpawnPlan {
     } else {
       ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     }
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
+    constexpr int kInherited = STDERR_FILENO + 1;
+    if (inherited >= 0) {
+      ::posix_spawn_file_actions_adddup2(&actions_, inherited, kInherited);
+    }
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, kInherited + (inherited >= 0 ? 1 : 0));
     sigset_t none;
     sigset_t all;
     ::sigemptyset(&none);
@@ -71,10 +76,11 @@ Result<ChildResult> RunProgram(const std::string& path,
                                const std::vector<std::string>& args,
                                Errors errors,
                                Duration timeout,
-                               const StopSignal* stop) {
+                               const StopSignal* stop,
+                               int inherited) {
   TIDE_ASSIGN(Pipe output, MakePipe());
   SpawnPlan plan;
-  plan.Prepare(output.write_end.get(), errors);
+  plan.Prepare(output.write_end.get(), errors, inherited);
   pid_t pid = -1;
   const int error = plan.Spawn(pid, path, args);
   if (error == ENOENT) {

@@ -18,11 +18,13 @@ enum class Errors {
 
 // Runs `path` and collects its output. Blocks. Past `timeout`, or once `stop` is raised, it is
 // killed with its process group.
+//   inherited: descriptor that it and what it starts keep open; -1 = none.
 //   Errors: kNotFound (no such program), kSystem.
 [[nodiscard]] Result<ChildResult> RunProgram(const std::string& path,
                                              const std::vector<std::string>& args,
                                              Errors errors,
                                              Duration timeout,
-                                             const StopSignal* stop = nullptr);
+                                             const StopSignal* stop = nullptr,
+                                             int inherited = -1);
 
 }  // namespace tide::validators

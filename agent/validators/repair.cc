@@ -5,17 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "agent/validators/program.h"
+#include "agent/validators/repair_lock.h"
 #include "agent/validators/site.h"
 #include "common/base/time.h"
 
 namespace tide::validators {
 namespace {
 
-constexpr Duration kRepairTime = Duration::Minutes(15);
 constexpr size_t kEvidenceMax = 200;
 constexpr std::string_view kReboot = "reboot";
 
@@ -35,8 +36,7 @@ std::string LastLine(std::string_view text) {
 // Returns how the program ended, for people; "" = well.
 std::string WhyNotRepaired(const ChildResult& child) {
   if (child.timed_out) {
-    return "did not end in " + FormatDuration(kRepairTime) +
-           (child.abandoned ? " and cannot be killed: stuck in the kernel" : "");
+    return TookTooLong(child.abandoned);
   }
   if (child.stopped) {
     return "was stopped";
@@ -47,23 +47,54 @@ std::string WhyNotRepaired(const ChildResult& child) {
   return child.status == 0 ? "" : DescribeStatus(child.status);
 }
 
-Verdict RunRepair(const RepairOrder& order, const std::string& bin_dir, const StopSignal* stop) {
-  const int64_t start = MonotonicNanos();
-  const auto child = RunProgram(
-      RepairPath(bin_dir, order.step), order.devices, Errors::kCollected, kRepairTime, stop);
-  Verdict verdict;
-  verdict.validator = "repair-" + order.step;
-  verdict.seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
-  if (!child) {
-    verdict.outcome = Outcome::kFail;
-    verdict.evidence = child.error().message;
-    return verdict;
+// A step that was begun, and in which life of the machine.
+struct Begun {
+  std::string step;
+  std::string boot_id;
+};
+
+// Reads what was begun of the request; the note of another one says nothing about it.
+// The file: a line with the request, and one for each step.
+Result<std::vector<Begun>> ReadNote(const RepairRequest& request) {
+  const auto text = ReadFile(request.note, kMaxOutput);
+  if (!text) {
+    return text.error().code == ErrorCode::kNotFound
+               ? Result<std::vector<Begun>>(std::vector<Begun>())
+               : std::unexpected(text.error());
   }
-  const std::string why = WhyNotRepaired(*child);
-  const std::string line = LastLine(child->output);
-  verdict.outcome = why.empty() ? Outcome::kPass : Outcome::kFail;
-  verdict.evidence = why + (why.empty() || line.empty() ? "" : ": ") + line;
-  return verdict;
+  std::istringstream lines(*text);
+  std::string line;
+  std::vector<Begun> begun;
+  if (!std::getline(lines, line) || line != request.id) {
+    return begun;
+  }
+  for (Begun each; lines >> each.step >> each.boot_id;) {
+    begun.push_back(each);
+  }
+  return begun;
+}
+
+Status WriteNote(const RepairRequest& request, const std::vector<Begun>& begun) {
+  std::string text = request.id + "\n";
+  for (const Begun& each : begun) {
+    text += each.step + " " + each.boot_id + "\n";
+  }
+  return WriteFileDurably(request.note, text);
+}
+
+// Leaves out of the order what is no device, but a flag of a program. Returns why its program
+// cannot be run; "" = it can.
+std::string WhyImpossible(RepairOrder& order, const std::string& bin_dir) {
+  const bool named = !order.devices.empty();
+  std::erase_if(order.devices, [](const std::string& device) { return device.starts_with("-"); });
+  if (named && order.devices.empty()) {
+    return "it is ordered for what is no device";
+  }
+  const std::string path = RepairPath(bin_dir, order.step);
+  if (!IsValidatorName(order.step) || ::access(path.c_str(), X_OK) != 0) {
+    return "the node has no program " + path;
+  }
+  return "";
 }
 
 // Waits for the end of the machine, which the program has only ordered: validators would pass
@@ -75,41 +106,107 @@ void AwaitReboot(Verdict& verdict, const StopSignal* stop) {
   verdict.evidence = "the node was not rebooted: " + verdict.evidence;
 }
 
-}  // namespace
-
-std::vector<RepairOrder> PossibleRepairs(std::vector<RepairOrder> orders,
-                                         const std::string& bin_dir) {
-  std::vector<RepairOrder> possible;
-  for (RepairOrder& order : orders) {
-    const bool named = !order.devices.empty();
-    // A device is an argument of a program and never one of its flags.
-    std::erase_if(order.devices, [](const std::string& device) { return device.starts_with("-"); });
-    const bool aimless = named && order.devices.empty();
-    if (!aimless && IsValidatorName(order.step) &&
-        ::access(RepairPath(bin_dir, order.step).c_str(), X_OK) == 0) {
-      possible.push_back(std::move(order));
-    }
+// Says what became of a step that an earlier agent began.
+//   is_last: of those that were begun, so that it may have been left running.
+void JudgeBegun(const Begun& begun,
+                bool is_last,
+                const RepairRequest& request,
+                const StopSignal* stop,
+                Verdict& verdict) {
+  const bool rebooted = begun.boot_id != request.boot_id;
+  verdict.outcome = Outcome::kWarn;
+  verdict.evidence = "begun by an agent that ended meanwhile; how it went is not known";
+  if (begun.step == kReboot && rebooted) {
+    verdict.outcome = Outcome::kPass;
+    verdict.evidence = "the node was rebooted";
+  } else if (begun.step == kReboot) {
+    AwaitReboot(verdict, stop);
+  } else if (is_last && !request.left_failure.empty()) {
+    verdict.outcome = Outcome::kFail;
+    verdict.evidence = request.left_failure;
   }
-  std::ranges::stable_partition(possible,
-                                [](const RepairOrder& order) { return order.step != kReboot; });
-  return possible;
 }
 
-std::vector<Verdict> RunRepairs(const std::vector<RepairOrder>& orders,
-                                const std::string& bin_dir,
-                                const StopSignal* stop) {
-  std::vector<Verdict> verdicts;
-  for (const RepairOrder& order : orders) {
-    if (stop != nullptr && stop->raised()) {
-      break;
-    }
-    // After one that failed as well: a reboot may help where a reset did not.
-    verdicts.push_back(RunRepair(order, bin_dir, stop));
-    if (order.step == kReboot && verdicts.back().outcome == Outcome::kPass) {
-      AwaitReboot(verdicts.back(), stop);
-    }
+void RunStep(const RepairOrder& order,
+             const RepairRequest& request,
+             int lock,
+             const StopSignal* stop,
+             Verdict& verdict) {
+  const auto child = RunProgram(RepairPath(request.bin_dir, order.step),
+                                order.devices,
+                                Errors::kCollected,
+                                kRepairTime,
+                                stop,
+                                lock);
+  if (!child) {
+    const bool missing = child.error().code == ErrorCode::kNotFound;  // or its interpreter
+    verdict.outcome = missing ? Outcome::kSkipped : Outcome::kFail;
+    verdict.evidence = child.error().message;
+    return;
   }
-  return verdicts;
+  const std::string why = WhyNotRepaired(*child);
+  const std::string line = LastLine(child->output);
+  verdict.outcome = why.empty() ? Outcome::kPass : Outcome::kFail;
+  verdict.evidence = why + (why.empty() || line.empty() ? "" : ": ") + line;
+  if (order.step == kReboot && why.empty()) {
+    AwaitReboot(verdict, stop);
+  }
+}
+
+// Begins the step, as far as that is possible, and runs it.
+void Repair(RepairOrder order,
+            const RepairRequest& request,
+            const StopSignal* stop,
+            Verdict& verdict) {
+  auto begun = ReadNote(request);
+  if (!begun) {
+    verdict.outcome = Outcome::kFail;  // it may have been begun, and must not be a second time
+    verdict.evidence = begun.error().message;
+    return;
+  }
+  const auto known = std::ranges::find(*begun, order.step, &Begun::step);
+  if (known != begun->end()) {
+    JudgeBegun(*known, known + 1 == begun->end(), request, stop, verdict);
+    return;
+  }
+  verdict.outcome = Outcome::kSkipped;
+  verdict.evidence = WhyImpossible(order, request.bin_dir);
+  if (!verdict.evidence.empty()) {
+    return;
+  }
+  const auto lock = RepairLock::Take(request.lock, kRepairTime);
+  begun->push_back({order.step, request.boot_id});
+  const Status noted = lock ? WriteNote(request, *begun) : std::unexpected(lock.error());
+  if (!noted) {
+    verdict.evidence = "left out, as it cannot be noted: " + noted.error().message;
+    return;
+  }
+  RunStep(order, request, lock->fd(), stop, verdict);
+}
+
+}  // namespace
+
+std::string RepairLockPath(const std::string& state_dir) {
+  return state_dir + "/repair.lock";
+}
+
+std::string RepairNotePath(const std::string& state_dir) {
+  return state_dir + "/repaired";
+}
+
+std::vector<RepairOrder> RebootLast(std::vector<RepairOrder> orders) {
+  std::ranges::stable_partition(orders,
+                                [](const RepairOrder& order) { return order.step != kReboot; });
+  return orders;
+}
+
+Verdict RunRepair(const RepairOrder& order, const RepairRequest& request, const StopSignal* stop) {
+  const int64_t start = MonotonicNanos();
+  Verdict verdict;
+  verdict.validator = "repair-" + order.step;
+  Repair(order, request, stop, verdict);
+  verdict.seconds = static_cast<double>(MonotonicNanos() - start) / 1e9;
+  return verdict;
 }
 
 }  // namespace tide::validators

@@ -10,59 +10,118 @@
 namespace tide::validators {
 namespace {
 
-std::vector<std::string> StepsOf(const std::vector<RepairOrder>& orders) {
-  std::vector<std::string> steps;
-  for (const RepairOrder& order : orders) {
-    steps.push_back(order.step);
-  }
-  return steps;
-}
-
 void WriteRepair(const Folder& folder, const std::string& step, const std::string& body) {
   folder.Write("tide-repair-" + step, "#!/bin/sh\n" + body + "\n", 0700);
 }
 
-TEST_CASE("repairs are those for which there is a program, a reboot last", "[repair]") {
-  const Folder folder;
-  WriteRepair(folder, "reboot", "exit 0");
-  WriteRepair(folder, "reset_gpu", "exit 0");
-  folder.Write("tide-repair-replace_gpu", "a note", 0600);
-  const auto possible = PossibleRepairs({{"reboot", {}},
-                                         {"replace_gpu", {}},
-                                         {"cabling", {}},
-                                         {"../reset_gpu", {}},
-                                         {"", {}},
-                                         {"reset_gpu", {"0000:a1:00", "--all"}}},
-                                        folder.path());
-  CHECK(StepsOf(possible) == std::vector<std::string>{"reset_gpu", "reboot"});
-  CHECK(possible.at(0).devices == std::vector<std::string>{"0000:a1:00"});
+RepairRequest RequestIn(const Folder& folder, const std::string& id = "r1") {
+  return {id, folder.path(), folder.path() + "/repaired", folder.path() + "/lock", "boot-1", ""};
+}
+
+std::string RunsOf(const Folder& folder) {
+  return ReadFile(folder.path() + "/runs").value_or("");
+}
+
+// A repair that leaves a line of its arguments each time that it runs.
+void WriteCountedRepair(const Folder& folder, const std::string& step) {
+  WriteRepair(folder, step, "echo \"" + step + " $*\" >> " + folder.path() + "/runs");
 }
 
 TEST_CASE("a repair is given the devices, and says what it did", "[repair]") {
   const Folder folder;
   WriteRepair(folder, "reset_gpu", "echo begin; echo \"reset $*\" >&2");
-  const auto verdicts = RunRepairs({{"reset_gpu", {"0000:a1:00", "0000:a2:00"}}}, folder.path());
-  REQUIRE(verdicts.size() == 1);
-  CHECK(verdicts[0].validator == "repair-reset_gpu");
-  CHECK(verdicts[0].outcome == Outcome::kPass);
-  CHECK(verdicts[0].evidence == "reset 0000:a1:00 0000:a2:00");
+  const Verdict verdict =
+      RunRepair({"reset_gpu", {"0000:a1:00", "--all", "0000:a2:00"}}, RequestIn(folder));
+  CHECK(verdict.validator == "repair-reset_gpu");
+  CHECK(verdict.outcome == Outcome::kPass);
+  CHECK(verdict.evidence == "reset 0000:a1:00 0000:a2:00");
 }
 
-TEST_CASE("after a repair that fails the others run", "[repair]") {
+TEST_CASE("a repair that fails says how", "[repair]") {
   const Folder folder;
   WriteRepair(folder, "reset_gpu", "printf 'in use by \\377pid 7\\n\\n'; exit 3");
-  WriteRepair(folder, "file_system_check", "exit 0");
-  const auto verdicts = RunRepairs({{"reset_gpu", {}}, {"file_system_check", {}}}, folder.path());
-  REQUIRE(verdicts.size() == 2);
-  CHECK(verdicts[0].outcome == Outcome::kFail);
-  CHECK(Has(verdicts[0].evidence, "exited with status 3: in use by "));
-  CHECK(Has(verdicts[0].evidence, "pid 7"));
-  CHECK(verdicts[1].outcome == Outcome::kPass);
+  const Verdict verdict = RunRepair({"reset_gpu", {}}, RequestIn(folder));
+  CHECK(verdict.outcome == Outcome::kFail);
+  CHECK(Has(verdict.evidence, "exited with status 3: in use by "));
+  CHECK(Has(verdict.evidence, "pid 7"));
+}
+
+TEST_CASE("a reboot comes last", "[repair]") {
+  const auto orders = RebootLast({{"reboot", {}}, {"reset_gpu", {}}, {"check_disk", {}}});
+  CHECK(orders.at(0).step == "reset_gpu");
+  CHECK(orders.at(1).step == "check_disk");
+  CHECK(orders.at(2).step == "reboot");
+}
+
+TEST_CASE("a step that cannot be run is skipped, and may be ordered again", "[repair]") {
+  const Folder folder;
+  RepairRequest request = RequestIn(folder);
+  WriteCountedRepair(folder, "reset_gpu");
+  SECTION("no program") {
+    folder.Write("tide-repair-replace_gpu", "a note", 0600);
+    folder.Write("tide-repair-no_shell", "#!/nowhere/sh\n", 0700);
+    for (const char* step : {"replace_gpu", "cabling", "../reset_gpu", "", "no_shell"}) {
+      INFO(step);
+      const Verdict verdict = RunRepair({step, {}}, request);
+      CHECK(verdict.validator == "repair-" + std::string(step));
+      CHECK(verdict.outcome == Outcome::kSkipped);
+      CHECK_FALSE(verdict.evidence.empty());
+    }
+  }
+  SECTION("no device: it is not run for all") {
+    CHECK(RunRepair({"reset_gpu", {"--all"}}, request).outcome == Outcome::kSkipped);
+  }
+  SECTION("no note") {
+    request.note = folder.path() + "/nowhere/repaired";
+    CHECK(RunRepair({"reset_gpu", {}}, request).outcome == Outcome::kSkipped);
+  }
+  SECTION("no lock") {
+    request.lock = folder.path() + "/nowhere/lock";
+    CHECK(RunRepair({"reset_gpu", {}}, request).outcome == Outcome::kSkipped);
+  }
+  CHECK(RunsOf(folder).empty());
+  CHECK(RunRepair({"reset_gpu", {}}, RequestIn(folder)).outcome == Outcome::kPass);
+  CHECK(RunsOf(folder) == "reset_gpu \n");
+}
+
+TEST_CASE("a request that is repeated does the steps that were not begun, and none twice",
+          "[repair]") {
+  const Folder folder;
+  for (const char* step : {"reset_gpu", "check_disk", "cabling"}) {
+    WriteCountedRepair(folder, step);
+  }
+  RepairRequest request = RequestIn(folder);
+  CHECK(RunRepair({"reset_gpu", {}}, request).outcome == Outcome::kPass);
+  // Here the agent is killed: the next one knows what is on disk, and is told the same.
+  const Verdict known = RunRepair({"reset_gpu", {}}, request);
+  CHECK(known.outcome == Outcome::kWarn);
+  CHECK(known.evidence == "begun by an agent that ended meanwhile; how it went is not known");
+  CHECK(RunRepair({"check_disk", {}}, request).outcome == Outcome::kPass);
+  CHECK(RunsOf(folder) == "reset_gpu \ncheck_disk \n");
+
+  // The one that had to be killed is the last one.
+  request.left_failure = "did not end";
+  CHECK(RunRepair({"reset_gpu", {}}, request).outcome == Outcome::kWarn);
+  CHECK(RunRepair({"check_disk", {}}, request).outcome == Outcome::kFail);
+  CHECK(RunRepair({"cabling", {}}, request).outcome == Outcome::kPass);
+
+  CHECK(RunRepair({"reset_gpu", {}}, RequestIn(folder, "r2")).outcome == Outcome::kPass);
+  CHECK(RunsOf(folder) == "reset_gpu \ncheck_disk \ncabling \nreset_gpu \n");
+}
+
+TEST_CASE("a step is not run where the note of those that were cannot be read", "[repair]") {
+  const Folder folder;
+  WriteCountedRepair(folder, "reset_gpu");
+  RepairRequest request = RequestIn(folder);
+  request.note = folder.path();
+  CHECK(RunRepair({"reset_gpu", {}}, request).outcome == Outcome::kFail);
+  CHECK(RunsOf(folder).empty());
 }
 
 TEST_CASE("a reboot that was ordered and did not come is no repair", "[repair]") {
   const Folder folder;
   WriteRepair(folder, "reboot", "echo ordered; echo > \"$0.ran\"");
+  const RepairRequest request = RequestIn(folder);
   StopSignal stop;
   // Stops it as the agent's end does, after the program has run.
   std::thread end([&] {
@@ -71,16 +130,18 @@ TEST_CASE("a reboot that was ordered and did not come is no repair", "[repair]")
     }
     stop.Raise();
   });
-  const auto verdicts = RunRepairs({{"reboot", {}}}, folder.path(), &stop);
+  const Verdict verdict = RunRepair({"reboot", {}}, request, &stop);
   end.join();
-  REQUIRE(verdicts.size() == 1);
-  CHECK(verdicts[0].outcome == Outcome::kFail);
-}
+  CHECK(verdict.outcome == Outcome::kFail);
 
-TEST_CASE("an order whose devices are none is not run for all", "[repair]") {
-  const Folder folder;
-  WriteRepair(folder, "reset_gpu", "exit 0");
-  CHECK(PossibleRepairs({{"reset_gpu", {"--all"}}}, folder.path()).empty());
+  // The agent's end was that of the agent alone: the machine's may still come.
+  const Verdict again = RunRepair({"reboot", {}}, request, &stop);
+  CHECK(again.outcome == Outcome::kFail);
+  CHECK(Has(again.evidence, "the node was not rebooted"));
+
+  RepairRequest rebooted = request;
+  rebooted.boot_id = "boot-2";
+  CHECK(RunRepair({"reboot", {}}, rebooted).outcome == Outcome::kPass);
 }
 
 TEST_CASE("a repair that was stopped has not worked", "[repair]") {
@@ -88,7 +149,7 @@ TEST_CASE("a repair that was stopped has not worked", "[repair]") {
   WriteRepair(folder, "reset_gpu", "sleep 1000");
   StopSignal stop;
   stop.Raise();
-  CHECK(RunRepairs({{"reset_gpu", {}}}, folder.path(), &stop).empty());
+  CHECK(RunRepair({"reset_gpu", {}}, RequestIn(folder), &stop).outcome == Outcome::kFail);
 }
 
 }  // namespace

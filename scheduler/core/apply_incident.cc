@@ -225,6 +225,23 @@ void OrderRepairs(ClusterState& state, NodeId node, Instant at) {
   }
 }
 
+void TakeBackRepairs(ClusterState& state,
+                     NodeId node,
+                     Instant at,
+                     const std::vector<Verdict>& verdicts) {
+  const std::vector<IncidentId> open = state.open_incidents.On(node);
+  for (const IncidentId id : open) {
+    Incident& incident = state.incidents.at(id);
+    const auto verdict =
+        std::ranges::find(verdicts, "repair-" + incident.repair, &Verdict::validator);
+    const bool begun = verdict != verdicts.end() && verdict->verdict != "skipped";
+    if (incident.repair_at == at && !begun) {
+      incident.repair_at = Instant();
+      MarkIncident(state, incident);
+    }
+  }
+}
+
 void ClearIncidents(ClusterState& state, NodeId node, Instant at) {
   const std::vector<IncidentId> open = state.open_incidents.On(node);
   for (const IncidentId id : open) {

@@ -141,6 +141,12 @@ void SettleFailures(ClusterState& state,
 void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault);
 // Notes that the repairs of the node's faults are ordered of its agent now.
 void OrderRepairs(ClusterState& state, NodeId node, Instant at);
+// Takes back those ordered at `at` that its agent did not begin, as it says, or by saying nothing:
+// a later validation orders them again.
+void TakeBackRepairs(ClusterState& state,
+                     NodeId node,
+                     Instant at,
+                     const std::vector<Verdict>& verdicts);
 // Ends the node's incidents: it is whole again, whoever says so.
 void ClearIncidents(ClusterState& state, NodeId node, Instant at);
 

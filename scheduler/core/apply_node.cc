@@ -544,6 +544,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
         return each.verdict == "pass" || each.verdict == "warn";
       });
   node->verdicts = event.verdicts;
+  TakeBackRepairs(state, node->id, node->state_since, event.verdicts);
   if (BrokeSince(state, node->id, node->state_since)) {
     EndValidation(state, *node, at, "it broke again in its validation; see tide faults");
     return Applied::kChanged;

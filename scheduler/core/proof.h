@@ -17,8 +17,8 @@ inline constexpr Duration kReturnsKept = Duration::Minutes(30 * 24 * 60);
 // Returns the validators that must pass before the node works again, sorted.
 [[nodiscard]] std::vector<std::string> ProofWanted(const ClusterState& state, NodeId node);
 
-// Returns the node's faults whose repair can be ordered of its agent: once for each time that a
-// fault begins, since a reboot must not follow a reboot.
+// Returns the node's faults whose repair can be ordered of its agent: until it is begun, and once
+// for each time that a fault begins, since a reboot must not follow a reboot.
 [[nodiscard]] std::vector<IncidentId> RepairsWanted(const ClusterState& state, NodeId node);
 // Returns the repairs that were ordered of the node at `at`.
 [[nodiscard]] Repairs RepairsOrdered(const ClusterState& state, NodeId node, Instant at);

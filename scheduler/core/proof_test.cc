@@ -78,6 +78,43 @@ TEST_CASE("a person's validation orders no repair", "[proof]") {
   CHECK(world.agents.repairs.empty());
 }
 
+TEST_CASE("a repair that its agent did not begin is ordered again with each later try", "[proof]") {
+  World world(FourNodes());
+  world.agents.verdict = "fail";
+  world.agents.repair_verdict = GENERATE("skipped", "");
+  world.Xid(0, 79);
+  world.Pass(Duration::Minutes(2));
+  CHECK(world.agents.repairs.size() == 1);
+  CHECK_FALSE(OnlyIncident(world).repair_at.is_set());
+  world.Pass(Duration::Minutes(8));
+  CHECK(world.agents.repairs.size() == 1);  // not before the next try
+  world.agents.repair_verdict = "fail";
+  world.Pass(Duration::Minutes(2));
+  CHECK(world.agents.repairs.size() == 2);
+  CHECK(OnlyIncident(world).repair_at.is_set());
+  world.Pass(Duration::Minutes(24 * 60));
+  CHECK(world.state.nodes[0].validation_tries == kValidationTriesMax);
+  CHECK(world.agents.repairs.size() == 2);  // that time it was begun
+}
+
+TEST_CASE("one of two repairs that was not begun is ordered again alone", "[proof]") {
+  World world(FourNodes());
+  world.agents.validates = false;
+  for (const int32_t code : {79, 95}) {
+    world.Turn({FaultObserved{NodeId(0), FaultKind::kXid, code, "0000:a1:00", "x", world.now}});
+  }
+  world.Pass(Duration::Minutes(2));
+  REQUIRE(world.agents.repairs.size() == 1);
+  world.Turn({ValidationReported{NodeId(0),
+                                 world.state.nodes[0].validation_id,
+                                 {{"cpu", "fail", 1, "", "x", 1, world.now},
+                                  {"repair-reboot", "skipped", 0, "", "x", 1, world.now},
+                                  {"repair-reset_gpu", "fail", 0, "", "x", 1, world.now}}}});
+  world.Pass(Duration::Minutes(11));
+  REQUIRE(world.agents.repairs.size() == 2);
+  CHECK(world.agents.repairs[1].second == Repairs{{"reboot", {"0000:a1:00"}}});
+}
+
 TEST_CASE("repairs of a node's faults are ordered together, each with its devices", "[proof]") {
   World world(FourNodes());
   const auto fault = [&](int32_t code, const std::string& device) {

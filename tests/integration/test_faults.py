@@ -14,12 +14,24 @@ RULES = """version: 1
 rules:
   - { kind: machine_check, meaning: for a test, action: drain_now, covers: [cpu] }
   - { kind: xid, code: 94, meaning: for a test, action: drain_now, covers: [cpu], repair: reset_gpu }
+  - { kind: xid, code: 95, meaning: for a test, action: drain_now, covers: [cpu], repair: settle }
 """
 # A site's repair: it waits for as long as the file `hold` is there.
 REPAIR = """#!/bin/sh
 echo "$*" >> %(base)s/repaired
+echo begins >> %(base)s/story
 while [ -e %(base)s/hold ]; do sleep 0.05; done
+echo ends >> %(base)s/story
 echo "GPU was reset"
+"""
+# Another one, which runs after it.
+SETTLE = """#!/bin/sh
+echo settles >> %(base)s/story
+"""
+# The validator of a node's CPU, which says when it begins.
+CPU = """#!/bin/sh
+echo validates >> %(base)s/story
+exec %(cpu)s "$@"
 """
 
 
@@ -51,7 +63,8 @@ class FaultsTest(unittest.TestCase):
             with open(path, "w", encoding="ascii") as file:
                 file.write(text)
             self.cluster.dev_flags.append("--scheduler-flag=--%s=%s" % (name, path))
-        self.cluster.dev_flags.append("--agent-flag=--validators=" + self.cluster.make_validators({"reset_gpu": REPAIR}))
+        self.cluster.dev_flags.append("--agent-flag=--validators=" + self.cluster.make_validators(
+            {"reset_gpu": REPAIR, "settle": SETTLE}))
         self.cluster.start()
 
     def repaired(self):
@@ -141,6 +154,32 @@ class FaultsTest(unittest.TestCase):
         os.unlink(hold)
         self.await_node("probation", 120)
         self.assertEqual(self.repaired(), ["0000:a1:00"])
+
+    def test_what_an_order_says_is_done_by_agents_that_are_killed_in_it_one_thing_at_a_time(self):
+        cluster = self.cluster
+        cpu = os.path.join(cluster.base, "validators", "tide-validator-cpu")
+        text = CPU % {"base": cluster.base, "cpu": os.readlink(cpu)}
+        os.unlink(cpu)
+        with open(cpu, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o700)) as file:
+            file.write(text)
+        hold = os.path.join(cluster.base, "hold")
+        with open(hold, "w", encoding="ascii"):
+            pass
+        self.say("\n".join("NVRM: Xid (PCI:0000:a1:00): %d, pid=1, name=python, Contained: error" % code
+                           for code in (94, 95)))
+        until(60, "the repair to begin", self.repaired)
+        for agents in (1, 2):
+            cluster.kill_daemon("agent " + NODE)
+            until(30, "the new agent to see it",
+                  lambda: cluster.log_of("agent-" + NODE).count("A repair runs that an earlier agent began") == agents)
+        until(30, "the node to be heard", lambda: self.node()["connected"])
+        self.assertEqual(self.node()["state"], "validating")
+        os.unlink(hold)
+        back = self.await_node("probation", 120)
+        with open(os.path.join(cluster.base, "story"), encoding="ascii") as file:
+            self.assertEqual(file.read().split(), ["begins", "ends", "settles", "validates"])
+        said = {each["validator"]: each["verdict"] for each in back["verdicts"]}
+        self.assertEqual((said["repair-reset_gpu"], said["repair-settle"]), ("warn", "pass"))
 
 
 if __name__ == "__main__":

@@ -94,7 +94,8 @@ void FakeAgents::Obey(const Command& command, Instant now) {
       if (validations_[command.node].request != command.request_id && !command.repairs.empty()) {
         repairs.emplace_back(command.node, command.repairs);
       }
-      validations_[command.node] = {command.request_id, command.validators, command.yields};
+      validations_[command.node] = {
+          command.request_id, command.validators, command.yields, command.repairs};
       break;
     case CommandKind::kDumpStacks:
     case CommandKind::kFetchImage:
@@ -169,6 +170,11 @@ bool FakeAgents::Progress(Instant now) {
     for (const auto& [node, validation] : validations_) {
       if (!cut.contains(node)) {
         ValidationReported report{node, validation.request, {{"gpu", verdict, 1, "", "x", 1, now}}};
+        for (const auto& [step, devices] : validation.repairs) {
+          if (!repair_verdict.empty()) {
+            report.verdicts.push_back({"repair-" + step, repair_verdict, 1, "", "x", 1, now});
+          }
+        }
         for (const std::string& validator : validation.validators) {
           const bool missing = missing_validators.contains(validator);
           report.verdicts.push_back({validator,

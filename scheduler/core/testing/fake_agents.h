@@ -25,6 +25,7 @@ class FakeAgents {
   std::set<NodeId> strangers;  // they do not know the jobs' user
   std::string verdict = "pass";
   std::vector<std::pair<NodeId, Repairs>> repairs;  // that were ordered, in their order
+  std::string repair_verdict = "pass";              // "": no word, as an agent of an older release
   std::set<std::string> missing_validators;         // installed nowhere: their verdict is "skipped"
   std::map<NodeId, Instant> cut;                    // nodes that reach nobody, since when
   std::set<JobId> parts;                            // jobs that run beside others on a node
@@ -77,6 +78,7 @@ class FakeAgents {
     std::string request;
     std::vector<std::string> validators;
     bool yields = false;
+    Repairs repairs = {};
   };
   std::map<NodeId, Validation> validations_;
 };
