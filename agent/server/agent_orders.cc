@@ -392,8 +392,11 @@ tide::v1::ValidationReport AgentLoop::RunValidators(const tide::v1::Validate& or
   if (order.repairs_size() > 0) {
     Repair(order, stop, report);
   }
-  auto suite = validators::SuiteFor(
-      order.suite(), config_.validator_dir, config_.state_dir, config_.sys_dir);
+  Result<std::vector<validators::SuiteEntry>> suite;
+  if (!order.as_peer()) {
+    suite = validators::SuiteFor(
+        order.suite(), config_.validator_dir, config_.state_dir, config_.sys_dir);
+  }
   if (!suite) {
     log::Failure("No such suite", {{"Error", suite.error().message}});
     return report;

@@ -33,6 +33,25 @@ TEST_CASE("a stream begins with a snapshot and goes on with changes", "[api][str
   CHECK_THAT(events->WaitFor(": heartbeat"), Catch::Contains(": heartbeat"));
 }
 
+TEST_CASE("a fault that the scheduler forgets leaves the lists and the streams", "[api][stream]") {
+  Harness api;
+  v1::Incident old;
+  old.set_id(7);
+  old.set_node("n1");
+  v1::Incident open = old;
+  open.set_id(8);
+  api.Show({}, {ReadyNode("n1", "")}, {old, open});
+  CHECK_THAT(api.Get("/v1/faults").body, Catch::Contains("\"id\":7"));
+  const auto events = api.Open("/v1/stream");
+  CHECK_THAT(events->WaitFor("event: snapshot"), Catch::Contains("event: snapshot"));
+  const uint64_t rev = api.upstream.scheduler.Forget(7);
+  REQUIRE(api.store().WaitForRev(rev, std::chrono::seconds(20)));
+  CHECK_THAT(events->WaitFor("\"removed\":{\"jobs\":[],\"nodes\":[],\"faults\":[7]}"),
+             Catch::Contains("\"faults\":[7]}"));
+  CHECK_THAT(api.Get("/v1/faults").body,
+             Catch::Contains("\"id\":8") && !Catch::Contains("\"id\":7"));
+}
+
 TEST_CASE("a browser that comes back gets only what it missed", "[api][stream]") {
   Harness api;
   api.Show({RunningJob(1, "a", "alice")});

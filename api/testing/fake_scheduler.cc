@@ -36,6 +36,7 @@ class FakeScheduler::Service final : public v1::Scheduler::Service {
                    const std::vector<v1::Node>& nodes = {},
                    const std::vector<v1::Incident>& incidents = {});
   uint64_t Remove(uint64_t job_id);
+  uint64_t Forget(uint64_t incident_id);
   void Archive(uint64_t job_id);
   void BreakStreams(bool refuse);
   void FailNext(int error_number, const std::string& message);
@@ -150,6 +151,17 @@ uint64_t FakeScheduler::Service::Remove(uint64_t job_id) {
   v1::ViewDelta delta;
   delta.set_rev(++rev_);
   delta.add_removed_jobs(job_id);
+  log_.push_back(std::move(delta));
+  changed_.notify_all();
+  return rev_;
+}
+
+uint64_t FakeScheduler::Service::Forget(uint64_t incident_id) {
+  const std::scoped_lock lock(mutex_);
+  incidents_.erase(incident_id);
+  v1::ViewDelta delta;
+  delta.set_rev(++rev_);
+  delta.add_removed_incidents(incident_id);
   log_.push_back(std::move(delta));
   changed_.notify_all();
   return rev_;
@@ -491,6 +503,10 @@ uint64_t FakeScheduler::Publish(const std::vector<v1::Job>& jobs,
 uint64_t FakeScheduler::Remove(uint64_t job_id) {
   return service_->Remove(job_id);
 }
+uint64_t FakeScheduler::Forget(uint64_t incident_id) {
+  return service_->Forget(incident_id);
+}
+
 void FakeScheduler::Archive(uint64_t job_id) {
   service_->Archive(job_id);
 }

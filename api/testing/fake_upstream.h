@@ -40,6 +40,7 @@ class FakeScheduler {
                    const std::vector<v1::Node>& nodes = {},
                    const std::vector<v1::Incident>& incidents = {});
   uint64_t Remove(uint64_t job_id);
+  uint64_t Forget(uint64_t incident_id);
   // It leaves the view; who asks for it gets it.
   void Archive(uint64_t job_id);
   // Ends the open streams; with `refuse` new ones fail too.

@@ -224,6 +224,10 @@ void ViewStore::Apply(const v1::ViewDelta& delta) {
     next->jobs.Erase(id);
     changes.jobs.insert(id);
   }
+  for (const uint64_t id : delta.removed_incidents()) {
+    next->incidents.erase(id);
+    changes.incidents.insert(id);
+  }
   if (auto people = PeopleAfter(*next->people, delta)) {
     next->people = std::move(people);
   }

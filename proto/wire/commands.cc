@@ -72,11 +72,16 @@ std::string MeetingPoint(const NodeIdentity& node, size_t index) {
   return (bare_ipv6 ? "[" + node.address + "]" : node.address) + ":" + std::to_string(port);
 }
 
-// Fills in the group, where others are validated by the same request.
+bool TakesPartIn(const Node& node, const std::string& request_id) {
+  return (node.state == NodeState::kValidating && node.validation_id == request_id) ||
+         (node.idle_test.as_peer && node.idle_test.id == request_id);
+}
+
+// Fills in the group, where others are validated by the same request or take part in it.
 void FillFabric(const ClusterState& state, const Command& command, tide::v1::Validate* out) {
   tide::v1::FabricGroup group;
   for (const Node& node : state.nodes) {
-    if (node.state != NodeState::kValidating || node.validation_id != command.request_id) {
+    if (!TakesPartIn(node, command.request_id)) {
       continue;
     }
     if (node.id == command.node) {
@@ -125,6 +130,7 @@ tide::v1::Command ToProto(const ClusterState& state,
       out.mutable_validate()->set_request_id(command.request_id);
       out.mutable_validate()->set_suite(command.thorough ? "full" : "quick");
       out.mutable_validate()->set_yields(command.yields);
+      out.mutable_validate()->set_as_peer(command.as_peer);
       for (const std::string& validator : command.passed_over) {
         out.mutable_validate()->add_passed_over(validator);
       }

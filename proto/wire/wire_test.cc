@@ -418,6 +418,22 @@ TEST_CASE("nodes that one request validates are told of each other") {
   CHECK_FALSE(group_at(1).has_fabric());  // alone
 }
 
+TEST_CASE("a node and the idle ones that take part in its validation are one group") {
+  World world(Cluster().Zone("A").Leaf(4));
+  REQUIRE(world.Apply(ValidationRequested{NodeId(1), "v1-1", "op", {NodeId(0), NodeId(3)}}));
+  TopologyCache topologies;
+  Command command = For(CommandKind::kValidate, JobId());
+  for (const uint32_t node : {0U, 1U, 3U}) {
+    command.node = NodeId(node);
+    command.as_peer = node != 1;
+    const tide::v1::Validate order = ToProto(world.state, command, topologies).validate();
+    CHECK(order.as_peer() == command.as_peer);
+    REQUIRE(order.fabric().members_size() == 3);
+    CHECK(order.fabric().members(static_cast<int>(order.fabric().self())).node() ==
+          world.state.nodes[node].identity.name);
+  }
+}
+
 TEST_CASE("every field of a plan is filled") {
   JobPlan plan;
   plan.verdict = PlanVerdict::kPreempts;

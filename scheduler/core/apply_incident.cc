@@ -1,6 +1,7 @@
 // Events about faults: seen, judged, over.
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -18,6 +19,7 @@ void MarkIncident(ClusterState& state, const Incident& incident) {
 
 // How long a fault that was over may stay away and still be the same one.
 constexpr Duration kReopenWithin = Duration::Minutes(60);
+static_assert(kReopenWithin < kIncidentsKept);
 constexpr size_t kReopenLookedAt = 256;  // incidents, the newest first
 // A fault that is only counted is judged anew when it comes back after so long.
 constexpr Duration kJudgedAnewAfter = Duration::Seconds(60);
@@ -75,6 +77,9 @@ bool NoteHurtJob(const ClusterState& state, Incident& incident, Instant at) {
 // Takes another observation of an incident that is there already.
 void Repeat(ClusterState& state, Incident& incident, Instant at, const FaultObserved& fault) {
   const bool was_over = incident.cleared_at.is_set();
+  if (was_over) {
+    state.open_incidents.LeaveOver(incident);
+  }
   const bool hurts_another = NoteHurtJob(state, incident, fault.seen_at);
   const bool after_long = fault.seen_at - incident.last_seen_at >= kJudgedAnewAfter;
   ++incident.count;
@@ -343,6 +348,30 @@ ApplyResult On(ClusterState& state, Instant at, const IncidentCleared& event) {
   }
   Clear(state, *incident, at);
   return Applied::kChanged;
+}
+
+ApplyResult On(ClusterState& state, Instant /*at*/, const IncidentsForgotten& event) {
+  if (std::ranges::adjacent_find(event.incidents, std::ranges::greater_equal()) !=
+      event.incidents.end()) {
+    return Fail(ErrorCode::kConflict, "incidents to forget come in order, each once");
+  }
+  for (const IncidentId id : event.incidents) {
+    TIDE_ASSIGN(const Incident* incident, FindIncident(state, id));
+    if (!incident->cleared_at.is_set()) {
+      return Fail(ErrorCode::kConflict, "fault " + std::to_string(id.value()) + " is not over");
+    }
+  }
+  OpenIncidents& index = state.open_incidents;
+  for (const IncidentId id : event.incidents) {
+    const Incident& incident = state.incidents.at(id);
+    index.LeaveOver(incident);
+    if (incident.withdrawn_at.is_set()) {
+      index.withdrawals.erase(std::ranges::lower_bound(index.withdrawals, incident.withdrawn_at));
+    }
+    state.changed.incidents.insert(id);
+    state.incidents.erase(id);
+  }
+  return event.incidents.empty() ? Applied::kNoOp : Applied::kChanged;
 }
 
 }  // namespace tide::apply

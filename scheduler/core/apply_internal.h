@@ -40,6 +40,7 @@ ApplyResult On(ClusterState& state, Instant at, const FaultObserved& event);
 ApplyResult On(ClusterState& state, Instant at, const FaultJudged& event);
 ApplyResult On(ClusterState& state, Instant at, const IncidentCleared& event);
 ApplyResult On(ClusterState& state, Instant at, const IncidentExplained& event);
+ApplyResult On(ClusterState& state, Instant at, const IncidentsForgotten& event);
 ApplyResult On(ClusterState& state, Instant at, const IdleTestBegun& event);
 ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event);
 ApplyResult On(ClusterState& state, Instant at, const NodeSilent& event);
@@ -129,6 +130,9 @@ struct Breakage {
 void FailOccupants(ClusterState& state, const Node& node, Instant at, const Breakage& fault);
 // Takes the node out of a validation that proves nothing any more: a try like one that failed.
 void EndValidation(ClusterState& state, Node& node, Instant at, const std::string& why);
+// Breaks off an idle test of the node: a job, or whatever took it out of service, needs it now. Its
+// part in another node's validation ends for all that take part.
+void BreakOffTest(ClusterState& state, Node& node);
 // Settles jobs that have just failed on the node, once a fault there is judged.
 //   fault: what broke it, and is the reason of these failures; nothing: it is not.
 void SettleFailures(ClusterState& state,

@@ -9,7 +9,6 @@
 #include "common/spec/gpu_model.h"
 #include "common/spec/span_text.h"
 #include "scheduler/core/apply_internal.h"
-#include "scheduler/core/idle_tests.h"
 #include "scheduler/core/policy/shortage.h"
 #include "scheduler/core/policy/size.h"
 
@@ -221,7 +220,7 @@ ApplyResult On(ClusterState& state, Instant at, const JobPlaced& event) {
     placed.gpus = event.allocation.part ? event.allocation.part->gpus
                                         : state.nodes[node.value()].identity.capacity.gpus;
     Occupy(state.uses, *job, task, event.allocation);
-    BreakOffIdleTest(state.nodes[node.value()]);
+    BreakOffTest(state, state.nodes[node.value()]);
     MarkNode(state, node);
   }
   AccountOf(state, *job).Change(ChargedGpus(job->spec), at, state.share_half_life);

@@ -191,6 +191,7 @@ TEST_CASE("events about what does not exist are errors that change nothing") {
       IncidentCleared{IncidentId(99)},
       IncidentExplained{IncidentId(99), kSeen},
       IncidentExplained{kSeen, IncidentId(99)},
+      IncidentsForgotten{{IncidentId(99)}},
       ValidationReported{nowhere, "v", {}},
       IdleTestBegun{nowhere, "v"},
       NodeSilent{nowhere},

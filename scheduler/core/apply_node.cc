@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "scheduler/core/apply_internal.h"
 #include "scheduler/core/commands.h"
+#include "scheduler/core/fabric_peers.h"
 #include "scheduler/core/idle_tests.h"
 #include "scheduler/core/isolation.h"
 #include "scheduler/core/proof.h"
@@ -40,6 +41,13 @@ void LoseMissingTask(ClusterState& state,
   }
 }
 
+// The node's own series of idle tests goes on where it was.
+void LeaveTest(IdleTest& test) {
+  test.id.clear();
+  test.running = false;
+  test.as_peer = false;
+}
+
 // A silence is no pass: what is left of a probation follows it.
 NodeEvent HeardAgain(const Node& node) {
   return node.probation_since.is_set() ? NodeEvent::kHeardOnProbation : NodeEvent::kHeard;
@@ -51,6 +59,48 @@ void BlameValidation(Node& node, std::string reason) {
   if (node.after_validation != NodeState::kDrained) {
     node.actor = kTideActor;
   }
+}
+
+// Lets the peers go that the node's validation has.
+void ReleasePeers(ClusterState& state, Node& node) {
+  for (const NodeId id : node.peers) {
+    IdleTest& test = state.nodes[id.value()].idle_test;
+    if (test.as_peer && test.id == node.validation_id) {
+      LeaveTest(test);
+      MarkNode(state, id);
+    }
+  }
+  node.peers.clear();
+  MarkNode(state, node.id);
+}
+
+// Gives the node those peers that still are idle.
+void TakePeers(ClusterState& state, Node& node, Instant at, const std::vector<NodeId>& peers) {
+  for (const NodeId id : peers) {
+    Node& peer = state.nodes[id.value()];
+    if (MayBePeer(state, node, peer)) {
+      peer.idle_test.id = node.validation_id;
+      peer.idle_test.running = true;
+      peer.idle_test.begun_at = at;
+      peer.idle_test.as_peer = true;
+      node.peers.push_back(id);
+      MarkNode(state, id);
+    }
+  }
+}
+
+// What lies between nodes is tried again, with others: what failed may be a peer's, and where none
+// was idle some may be later.
+void TryFabricAgain(Node& node, std::string missing) {
+  const bool tried = !node.peers.empty();
+  const uint32_t most = tried ? kValidationTriesMax : kValidationTriesMax - 1;
+  node.validation_tries = std::clamp(node.validation_tries, 1U, most);
+  if (!tried) {
+    missing += "; no idle node was there to sum with it to the end: it is tried again";
+  } else if (node.validation_tries < kValidationTriesMax) {
+    missing += "; it is tried again with other nodes";
+  }
+  BlameValidation(node, std::move(missing));
 }
 
 // What did not pass as it is will not pass by being tried again: people have to do something.
@@ -115,8 +165,24 @@ std::optional<JobId> HolderOf(const ClusterState& state, NodeId node) {
 
 }  // namespace
 
+void BreakOffTest(ClusterState& state, Node& node) {
+  if (node.idle_test.as_peer) {
+    const auto tested = std::ranges::find_if(state.nodes, [&](const Node& each) {
+      return each.state == NodeState::kValidating && each.validation_id == node.idle_test.id &&
+             std::ranges::find(each.peers, node.id) != each.peers.end();
+    });
+    TIDE_CHECK(tested != state.nodes.end(), "a peer helps to test a node");
+    ReleasePeers(state, *tested);
+  }
+  node.idle_test.running = false;
+}
+
 void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
   if (node.state != next) {
+    if (node.state == NodeState::kValidating) {
+      ReleasePeers(state, node);
+      node.validation_id.clear();
+    }
     node.state = next;
     node.state_since = at;
     if (next == NodeState::kProbation && !node.probation_since.is_set()) {
@@ -128,7 +194,7 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
     if (next == NodeState::kReady || next == NodeState::kProbation) {
       node.validation_tries = 0;
     } else {
-      BreakOffIdleTest(node);
+      BreakOffTest(state, node);
     }
     node.jobs_leave_at = Instant();  // of the drain that is over
   }
@@ -148,7 +214,6 @@ void MoveNode(ClusterState& state, Node& node, NodeEvent event, Instant at) {
 
 void EndValidation(ClusterState& state, Node& node, Instant at, const std::string& why) {
   BlameValidation(node, why);
-  node.validation_id.clear();
   MoveNode(state, node, NodeEvent::kValidationFailed, at);
 }
 
@@ -431,6 +496,9 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
   TIDE_ASSIGN(Node * node, FindNode(state, event.node));
   TIDE_ASSIGN(const NodeState next, CheckNodeEvent(*node, NodeEvent::kValidationRequested));
   TIDE_TRY(CheckIdle(state, *node));
+  for (const NodeId peer : event.peers) {
+    TIDE_TRY(FindNode(state, peer));
+  }
   if (node->lost_at.is_set()) {
     return Fail(
         ErrorCode::kConflict,
@@ -465,6 +533,7 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationRequested& event
     node->needs_repair = false;
   }
   SetNodeState(state, *node, next, at);
+  TakePeers(state, *node, at, event.peers);
   if (event.actor == kTideActor) {
     OrderRepairs(state, node->id, at);  // a person has their own means
   }
@@ -477,6 +546,9 @@ ApplyResult On(ClusterState& state, Instant at, const IdleTestBegun& event) {
   const bool runs = test.running && at - test.begun_at < kIdleTestMax;
   if (runs || event.request_id.empty() || !MayTestIdle(state, *node)) {
     return Applied::kNoOp;
+  }
+  if (test.as_peer) {
+    BreakOffTest(state, *node);  // it was not heard of, nor what it is part of
   }
   if (!test.running) {  // else it is the one that was not heard of: its agent may still be at it
     test.id = event.request_id;
@@ -495,6 +567,11 @@ ApplyResult TakeIdleTest(ClusterState& state,
                          Instant at,
                          const std::vector<Verdict>& verdicts) {
   IdleTest& test = node.idle_test;
+  if (test.as_peer) {  // what it found is the other node's: one run does not say whose fault it is
+    LeaveTest(test);
+    MarkNode(state, node.id);
+    return Applied::kChanged;
+  }
   for (const Verdict& verdict : verdicts) {
     std::erase_if(node.verdicts,
                   [&](const Verdict& each) { return each.validator == verdict.validator; });
@@ -549,7 +626,6 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
     EndValidation(state, *node, at, "it broke again in its validation; see tide faults");
     return Applied::kChanged;
   }
-  node->validation_id.clear();
   if (failed != event.verdicts.end() || !any_passed) {
     BlameValidation(*node,
                     failed != event.verdicts.end()
@@ -564,7 +640,11 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
   }
   std::string missing = MissingProof(state, *node, event.verdicts);
   if (!missing.empty() && node->after_validation != NodeState::kDrained) {
-    LeaveToPeople(*node, std::move(missing));
+    if (LacksFabricAlone(state, *node, event.verdicts)) {
+      TryFabricAgain(*node, std::move(missing));
+    } else {
+      LeaveToPeople(*node, std::move(missing));
+    }
     MoveNode(state, *node, NodeEvent::kValidationFailed, at);
     return Applied::kChanged;
   }

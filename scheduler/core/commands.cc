@@ -133,9 +133,12 @@ void AppendForNode(const ClusterState& state,
     command.node = node.id;
     command.kind = CommandKind::kValidate;
     command.request_id = node.idle_test.id;
-    command.thorough = true;
     command.yields = true;
-    command.passed_over = node.idle_test.done;
+    command.as_peer = node.idle_test.as_peer;
+    if (!command.as_peer) {
+      command.thorough = true;
+      command.passed_over = node.idle_test.done;
+    }
     out.push_back(command);
   }
   for (const Leftover& leftover : node.leftovers) {

@@ -12,10 +12,6 @@ bool MayTestIdle(const ClusterState& state, const Node& node) {
   return TakesWork(node) && IsFreeForValidation(state, node);
 }
 
-void BreakOffIdleTest(Node& node) {
-  node.idle_test.running = false;
-}
-
 std::vector<EventBody> IdleTestWatch::Check(const ClusterState& state,
                                             const Policy& policy,
                                             Instant now) {

@@ -37,7 +37,4 @@ class IdleTestWatch {
 // Reports whether a job could break off a test there: it may begin, and go on.
 [[nodiscard]] bool MayTestIdle(const ClusterState& state, const Node& node);
 
-// Notes that a job, or whatever took the node out of service, needs it now.
-void BreakOffIdleTest(Node& node);
-
 }  // namespace tide

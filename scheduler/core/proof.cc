@@ -8,6 +8,7 @@
 namespace tide {
 namespace {
 
+static_assert(kReturnsKept <= kIncidentsKept);
 constexpr size_t kReturnsRemembered = 64;  // of a node, whatever their faults
 
 // Calls `visit` with each open fault of the node that needs proof.

@@ -5,7 +5,7 @@
 namespace tide {
 namespace {
 
-// Between two steps that archive one after the other: others want the disk, too.
+// Between two steps that archive or forget one after the other: others want the disk, too.
 constexpr Duration kPause = Duration::Millis(20);
 
 // So many more than wanted. Below a batch there are none: a full cluster would else archive one
@@ -45,6 +45,30 @@ Instant ArchivingDueAt(const ClusterState& state, const Policy& policy, Instant 
   }
   const Instant aged = state.finished.oldest.begin()->first + policy.keep_finished;
   return CountExcess(state, policy) > 0 ? now + kPause : std::max(aged, now + kPause);
+}
+
+std::optional<IncidentsForgotten> ProposeForgetting(const ClusterState& state,
+                                                    const Policy& policy,
+                                                    Instant now) {
+  IncidentsForgotten forgotten;
+  for (const auto& [cleared_at, id] : state.open_incidents.over) {
+    if (cleared_at + policy.keep_incidents > now ||
+        forgotten.incidents.size() == kForgottenAtOnceMax) {
+      break;
+    }
+    forgotten.incidents.push_back(id);
+  }
+  if (forgotten.incidents.empty()) {
+    return std::nullopt;
+  }
+  std::ranges::sort(forgotten.incidents);
+  return forgotten;
+}
+
+Instant ForgettingDueAt(const ClusterState& state, const Policy& policy, Instant now) {
+  const auto& over = state.open_incidents.over;
+  return over.empty() ? Instant::Never()
+                      : std::max(over.begin()->first + policy.keep_incidents, now + kPause);
 }
 
 }  // namespace tide

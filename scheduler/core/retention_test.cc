@@ -1,4 +1,5 @@
-// Finished jobs leave the state when they are old or too many, and nothing is decided otherwise.
+// Finished jobs leave the state when they are old or too many, faults when they were over long ago,
+// and nothing is decided otherwise.
 
 #include "scheduler/core/retention.h"
 
@@ -44,6 +45,19 @@ void CheckSameUse(ClusterState& loaded, const World& world, const Job& job) {
   const auto after = static_cast<double>(AccountOf(loaded, job).UseAt(world.now, half_life));
   CHECK(after == Approx(use).epsilon(0.001));
   CHECK(use > 0);
+}
+
+// A fault that was counted once, and is over a day later.
+void CountOnce(World& world, uint32_t node, const std::string& device) {
+  world.Turn({FaultObserved{NodeId(node), FaultKind::kXid, 13, device, "", world.now}});
+}
+
+std::vector<uint64_t> KnownFaults(const World& world) {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, incident] : world.state.incidents) {
+    ids.push_back(id.value());
+  }
+  return ids;
 }
 
 }  // namespace
@@ -248,6 +262,100 @@ TEST_CASE("an idempotency key is known as long as its job") {
   RunOne(world);
   world.Pass(Duration::Seconds(1));
   CHECK(world.state.job_by_key.empty());
+}
+
+TEST_CASE("faults are forgotten when they were over for as long as they are kept") {
+  World world = Keeping(1000);
+  world.policy.keep_incidents = kAnHour * 10;
+  CountOnce(world, 0, "a");
+  world.Pass(kAnHour);
+  CountOnce(world, 1, "b");
+  world.Xid(2, 79);  // its node stays out, and the fault open
+  world.agents.validates = false;
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{1, 2, 3});
+  world.Pass(kAnHour * 24 + Duration::Minutes(1));
+  REQUIRE(world.state.incidents.at(IncidentId(2)).cleared_at.is_set());
+  world.Pass(kAnHour * 9 - Duration::Minutes(2));
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{1, 2, 3});
+  world.Pass(Duration::Minutes(2));
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{2, 3});
+  world.Pass(kAnHour);
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{3});
+  world.Pass(kAnHour * 1000);
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{3});  // it is open
+  CHECK(world.NodeIs(2) != NodeState::kReady);
+  CountOnce(world, 0, "a");
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{3, 4});  // no id comes back
+  CHECK(world.state.nodes[0].faults == 2);
+}
+
+TEST_CASE("a fault that comes again is kept anew, and what its node went through stays known") {
+  World world = Keeping(1000);
+  world.policy.keep_incidents = kAnHour * 10;
+  world.Turn({FaultObserved{NodeId(0), FaultKind::kLinkFlash, 0, "p", "", world.now, false, true}});
+  const auto gone = FaultObserved{
+      NodeId(0), FaultKind::kLinkFlash, 0, "p", "", world.now, /*gone=*/true, /*ends=*/true};
+  world.Turn({gone});
+  REQUIRE(world.state.open_incidents.over.size() == 1);
+  world.Pass(Duration::Minutes(30));
+  world.Turn({FaultObserved{NodeId(0), FaultKind::kLinkFlash, 0, "p", "", world.now, false, true}});
+  CHECK(world.state.open_incidents.over.empty());
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{1});
+  world.Pass(kAnHour * 9 + Duration::Minutes(45));
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{1});  // open for long
+  world.Turn({gone});
+  world.Pass(kAnHour * 10);
+  CHECK(KnownFaults(world).empty());
+
+  world.Xid(1, 79);
+  world.Pass(Duration::Minutes(5));
+  REQUIRE(world.NodeIs(1) == NodeState::kProbation);
+  world.Pass(kAnHour * 11);
+  CHECK(KnownFaults(world).empty());
+  CHECK(world.state.open_incidents.withdrawals.empty());
+  CHECK(world.state.nodes[1].returns.size() == 1);
+}
+
+TEST_CASE("a step forgets a bounded number of faults, and the next one comes soon") {
+  World world = Keeping(1000);
+  world.policy.keep_incidents = kAnHour * 10;
+  std::vector<EventBody> faults;
+  for (int device = 0; device < 1000; ++device) {
+    faults.emplace_back(
+        FaultObserved{NodeId(0), FaultKind::kXid, 13, std::to_string(device), "", world.now});
+  }
+  world.Turn(faults);
+  world.Pass(kAnHour * 24);
+  REQUIRE(world.state.open_incidents.over.size() == 1000);
+  world.now = world.now + kAnHour * 10;
+  world.Turn({});
+  CHECK(world.state.incidents.size() == 1000 - kForgottenAtOnceMax);
+  CHECK(world.last.changed.incidents.size() == kForgottenAtOnceMax);
+  CHECK(world.last.wake_at <= world.now + Duration::Millis(100));
+  CHECK(world.last.wake_at > world.now);
+  world.Pass(Duration::Seconds(1));
+  CHECK(world.state.incidents.empty());
+  CHECK(world.last.wake_at == Instant::Never());
+}
+
+TEST_CASE("only faults that are over can be forgotten") {
+  World world = Keeping(1000);
+  CountOnce(world, 0, "a");
+  CountOnce(world, 0, "b");
+  REQUIRE(world.Apply(IncidentCleared{IncidentId(1)}));
+  const auto forget = [&](std::vector<IncidentId> incidents) {
+    const auto applied = world.Apply(IncidentsForgotten{std::move(incidents)});
+    CHECK_FALSE(CheckInvariants(world.state));
+    return applied;
+  };
+  CHECK(forget({IncidentId(2)}).error().code == ErrorCode::kConflict);
+  CHECK(forget({IncidentId(1), IncidentId(2)}).error().code == ErrorCode::kConflict);
+  CHECK(forget({IncidentId(1), IncidentId(1)}).error().code == ErrorCode::kConflict);
+  CHECK(forget({IncidentId(9)}).error().code == ErrorCode::kNotFound);
+  CHECK(*forget({}) == Applied::kNoOp);
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{1, 2});
+  CHECK(*forget({IncidentId(1)}) == Applied::kChanged);
+  CHECK(KnownFaults(world) == std::vector<uint64_t>{2});
 }
 
 }  // namespace tide::testing

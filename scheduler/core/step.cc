@@ -90,15 +90,23 @@ void DecideAndApply(
   TIDE_CHECK(false, "deciding comes to rest");
 }
 
-// Once in a step, so that none gets long. Jobs that have ended are part of no decision.
-void ArchiveAndApply(ClusterState& state, const Policy& policy, Instant now, StepResult& result) {
+void ApplyProposed(ClusterState& state, Event event, StepResult& result) {
+  const Result<Applied> applied = Apply(state, event);
+  TIDE_CHECK(applied.has_value(), "the core proposes only what is legal");
+  result.log.push_back(std::move(event));
+}
+
+// Once in a step, so that none gets long. Jobs that have ended, and faults that were over long ago,
+// are part of no decision.
+void RetireAndApply(ClusterState& state, const Policy& policy, Instant now, StepResult& result) {
   if (auto archived = ProposeArchiving(state, policy, now)) {
-    Event event{now, std::move(*archived)};
-    const Result<Applied> applied = Apply(state, event);
-    TIDE_CHECK(applied.has_value(), "the core proposes only what is legal");
-    result.log.push_back(std::move(event));
+    ApplyProposed(state, {now, std::move(*archived)}, result);
   }
-  result.wake_at = std::min(result.wake_at, ArchivingDueAt(state, policy, now));
+  if (auto forgotten = ProposeForgetting(state, policy, now)) {
+    ApplyProposed(state, {now, std::move(*forgotten)}, result);
+  }
+  result.wake_at = std::min(
+      {result.wake_at, ArchivingDueAt(state, policy, now), ForgettingDueAt(state, policy, now)});
 }
 
 }  // namespace
@@ -114,7 +122,7 @@ StepResult Step(ClusterState& state,
   RefreshFabric(state);  // whoever reads the state between decisions counts on it, too
   if (deciding != Deciding::kLater) {
     DecideAndApply(state, policy, now, deciding, result);
-    ArchiveAndApply(state, policy, now, result);
+    RetireAndApply(state, policy, now, result);
   } else {
     result.wake_at = now;
   }

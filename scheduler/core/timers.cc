@@ -1,7 +1,10 @@
 #include "scheduler/core/timers.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "scheduler/core/fabric_peers.h"
 #include "scheduler/core/isolation.h"
 #include "scheduler/core/model/index.h"
 #include "scheduler/core/proof.h"
@@ -65,8 +68,14 @@ class Timers {
         IsFreeForValidation(state_, node)) {
       const std::string id =
           "tide-" + std::to_string(node.id.value()) + "-" + std::to_string(now_.unix_nanos());
-      Due(Awaited(node.state_since) + WaitForTry(node, policy_.faults.return_after),
-          ValidationRequested{node.id, id, std::string(kTideActor)});
+      const Instant when =
+          Awaited(node.state_since) + WaitForTry(node, policy_.faults.return_after);
+      ValidationRequested request{node.id, id, std::string(kTideActor)};
+      if (when <= now_) {
+        request.peers = ChoosePeers(state_, node, peers_);
+        peers_.insert(request.peers.begin(), request.peers.end());
+      }
+      Due(when, std::move(request));
     }
     if (!node.maintenance.begun && node.maintenance.begins_at.is_set()) {
       Due(node.maintenance.begins_at, MaintenanceBegun{node.id});
@@ -84,6 +93,7 @@ class Timers {
   const Policy& policy_;
   Instant now_;
   Decision& decision_;
+  std::set<NodeId> peers_;  // of the validations that are proposed here
 };
 
 }  // namespace

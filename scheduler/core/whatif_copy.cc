@@ -165,7 +165,8 @@ Node CopyNode(const Node& node) {
                                 idle_test,
                                 tested_at,
                                 jobs_leave_at,
-                                maintenance] = node;
+                                maintenance,
+                                peers] = node;
   return {id,
           CopyIdentity(identity),
           state,
@@ -187,7 +188,8 @@ Node CopyNode(const Node& node) {
           {},
           tested_at,
           jobs_leave_at,
-          maintenance};
+          maintenance,
+          {}};
 }
 
 // What the job in question waits for. All that is asked of it is how it ended, if it has: what is

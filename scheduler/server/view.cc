@@ -98,16 +98,20 @@ void ViewHub::Renew(Entries::iterator entry) {
 }
 
 void ViewHub::RemoveJob(JobId job) {
-  const auto entry = entries_.find({Kind::kJob, job.value()});
+  Remove({Kind::kJob, job.value()});
+  progress_.erase(job);
+  reasons_.erase(job);
+  estimates_.erase(job);
+}
+
+void ViewHub::Remove(const Key& key) {
+  const auto entry = entries_.find(key);
   if (entry == entries_.end()) {
     return;
   }
   by_rev_.erase(entry->second.rev);
   entries_.erase(entry);
-  progress_.erase(job);
-  reasons_.erase(job);
-  estimates_.erase(job);
-  removed_.emplace_hint(removed_.end(), ++rev_, job);
+  removed_.emplace_hint(removed_.end(), ++rev_, key);
   if (removed_.size() > kRemovedMax) {
     removed_known_since_ = removed_.begin()->first;
     removed_.erase(removed_.begin());
@@ -277,8 +281,13 @@ uint64_t ViewHub::Publish(const ClusterState& state, const StepResult& step, Ter
       PutNode(state, state.nodes[id.value()]);
     }
     for (const IncidentId id : step.changed.incidents) {
-      Put({Kind::kIncident, id.value()},
-          {.whole = wire::ToProto(state, state.incidents.at(id)).SerializeAsString()});
+      const auto known = state.incidents.find(id);
+      const Key key{Kind::kIncident, id.value()};
+      if (known == state.incidents.end()) {
+        Remove(key);
+      } else {
+        Put(key, {.whole = wire::ToProto(state, known->second).SerializeAsString()});
+      }
     }
     for (const RunHistory::Owner& owner : step.changed.archived_use) {
       PutOwner(state, owner);
@@ -591,7 +600,8 @@ ViewHub::Part ViewHub::Next(Reader& reader, size_t most, size_t most_bytes) {
     reader.sent = 0;
   }
   for (auto it = removed_.upper_bound(reader.removals_rev); it != removed_.end(); ++it) {
-    head.add_removed_jobs(it->second.value());
+    const auto& [kind, id] = it->second;
+    kind == Kind::kIncident ? head.add_removed_incidents(id) : head.add_removed_jobs(id);
   }
   reader.removals_rev = rev_;
   if (reader.sent >= entries_.size()) {

@@ -125,7 +125,8 @@ class ViewHub {
 
   void Put(const Key& key, Entry entry) TIDE_REQUIRES(mutex_);
   void Renew(Entries::iterator entry) TIDE_REQUIRES(mutex_);
-  // It is archived.
+  // It is archived, or forgotten; readers are told so.
+  void Remove(const Key& key) TIDE_REQUIRES(mutex_);
   void RemoveJob(JobId job) TIDE_REQUIRES(mutex_);
   // Returns the job as readers get it, but for what changes more often.
   [[nodiscard]] std::string WholeOf(const ClusterState& state, const Job& job) const;
@@ -144,9 +145,9 @@ class ViewHub {
   uint64_t term_ TIDE_GUARDED_BY(mutex_) = 0;
   Entries entries_ TIDE_GUARDED_BY(mutex_);
   std::map<uint64_t, Key> by_rev_ TIDE_GUARDED_BY(mutex_);
-  std::map<uint64_t, JobId> removed_ TIDE_GUARDED_BY(mutex_);  // by revision: the newest of them
-  uint64_t removed_known_since_ TIDE_GUARDED_BY(mutex_) = 0;   // after this revision, all
-  std::deque<Key> gone_people_ TIDE_GUARDED_BY(mutex_);        // shown as removed, the oldest first
+  std::map<uint64_t, Key> removed_ TIDE_GUARDED_BY(mutex_);   // by revision: the newest of them
+  uint64_t removed_known_since_ TIDE_GUARDED_BY(mutex_) = 0;  // after this revision, all
+  std::deque<Key> gone_people_ TIDE_GUARDED_BY(mutex_);       // shown as removed, the oldest first
   struct Connection {
     uint64_t stream = 0;
     bool up = false;

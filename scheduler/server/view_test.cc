@@ -121,6 +121,25 @@ TEST_CASE("an archived job is gone from the view, and readers are told so") {
   }
 }
 
+TEST_CASE("a forgotten fault is gone from the view, and readers are told so") {
+  Published p(Cluster().Zone("A").Leaf(1));
+  p.world.Xid(0, 63);
+  REQUIRE(p.world.Apply(IncidentCleared{IncidentId(1)}));
+  p.view.PublishAll(p.world.state, kTerm);
+  const tide::v1::ViewDelta before = Since(p.view, 0);
+  CHECK(before.incidents_size() == 1);
+  p.world.Turn({IncidentsForgotten{{IncidentId(1)}}});
+  CHECK(p.Publish() > before.rev());
+  const tide::v1::ViewDelta delta = Since(p.view, before.rev());
+  CHECK_FALSE(delta.reset());
+  CHECK(delta.incidents_size() == 0);
+  CHECK(delta.removed_jobs_size() == 0);
+  REQUIRE(delta.removed_incidents_size() == 1);
+  CHECK(delta.removed_incidents(0) == 1);
+  CHECK(Since(p.view, delta.rev()).removed_incidents_size() == 0);
+  CHECK(Since(p.view, 0).incidents_size() == 0);
+}
+
 TEST_CASE("the first step of a job is one event, when a rank of it has ticked") {
   Published p(Cluster().Zone("A").Leaf(1));
   const JobId job = p.world.Submit(AJob());

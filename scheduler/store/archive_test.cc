@@ -36,6 +36,7 @@ Policy KeepingFew() {
   Policy policy;
   policy.finished_max = 3;
   policy.keep_finished = Duration::Minutes(30);
+  policy.keep_incidents = Duration::Minutes(60);
   return policy;
 }
 

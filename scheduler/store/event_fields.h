@@ -65,10 +65,11 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<ValidationRequested> T>
 void VisitFields(V& visit, T& record) {
-  auto& [node, request_id, actor] = record;
+  auto& [node, request_id, actor, peers] = record;
   visit("node", node);
   visit("request_id", request_id);
   visit("actor", actor);
+  visit("peers", peers);
 }
 
 template <typename V, MaybeConst<IncidentVouched> T>
@@ -171,6 +172,12 @@ void VisitFields(V& visit, T& record) {
   auto& [jobs, half_life] = record;
   visit("jobs", jobs);
   visit("half_life", half_life);
+}
+
+template <typename V, MaybeConst<IncidentsForgotten> T>
+void VisitFields(V& visit, T& record) {
+  auto& [incidents] = record;
+  visit("incidents", incidents);
 }
 
 template <typename V, MaybeConst<TaskReported> T>

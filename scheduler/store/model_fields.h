@@ -415,11 +415,12 @@ void VisitFields(V& visit, T& record) {
 
 template <typename V, MaybeConst<IdleTest> T>
 void VisitFields(V& visit, T& record) {
-  auto& [id, running, begun_at, done] = record;
+  auto& [id, running, begun_at, done, as_peer] = record;
   visit("id", id);
   visit("running", running);
   visit("begun_at", begun_at);
   visit("done", done);
+  visit("as_peer", as_peer);
 }
 
 template <typename V, MaybeConst<Maintenance> T>
@@ -455,7 +456,8 @@ void VisitFields(V& visit, T& record) {
          idle_test,
          tested_at,
          jobs_leave_at,
-         maintenance] = record;
+         maintenance,
+         peers] = record;
   visit("id", id);
   visit("identity", identity);
   visit("state", state);
@@ -478,6 +480,7 @@ void VisitFields(V& visit, T& record) {
   visit("tested_at", tested_at);
   visit("jobs_leave_at", jobs_leave_at);
   visit("maintenance", maintenance);
+  visit("peers", peers);
 }
 
 template <typename V, MaybeConst<HurtJob> T>

@@ -141,7 +141,13 @@ Status WriteTask(Database& database, JobId job, const Attempt& attempt, uint32_t
                    EncodeTask(task)});
 }
 
-Status WriteIncident(Database& database, const Incident& incident) {
+Status WriteIncident(Database& database, const ClusterState& state, IncidentId id) {
+  const auto known = state.incidents.find(id);
+  if (known == state.incidents.end()) {
+    const std::vector<SqlValue> key = {SqlInt(id.value())};
+    return database.Queue("DELETE FROM incidents WHERE id = $1", key);
+  }
+  const Incident& incident = known->second;
   return WriteRow(database,
                   Tables().incidents,
                   {SqlInt(incident.id.value()),

@@ -27,7 +27,8 @@ namespace tide {
                                JobId job,
                                const Attempt& attempt,
                                uint32_t index);
-[[nodiscard]] Status WriteIncident(Database& database, const Incident& incident);
+// Deletes the row of one that the state has forgotten.
+[[nodiscard]] Status WriteIncident(Database& database, const ClusterState& state, IncidentId id);
 // Appends to the log, and the verdicts of a validation to its history.
 [[nodiscard]] Status WriteEvent(Database& database, int64_t seq, const Event& event);
 [[nodiscard]] Status WriteCounter(Database& database, std::string_view name, uint64_t value);

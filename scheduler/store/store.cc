@@ -256,7 +256,7 @@ Status Store::WriteStep(const ClusterState& state, const StepResult& step) {
     TIDE_TRY(WriteJobRows(state.jobs.at(id)));
   }
   for (const IncidentId id : step.changed.incidents) {
-    TIDE_TRY(WriteIncident(*database_, state.incidents.at(id)));
+    TIDE_TRY(WriteIncident(*database_, state, id));
   }
   // Before this step's events are written: they stay, also those that name an archived job.
   TIDE_TRY(MoveToArchive(*database_, step.changed.archived));

@@ -125,6 +125,58 @@ TEST_CASE("after every commit a load gives the same state", "[store]") {
   CHECK(store->term() > Term(4));
 }
 
+TEST_CASE("a fault that is forgotten does not come back, nor its id", "[store]") {
+  const auto test = EachDriver();
+  Policy policy;
+  policy.keep_incidents = Duration::Minutes(60);
+  ClusterState state;
+  const auto commit = [&](Store& store, std::vector<Event> events, Instant now) {
+    const StepResult step = Step(state, events, policy, now);
+    REQUIRE(store.Commit(state, step, now));
+    return step;
+  };
+  const auto load = [&](Store& store) {
+    auto loaded = store.Load();
+    REQUIRE(loaded);
+    REQUIRE_FALSE(CheckInvariants(*loaded));
+    return std::move(*loaded);
+  };
+  const auto fault = [&](const char* device) {
+    return Event{Instant(), FaultObserved{NodeId(0), FaultKind::kXid, 13, device, "", kNow}};
+  };
+  auto store = MustOpenStore(test->Open(), "a", kNow);
+  commit(*store, {{Instant(), Join(0)}, fault("a"), fault("b")}, kNow);
+  commit(*store, {{Instant(), IncidentCleared{IncidentId(2)}}}, kNow);
+  const Instant later = kNow + Duration::Minutes(61);
+  const auto reader = test->OpenShared();
+
+  // The scheduler is killed after the event and before the commit: nothing was forgotten.
+  {
+    ClusterState lost = state;
+    const StepResult step = Step(lost, {}, policy, later);
+    REQUIRE(step.log.size() == 1);
+    REQUIRE(EventName(step.log.front().body) == "incidents_forgotten");
+  }
+  store.reset();
+  store = MustOpenStore(test->Open(), "b", later);
+  state = load(*store);
+  REQUIRE(state.incidents.size() == 2);
+  CHECK(Count(*reader, "incidents") == 2);
+
+  // The next one forgets it anew.
+  CHECK(commit(*store, {}, later).log.size() == 1);
+  CHECK(Count(*reader, "incidents") == 1);
+  CHECK(Count(*reader, "events WHERE type = 'incidents_forgotten'") == 1);
+  store.reset();
+  store = MustOpenStore(test->Open(), "c", later);
+  const ClusterState loaded = load(*store);
+  CHECK(loaded.incidents == state.incidents);
+  CHECK(loaded.incidents.size() == 1);
+  CHECK(loaded.incidents.contains(IncidentId(1)));  // it is open
+  CHECK(loaded.open_incidents == state.open_incidents);
+  CHECK(loaded.next_incident_id == 3);
+}
+
 TEST_CASE("the columns tell people what happened", "[store]") {
   const auto test = EachDriver();
   auto store = MustOpenStore(test->Open(), "a", kNow);

@@ -45,6 +45,7 @@ TEST_CASE("the worlds are worth running: what they are for does happen") {
                            "commit is slow",
                            "deadline_passed",
                            "fault_observed",
+                           "incidents_forgotten",
                            "jobs_archived",
                            "node reboots",
                            "node_isolated",
@@ -60,7 +61,8 @@ TEST_CASE("the worlds are worth running: what they are for does happen") {
                            "witness denied",
                            "witness found",
                            "suspend_withdrawn",
-                           "tasks share a node"}) {
+                           "tasks share a node",
+                           "validation beside idle nodes"}) {
     INFO(what);
     CHECK(result.counts.happened[what] > 0);
   }

@@ -1,6 +1,11 @@
 #include "sim/chaos/plan.h"
 
 #include <array>
+#include <memory>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/health/fault_rules.h"
 
 namespace tide::chaos {
 namespace {
@@ -11,6 +16,16 @@ uint32_t Draw(Prng& prng, uint32_t most) {
     return 0;
   }
   return most / 10 + static_cast<uint32_t>(prng.Below(most));
+}
+
+// Rules by which other nodes are needed to prove a fault gone.
+std::shared_ptr<const health::FaultRules> FabricRules() {
+  auto rules = health::FaultRulesFromText(
+      "version: 1\nrules:\n"
+      "  - { kind: xid, code: 79, meaning: m, action: drain_now, covers: [fabric] }\n",
+      "rules");
+  TIDE_CHECK(rules.has_value(), "these rules can be read");
+  return *std::move(rules);
 }
 
 // The real ratios, shortened, so that every timeout strikes within a short run.
@@ -68,6 +83,10 @@ Plan DrawPlan(Prng& prng) {
   plan.jobs_max = static_cast<uint32_t>(4 + prng.Below(12));
   plan.fault_phase = Duration::Seconds(static_cast<int64_t>(100 + prng.Below(300)));
   plan.policy = ShortPolicy();
+  if (plan.nodes % 2 == 0) {
+    plan.policy.faults.rules = FabricRules();
+    plan.policy.faults.return_after = Duration::Seconds(5);
+  }
   FaultPlan& faults = plan.faults;
   faults.agent_crash = Draw(prng, 30'000);
   faults.agent_pause = Draw(prng, 20'000);
@@ -105,6 +124,7 @@ Plan DrawPlan(Prng& prng) {
   if (prng.Below(2) == 0) {  // else it keeps all jobs
     plan.policy.finished_max = static_cast<uint32_t>(1 + prng.Below(4));
     plan.policy.keep_finished = Duration::Seconds(static_cast<int64_t>(20 + prng.Below(200)));
+    plan.policy.keep_incidents = plan.policy.keep_finished;
   }
   return plan;
 }

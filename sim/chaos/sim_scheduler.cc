@@ -300,6 +300,10 @@ Status SimScheduler::Commit(const ClusterState& state, const StepResult& step, I
 }
 
 void SimScheduler::NoteEvent(const Event& event) {
+  if (const auto* asked = std::get_if<ValidationRequested>(&event.body);
+      asked != nullptr && !asked->peers.empty()) {
+    context_.Note("validation beside idle nodes", {{"scheduler", index_}});
+  }
   std::visit(
       [&](const auto& body) {
         uint64_t job = 0;

@@ -82,7 +82,11 @@ Status ClusterStore::Commit(Term term,
     rows_.jobs[id] = state.jobs.at(id);
   }
   for (const IncidentId id : step.changed.incidents) {
-    rows_.incidents[id] = state.incidents.at(id);
+    if (const auto known = state.incidents.find(id); known != state.incidents.end()) {
+      rows_.incidents[id] = known->second;
+    } else {
+      rows_.incidents.erase(id);
+    }
   }
   for (const JobId id : step.changed.archived) {
     auto moved = rows_.jobs.extract(id);

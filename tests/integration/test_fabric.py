@@ -1,10 +1,11 @@
-"""`tide validate --fabric`: nodes sum a vector together, and the one that spoils it is named."""
+"""Nodes sum a vector together: `tide validate --fabric` names the one that spoils it, and a node with a fault that only
+this proves gone comes back beside idle ones."""
 
 import json
 import os
 import unittest
 
-from harness import Cluster, program
+from harness import Cluster, program, until
 
 BAD = "a-n2"
 # The validator of each agent: that of the bad node turns over a bit of a sum.
@@ -17,8 +18,17 @@ for each in "$@"; do
 done
 mine=$(echo "$names" | cut -d, -f$((${node:-0} + 1)))
 [ "$mine" != "%s" ] || set -- "$@" --plant flip
+while [ "$mine" = "%s" ] && [ -e "%s" ]; do sleep 0.05; done
 exec %s --bytes 1048576 "$@"
 """
+POLICY = """version: 1
+faults: { return_after: 1s }
+"""
+RULES = """version: 1
+rules:
+  - { kind: machine_check, meaning: for a test, action: drain_now, covers: [fabric] }
+"""
+BROKEN = "a-n1"
 
 
 class FabricTest(unittest.TestCase):
@@ -31,9 +41,15 @@ class FabricTest(unittest.TestCase):
             os.symlink(program("tide-validator-" + name), os.path.join(folder, "tide-validator-" + name))
         path = os.path.join(folder, "tide-validator-fabric")
         with open(path, "w", encoding="ascii") as file:
-            file.write(WRAPPER % (bad, program("tide-validator-fabric")))
+            self.hold = os.path.join(self.cluster.base, "hold")
+            file.write(WRAPPER % (bad, BROKEN, self.hold, program("tide-validator-fabric")))
         os.chmod(path, 0o755)
         self.cluster.dev_flags.append("--agent-flag=--validators=" + folder)
+        for name, text in (("policy", POLICY), ("fault-policy", RULES)):
+            path = os.path.join(self.cluster.base, name + ".yaml")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+            self.cluster.dev_flags.append("--scheduler-flag=--%s=%s" % (name, path))
         self.cluster.start()
         self.names = sorted(each["name"] for each in self.cluster.get("/v1/nodes")["items"])
         self.assertIn(BAD, self.names)
@@ -86,6 +102,43 @@ class FabricTest(unittest.TestCase):
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("cannot be validated now", done.stderr)
         self.assertEqual({each["state"] for each in self.cluster.get("/v1/nodes")["items"]}, {"ready"})
+
+    def break_and_await(self, state, what=""):
+        with open(os.path.join(self.cluster.state, "kmsg", BROKEN), "a", encoding="ascii") as file:
+            file.write("mce: [Hardware Error]: CPU 1: Machine Check Exception: 5 Bank 6: be00000000800400\n")
+        return until(120, "%s to be %s" % (BROKEN, state), lambda: (n := self.cluster.node(BROKEN))["state"] == state and
+                     what in (n["reason"] or "") and n)
+
+    def check_peers(self):
+        for name in self.names:
+            node = self.cluster.node(name)
+            if name != BROKEN:
+                self.assertEqual((node["state"], node["faults"]), ("ready", 0), node)
+                self.assertNotIn("fabric", [each["validator"] for each in node["verdicts"]])
+
+    def test_a_broken_node_comes_back_beside_idle_ones(self):
+        self.start("none")
+        node = self.break_and_await("probation")
+        sums = [each for each in node["verdicts"] if each["validator"] == "fabric"]
+        self.assertEqual([each["verdict"] for each in sums], ["pass"])
+        self.assertIn("4 nodes", sums[0]["evidence"])
+        self.assertTrue(self.cluster.get("/v1/faults")["items"][0]["cleared_at"])
+        self.check_peers()
+
+    def test_a_job_takes_the_idle_nodes_at_once_and_it_is_said_what_is_missing(self):
+        self.start("none")
+        with open(self.hold, "w", encoding="ascii"):
+            pass
+        self.break_and_await("validating")
+        until(30, "peers to be tested", lambda: all(self.cluster.node(name)["testing"] for name in self.names if name != BROKEN))
+        job = self.cluster.submit(self.cluster.spec("gang", ["sleep", "1000"], nodes=3))
+        self.cluster.await_state(job, "running", seconds=20)
+        self.assertEqual(self.cluster.node(BROKEN)["state"], "validating")
+        os.unlink(self.hold)
+        node = until(120, "the verdict", lambda: (n := self.cluster.node(BROKEN))["state"] == "quarantined" and n)
+        self.assertIn("no idle node was there to sum with it", node["reason"])
+        self.check_peers()
+        self.assertEqual(len(self.cluster.job(job)["attempts"]), 1)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ struct Command {
   bool yields = false;                  // kValidate: a task that is to start breaks it off
   std::vector<std::string> passed_over = {};  // kValidate: they have answered already
   Repairs repairs = {};                       // kValidate: what is done before
+  bool as_peer = false;                       // kValidate: only its part in the group's test
   bool operator==(const Command&) const = default;
 };
 

@@ -15,7 +15,7 @@ std::string_view EventName(const EventBody& body) {
       "fault_observed",     "validation_reported", "node_silent",         "node_heard",
       "node_lost",          "node_isolated",       "probation_over",      "job_stalled",
       "incident_explained", "idle_test_begun",     "job_stepped",         "maintenance_begun",
-      "maintenance_ended"};
+      "maintenance_ended",  "incidents_forgotten"};
   return kNames[body.index()];
 }
 

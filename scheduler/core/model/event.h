@@ -65,6 +65,7 @@ struct ValidationRequested {
   NodeId node;
   std::string request_id;
   std::string actor;
+  std::vector<NodeId> peers = {};  // as Node::peers; those that are not idle any more are left out
   bool operator==(const ValidationRequested&) const = default;
 };
 
@@ -168,6 +169,12 @@ struct JobsArchived {
   std::vector<JobId> jobs;  // ascending
   Duration half_life;       // of what their owners used lately (ClusterState::archived_use)
   bool operator==(const JobsArchived&) const = default;
+};
+
+// Faults that were over long ago: nothing looks back so far.
+struct IncidentsForgotten {
+  std::vector<IncidentId> incidents;  // ascending
+  bool operator==(const IncidentsForgotten&) const = default;
 };
 
 // --- reported by agents --------------------------------------------------------------------
@@ -304,7 +311,8 @@ using EventBody = std::variant<JobSubmitted,
                                IdleTestBegun,
                                JobStepped,
                                MaintenanceBegun,
-                               MaintenanceEnded>;
+                               MaintenanceEnded,
+                               IncidentsForgotten>;
 
 struct Event {
   Instant at;

@@ -102,6 +102,7 @@ struct IdleTest {
   bool running = false;
   Instant begun_at;
   std::vector<std::string> done;  // validators that answered since the last one that was whole
+  bool as_peer = false;           // it is this node's part in another one's validation, of that id
   bool operator==(const IdleTest&) const = default;
 };
 
@@ -141,6 +142,9 @@ struct Node {
   Instant tested_at;      // by the last idle test that was whole; before the first, when it joined
   Instant jobs_leave_at;  // Draining: what runs here may go on until then; not set = no longer
   Maintenance maintenance;
+  // Validating: idle nodes that take part in its test of the fabric, ascending; none = it has none,
+  // or one of them was taken for something else.
+  std::vector<NodeId> peers;
   bool operator==(const Node&) const = default;
 };
 

@@ -34,13 +34,17 @@ const std::vector<IncidentId>& OpenIncidents::On(NodeId node) const {
 
 void OpenIncidents::NoteWithdrawal(Instant at) {
   withdrawals.insert(std::ranges::upper_bound(withdrawals, at), at);
-  while (withdrawals.back() - withdrawals.front() > kWithdrawalsKept) {
-    withdrawals.pop_front();
-  }
+}
+
+void OpenIncidents::LeaveOver(const Incident& incident) {
+  over.erase({incident.cleared_at, incident.id});
 }
 
 void IndexIncident(OpenIncidents& index, const Incident& incident) {
   const bool open = !incident.cleared_at.is_set();
+  if (!open) {
+    index.over.emplace(incident.cleared_at, incident.id);
+  }
   SetIncident(index.undecided, incident.id, open && incident.stage != IncidentStage::kDecided);
   SetIncident(index.paging, incident.id, open && Pages(incident));
   SetCounted(index, incident);
@@ -61,9 +65,7 @@ OpenIncidents CountIncidents(const std::map<IncidentId, Incident>& incidents) {
   OpenIncidents index;
   std::vector<Instant> withdrawals;
   for (const auto& [id, incident] : incidents) {
-    if (!incident.cleared_at.is_set()) {
-      IndexIncident(index, incident);
-    }
+    IndexIncident(index, incident);
     if (incident.withdrawn_at.is_set()) {
       withdrawals.push_back(incident.withdrawn_at);
     }

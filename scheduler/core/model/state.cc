@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -411,6 +412,29 @@ std::optional<std::string> CheckStored(const ClusterState& state, const JobList&
   return CheckArchived(state);
 }
 
+namespace {
+
+std::optional<std::string> CheckPeers(const ClusterState& state) {
+  std::set<std::pair<NodeId, std::string>> named;
+  for (const Node& node : state.nodes) {
+    if (!node.peers.empty() && node.state != NodeState::kValidating) {
+      return "I8: " + node.identity.name + " has peers and is not being validated";
+    }
+    for (const NodeId peer : node.peers) {
+      named.emplace(peer, node.validation_id);
+    }
+  }
+  for (const Node& node : state.nodes) {
+    const IdleTest& test = node.idle_test;
+    if (test.as_peer && (!test.running || !named.contains({node.id, test.id}))) {
+      return "I8: " + node.identity.name + " is tested as a peer, and no validation has it";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> CheckInvariants(const ClusterState& state) {
   const JobList jobs = ListJobs(state);
   if (CountDependencies(state, jobs) != state.dependencies) {
@@ -426,6 +450,9 @@ std::optional<std::string> CheckInvariants(const ClusterState& state) {
     if (auto broken = CheckLedger(*job)) {
       return broken;
     }
+  }
+  if (auto broken = CheckPeers(state)) {
+    return broken;
   }
   return CheckIndexes(state);
 }

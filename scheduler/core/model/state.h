@@ -10,6 +10,7 @@
 //  I6 what is kept of archived jobs is what estimates and shares still ask for, and no job of it
 //     is there as well.
 //  I7 a job's ledger adds up to the GPU time that its tasks held, and is closed while it has none.
+//  I8 a node that is tested as a peer is named by one that is being validated by that request.
 
 #include <cstdint>
 #include <map>

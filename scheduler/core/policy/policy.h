@@ -99,6 +99,8 @@ struct Policy {
   // Beyond that some are kept for jobs that are to run after them (retention.h).
   Duration keep_finished = Duration::Minutes(90 * 24 * 60);
   uint32_t finished_max = 100'000;
+  // Faults are kept for so long after they were over; at least kIncidentsKept.
+  Duration keep_incidents = Duration::Minutes(90 * 24 * 60);
 
   FaultPolicy faults = {};
 

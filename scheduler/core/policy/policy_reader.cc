@@ -38,6 +38,7 @@ constexpr SpanBounds kRun{Duration(), kDay * 30};
 constexpr SpanBounds kCost{Duration(), Duration::Minutes(24 * 60)};
 constexpr SpanBounds kReview{Duration::Seconds(1), Duration::Minutes(60)};
 constexpr SpanBounds kKeep{Duration::Minutes(60), kDay * 10'000};
+constexpr SpanBounds kKeepFaults{kIncidentsKept, kDay * 10'000};
 constexpr SpanBounds kFaultWindow{Duration::Seconds(1), kWithdrawalsKept};
 constexpr SpanBounds kStart{Duration::Seconds(1), kDay};
 constexpr SpanBounds kLeafWait{Duration(), Duration::Minutes(5)};
@@ -398,9 +399,10 @@ class PolicyReader {
 
   void ReadRetention(const Value& value) {
     int64_t jobs = policy_.finished_max;
-    reader_.Map(
-        value,
-        {SpanField("keep", kKeep, policy_.keep_finished), WholeField("jobs", kFinishedJobs, jobs)});
+    reader_.Map(value,
+                {SpanField("keep", kKeep, policy_.keep_finished),
+                 WholeField("jobs", kFinishedJobs, jobs),
+                 SpanField("faults", kKeepFaults, policy_.keep_incidents)});
     policy_.finished_max = static_cast<uint32_t>(jobs);
   }
 

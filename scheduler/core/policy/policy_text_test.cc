@@ -78,6 +78,7 @@ TEST_CASE("the defaults in the guide are those of the code") {
   Policy other;
   other.keep_finished = Duration();
   other.finished_max = 0;
+  other.keep_incidents = Duration();
   other.share_half_life = other.minimum_run = other.assumed_cost = other.review = Duration();
   other.preemption_tax = other.turn_ratio = 0;
   CHECK(Findings(text).empty());
@@ -123,6 +124,7 @@ TEST_CASE("each mistake in a policy is named with its place and what was expecte
       {"retention: { keep: 5m }", "2:20: keep must be from 1h to 10000d, not 5m"},
       {"retention: { jobs: 10 }",
        "2:20: retention.jobs must be a whole number from 100 to 10000000, not 10"},
+      {"retention: { faults: 29d }", "2:22: faults must be from 30d to 10000d, not 29d"},
       {"keep: 90d", "2:1: unknown key `keep` (`keep` belongs under `retention`)"},
       {"sharing: { turn_ratio: 1 }",
        "2:24: sharing.turn_ratio must be a whole number from 2 to 1000, not 1"},

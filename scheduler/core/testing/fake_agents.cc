@@ -49,9 +49,7 @@ void FakeAgents::Obey(const Command& command, Instant now) {
   const auto it = tasks_.find(key);
   switch (command.kind) {
     case CommandKind::kStartTask:
-      std::erase_if(validations_, [&](const auto& entry) {
-        return entry.first == command.node && entry.second.yields;
-      });
+      BreakOff(command.node);
       if (it == tasks_.end()) {
         FakeTask task;
         task.report.node = command.node;
@@ -94,8 +92,12 @@ void FakeAgents::Obey(const Command& command, Instant now) {
       if (validations_[command.node].request != command.request_id && !command.repairs.empty()) {
         repairs.emplace_back(command.node, command.repairs);
       }
-      validations_[command.node] = {
-          command.request_id, command.validators, command.yields, command.repairs};
+      validations_[command.node] = {command.request_id,
+                                    command.validators,
+                                    command.yields,
+                                    command.as_peer,
+                                    false,
+                                    command.repairs};
       break;
     case CommandKind::kDumpStacks:
     case CommandKind::kFetchImage:
@@ -169,29 +171,58 @@ bool FakeAgents::Progress(Instant now) {
   if (validates) {
     for (const auto& [node, validation] : validations_) {
       if (!cut.contains(node)) {
-        ValidationReported report{node, validation.request, {{"gpu", verdict, 1, "", "x", 1, now}}};
-        for (const auto& [step, devices] : validation.repairs) {
-          if (!repair_verdict.empty()) {
-            report.verdicts.push_back({"repair-" + step, repair_verdict, 1, "", "x", 1, now});
-          }
-        }
-        for (const std::string& validator : validation.validators) {
-          const bool missing = missing_validators.contains(validator);
-          report.verdicts.push_back({validator,
-                                     missing ? "skipped" : verdict,
-                                     1,
-                                     "",
-                                     missing ? "not here" : "x",
-                                     1,
-                                     now});
-        }
-        outbox_.emplace_back(node, std::move(report));
+        outbox_.emplace_back(
+            node, ValidationReported{node, validation.request, Verdicts(validation, now)});
         any = true;
       }
     }
     std::erase_if(validations_, [&](const auto& entry) { return !cut.contains(entry.first); });
   }
   return any;
+}
+
+void FakeAgents::BreakOff(NodeId node) {
+  const auto found = validations_.find(node);
+  if (found == validations_.end() || !found->second.yields) {
+    return;
+  }
+  const std::string request = found->second.request;
+  validations_.erase(found);
+  for (auto& [other, each] : validations_) {
+    each.broken = each.broken || each.request == request;
+  }
+}
+
+std::string FakeAgents::SumVerdict(const Validation& validation) const {
+  size_t members = 0;
+  bool spoilt = false;
+  for (const auto& [node, each] : validations_) {
+    if (each.request == validation.request) {
+      ++members;
+      spoilt = spoilt || each.broken || spoilers.contains(node) || cut.contains(node);
+    }
+  }
+  return members < 2 || spoilt ? "skipped" : verdict;
+}
+
+std::vector<Verdict> FakeAgents::Verdicts(const Validation& validation, Instant now) const {
+  if (validation.as_peer) {
+    return {{"fabric", SumVerdict(validation), 1, "", "x", 1, now}};
+  }
+  std::vector<Verdict> verdicts{{"gpu", verdict, 1, "", "x", 1, now}};
+  for (const std::string& validator : validation.validators) {
+    const bool missing = missing_validators.contains(validator);
+    const std::string found = missing                 ? "skipped"
+                              : validator == "fabric" ? SumVerdict(validation)
+                                                      : verdict;
+    verdicts.push_back({validator, found, 1, "", missing ? "not here" : "x", 1, now});
+  }
+  for (const auto& [step, devices] : validation.repairs) {
+    if (!repair_verdict.empty()) {
+      verdicts.push_back({"repair-" + step, repair_verdict, 1, "", "x", 1, now});
+    }
+  }
+  return verdicts;
 }
 
 void FakeAgents::Exit(JobId job, uint32_t task, ExitReason reason, int32_t code, Instant now) {

@@ -26,6 +26,7 @@ class FakeAgents {
   std::string verdict = "pass";
   std::vector<std::pair<NodeId, Repairs>> repairs;  // that were ordered, in their order
   std::string repair_verdict = "pass";              // "": no word, as an agent of an older release
+  std::set<NodeId> spoilers;                        // no group that they are in sums right
   std::set<std::string> missing_validators;         // installed nowhere: their verdict is "skipped"
   std::map<NodeId, Instant> cut;                    // nodes that reach nobody, since when
   std::set<JobId> parts;                            // jobs that run beside others on a node
@@ -78,9 +79,16 @@ class FakeAgents {
     std::string request;
     std::vector<std::string> validators;
     bool yields = false;
+    bool as_peer = false;
+    bool broken = false;  // a node of its group was taken
     Repairs repairs = {};
   };
+  // A task that is to start there breaks off what yields to it.
+  void BreakOff(NodeId node);
   std::map<NodeId, Validation> validations_;
+  // Return the verdict of the node's fabric validator, and those of all its validators and repairs.
+  [[nodiscard]] std::string SumVerdict(const Validation& validation) const;
+  [[nodiscard]] std::vector<Verdict> Verdicts(const Validation& validation, Instant now) const;
 };
 
 }  // namespace tide::testing
