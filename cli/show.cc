@@ -214,6 +214,18 @@ std::string EndDetails(const json& job, const Style& style) {
   return out;
 }
 
+// What was seen in its training, a line for each.
+std::string NoteLines(const json& job, const Style& style) {
+  std::string out;
+  for (const json& each : Items(job, "attempts")) {
+    for (const json& note : Items(each, "notes")) {
+      out += style.Paint(Tone::kBad, "attempt " + std::to_string(Number(each, "epoch", 0)) + ":") +
+             " " + Printable(Text(note, "text")) + " (" + ShortTime(Time(note, "at")) + ")\n";
+    }
+  }
+  return out;
+}
+
 std::string SecondsFrom(Instant from, Instant to) {
   std::array<char, 32> text{};
   (void)std::snprintf(text.data(), text.size(), "%.2f s", std::max(0.0, (to - from).seconds()));
@@ -303,7 +315,7 @@ int Show(Context& context, const ShowOptions& options) {
   const Table attempts = AttemptTable(*job);
   if (!attempts.empty()) {
     context.Print("\n" + attempts.Render(style) + EndDetails(*job, style) +
-                  RecoveryLines(*job, style));
+                  RecoveryLines(*job, style) + NoteLines(*job, style));
   }
   for (const json& reason : Items(*job, "reasons")) {
     context.Print("\nwaits: " + Printable(Text(reason, "message")) + "\n");

@@ -28,6 +28,21 @@ void StepTimes::Add(const RankView& view) {
   if (seen_.size() > kSeenMax) {
     seen_.pop_front();
   }
+  if (view.compute_ns > 0) {
+    computes_.push_back(view.compute_ns);
+  }
+  if (computes_.size() > kPaceOf) {
+    computes_.pop_front();
+  }
+}
+
+int64_t StepTimes::pace_ns() const {
+  const auto last = static_cast<std::ptrdiff_t>(std::min(seen_.size(), kPaceOf));
+  return last == 0 ? 0 : PercentileOf({seen_.end() - last, seen_.end()}, 50);
+}
+
+int64_t StepTimes::compute_ns() const {
+  return computes_.empty() ? 0 : PercentileOf({computes_.begin(), computes_.end()}, 50);
 }
 
 int64_t StepTimes::usual_ns() const {

@@ -33,6 +33,28 @@ TEST_CASE("nothing is known of the steps before one was seen") {
   CHECK(pace.times.usual_ns() == 60 * kSecond);
 }
 
+TEST_CASE("the pace is that of the last steps, and so is what a rank computes in them") {
+  StepTimes times;
+  int64_t step = 0;
+  const auto add = [&](int64_t step_ns, int64_t compute_ns, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      times.Add({.step = ++step, .step_ns = step_ns, .compute_ns = compute_ns});
+    }
+  };
+  CHECK(times.pace_ns() == 0);
+  add(kSecond, 0, 3);
+  CHECK(times.pace_ns() == kSecond);
+  CHECK(times.compute_ns() == 0);
+  add(kSecond, kSecond / 2, StepTimes::kPaceOf);
+  CHECK(times.compute_ns() == kSecond / 2);
+  add(2 * kSecond, kSecond, StepTimes::kPaceOf / 2);
+  CHECK(times.pace_ns() == kSecond);
+  CHECK(times.compute_ns() == kSecond / 2);
+  add(2 * kSecond, kSecond, 1);
+  CHECK(times.pace_ns() == 2 * kSecond);
+  CHECK(times.compute_ns() == kSecond);
+}
+
 TEST_CASE("one step that a hang held up does not stretch what is usual") {
   for (const int before : {2, 5, 9, 10, 31, 100}) {
     Pace pace;

@@ -14,12 +14,15 @@
 #include "agent/runtime/processes.h"
 #include "agent/server/start_plan.h"
 #include "agent/validators/repair.h"
+#include "common/health/loss_news.h"
 #include "common/log/log.h"
+#include "proto/wire/ranks.h"
 
 namespace tide::agent {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int64_t kNsPerUs = 1'000;
 constexpr int64_t kAgeMaxMs = int64_t{1} << 40U;  // 35 years: a job writes what it likes
 
 // Returns how much the scratch folders of one user's tasks may hold.
@@ -79,6 +82,8 @@ void SetRankTicks(const std::vector<RankView>& ranks, HeldTask& task, tide::v1::
     ticks.add_ages_ms(static_cast<uint64_t>(age_ms));
     ticks.add_phases(static_cast<uint32_t>(view.phase));
     ticks.add_step_ms(static_cast<uint64_t>(task.step_times[i].usual_ns() / kNsPerMs));
+    ticks.add_pace_us(static_cast<uint64_t>(task.step_times[i].pace_ns() / kNsPerUs));
+    ticks.add_compute_us(static_cast<uint64_t>(task.step_times[i].compute_ns() / kNsPerUs));
     const auto rank =
         std::ranges::find(status.ranks, static_cast<uint32_t>(i), &RankStatus::local_rank);
     const bool look =
@@ -91,6 +96,30 @@ void SetRankTicks(const std::vector<RankView>& ranks, HeldTask& task, tide::v1::
         AddLinks(static_cast<uint32_t>(i), task.stacks[i].connections, ticks);
       }
     }
+  }
+}
+
+// Reports what the ranks' losses show.
+void SetLossNews(const std::vector<RankView>& ranks, HeldTask& task, tide::v1::Progress& progress) {
+  health::LossNews news;
+  for (const RankView& view : ranks) {
+    health::LossNews of_rank{.loss_step = view.loss_step,
+                             .bad_step = view.bad_step,
+                             .infinite = view.bad_infinite,
+                             .good_step = view.good_step};
+    if (news.loss_step == 0 && view.loss_step > 0) {
+      if (std::isfinite(view.loss)) {
+        task.spikes.Add(view.loss_step, view.loss);
+      }
+      const LossSpike& spike = task.spikes.newest();
+      of_rank.spike_step = spike.step;
+      of_rank.spike_loss = spike.loss;
+      of_rank.spike_median = spike.median;
+    }
+    health::Merge(news, of_rank);
+  }
+  if (news != health::LossNews{}) {
+    *progress.mutable_loss_news() = wire::ToProto(news);
   }
 }
 
@@ -544,6 +573,7 @@ void AgentLoop::SendHeartbeat() {
     progress->set_step(std::ranges::min(ranks, {}, &RankView::step).step);
     progress->set_total_steps(ranks.front().total_steps);
     progress->set_loss(ranks.front().loss);
+    SetLossNews(ranks, task, *progress);
   }
   link_->Send(core_.stream(), std::move(message));
 }

@@ -408,6 +408,36 @@ TEST_CASE("a step that a hang held up does not change how long steps are said to
   CHECK(usual_ms(1'100) == 1'200);
 }
 
+TEST_CASE("a heartbeat says which loss was no number, and which stood out") {
+  World world;
+  world.Start();
+  REQUIRE(world.WaitState(tide::v1::TASK_STATE_RUNNING));
+  RankPage rank(world.dir.File("run/n1/7.2.0/page-0"));
+  const auto newest = [&] {
+    const tide::v1::Heartbeat beat = world.scheduler->NewestHeartbeat();
+    return beat.progress_size() == 0 ? tide::v1::LossNews() : beat.progress(0).loss_news();
+  };
+  int64_t step = 0;
+  const auto tick = [&](double loss) {
+    rank.SetLoss(++step, loss);
+    REQUIRE_FALSE(rank.Tick(step));
+    REQUIRE(Eventually([&] { return newest().loss_step() == step; }));
+  };
+  for (size_t i = 0; i < LossSpikes::kSeenLeast; ++i) {
+    tick(2);
+  }
+  CHECK(newest().spike_step() == 0);
+  tick(30);
+  CHECK(newest().spike_step() == step);
+  CHECK(newest().spike_loss() == 30);
+  CHECK(newest().spike_median() == 2);
+  CHECK(newest().bad_step() == 0);
+  rank.SetBadLoss(50, 2, 49);
+  REQUIRE(Eventually([&] { return newest().bad_step() == 50; }));
+  CHECK(newest().infinite());
+  CHECK(newest().good_step() == 49);
+}
+
 TEST_CASE("a second validation waits for the first") {
   World world;
   const auto validate = [&](const std::string& id) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/core/loss_spikes.h"
 #include "agent/core/save_clock.h"
 #include "agent/core/step_times.h"
 #include "agent/core/task_machine.h"
@@ -41,6 +42,7 @@ struct HeldTask {
   uint64_t fetch = 0;                   // numbers what is fetched for it, from 1; 0 = nothing was
   bool job_over = false;                // its job will not start again
   std::vector<StepTimes> step_times = {};  // by local rank
+  LossSpikes spikes = {};                  // of the first rank that says what its loss is
   int64_t stacks_of = 0;  // since when its ranks stood still when they were asked for their stacks
   std::vector<RankStack> stacks = {};  // what they wrote since then, by local rank
   bool unread = false;  // its journal could not be read, but perhaps another time: it is kept

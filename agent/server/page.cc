@@ -36,6 +36,12 @@ constexpr size_t kLossAt = 136;
 constexpr size_t kStepNsAt = 144;
 constexpr size_t kFailedSavesAt = 152;
 constexpr size_t kSaveErrnoAt = 156;
+constexpr size_t kLossStepAt = 160;
+constexpr size_t kBadStepAt = 168;
+constexpr size_t kBadKindAt = 176;
+constexpr size_t kGoodStepAt = 184;
+constexpr size_t kComputeNsAt = 192;
+constexpr uint32_t kBadInfinite = 2;
 constexpr uint32_t kErrnoMax = 4095;
 
 constexpr int64_t kStepMax = int64_t{1} << 53U;  // and of the duration of a step, ns
@@ -130,7 +136,12 @@ RankView TaskPages::Read(size_t rank) const {
   view.saved_step = ReadStep(page, kSavedStepAt);
   view.total_steps = ReadStep(page, kTotalStepsAt);
   view.loss = Word<double>(page, kLossAt);
+  view.loss_step = std::max<int64_t>(0, ReadStep(page, kLossStepAt));
+  view.bad_step = std::max<int64_t>(0, ReadStep(page, kBadStepAt));
+  view.good_step = std::max<int64_t>(0, ReadStep(page, kGoodStepAt));
+  view.bad_infinite = Word<uint32_t>(page, kBadKindAt) == kBadInfinite;
   view.step_ns = std::clamp<int64_t>(Word<int64_t>(page, kStepNsAt), 0, kStepMax);
+  view.compute_ns = std::clamp<int64_t>(Word<int64_t>(page, kComputeNsAt), 0, kStepMax);
   view.acked = Word<uint32_t>(page, kAckSeqAt) == Word<uint32_t>(page, kSeqAt);
   view.failed_saves = Word<uint32_t>(page, kFailedSavesAt);
   view.save_errno =

@@ -364,6 +364,9 @@ void SetWhatFewHave(const tide::v1::StartTask& start,
   if (start.checkpoint_step() > 0) {
     env["TIDE_CHECKPOINT_STEP"] = std::to_string(start.checkpoint_step());
   }
+  if (start.resume_before() > 0) {
+    env["TIDE_RESUME_BEFORE"] = std::to_string(start.resume_before());
+  }
   if (start.has_resume_step()) {
     env["TIDE_RESUME_STEP"] = std::to_string(start.resume_step());
   }

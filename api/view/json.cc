@@ -88,6 +88,17 @@ json PairsOrNull(const Placed& placed) {
   return {{"plan", pairs.plan()}, {"ring", pairs.ring()}, {"nccl_tree", pairs.nccl_tree()}};
 }
 
+json NoteObjects(const v1::Attempt& attempt) {
+  auto notes = json::array();
+  for (const v1::JobNote& note : attempt.notes()) {
+    notes.push_back({{"kind", note.kind()},
+                     {"step", NumberOrNull(note.step())},
+                     {"at", TimeOrNull(note.at())},
+                     {"text", note.text()}});
+  }
+  return notes;
+}
+
 json AttemptObject(const v1::Attempt& attempt) {
   auto tasks = json::array();
   for (const v1::Task& task : attempt.tasks()) {
@@ -110,6 +121,7 @@ json AttemptObject(const v1::Attempt& attempt) {
           {"stepped_at", TimeOrNull(attempt.stepped_at())},
           {"stop_at", TimeOrNull(attempt.stop_at())},
           {"broke_at", TimeOrNull(attempt.broke_at())},
+          {"notes", NoteObjects(attempt)},
           {"cross_zone_pairs", PairsOrNull(attempt)}};
 }
 

@@ -53,6 +53,22 @@ TEST_CASE("an attempt shows what crosses zones, or null", "[api][json]") {
   CHECK(attempts[1]["cross_zone_pairs"] == json{{"plan", 1}, {"ring", 2}, {"nccl_tree", 5}});
 }
 
+TEST_CASE("an attempt shows what was seen in its training", "[api][json]") {
+  v1::Job job;
+  job.add_attempts();
+  v1::JobNote& note = *job.add_attempts()->add_notes();
+  note.set_kind("loss_not_finite");
+  note.set_step(38);
+  note.set_at(1'700'000'000'123'000'000);
+  note.set_text("loss is NaN since step 38");
+  const json attempts = json::parse(JobJson(job))["attempts"];
+  CHECK(attempts[0]["notes"] == json::array());
+  CHECK(attempts[1]["notes"] == json::array({{{"kind", "loss_not_finite"},
+                                              {"step", 38},
+                                              {"at", "2023-11-14T22:13:20.123Z"},
+                                              {"text", "loss is NaN since step 38"}}}));
+}
+
 TEST_CASE("an attempt shows its handover and exits", "[api][json]") {
   v1::Job job;
   job.set_id(1);

@@ -32,6 +32,8 @@ struct RankTick {
   Duration age = {};  // since the end of its last step; 0 = it has not come to the end of one
   uint32_t phase = 0;
   Duration step_time = {};  // that nearly all of its last steps stay within; 0 = not known
+  Duration pace = {};       // median of the last few; 0 = not known
+  Duration compute = {};    // median of what it computed in them before it waited; 0 = not known
   char state = 0;           // of its process, as /proc has it: 'R', 'S', 'D', 'T'; 0 = not known
   std::string place =
       {};  // "all_reduce (distributed_c10d.py:2050)": where it stands; "" = not known

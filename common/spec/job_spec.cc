@@ -141,6 +141,9 @@ void CheckSizes(const JobSpec& spec, Checker& check) {
   check.Expect(spec.start_timeout.nanos() == 0 || spec.start_timeout >= kStartTimeoutMin,
                "/start_timeout",
                "start_timeout must be at least 1s");
+  check.Expect(!OnNanName(spec.on_nan).empty(),
+               "/health/on_nan",
+               "health.on_nan must be note, stop or rollback");
   const int32_t signal = spec.suspend_signal;
   check.Expect(signal >= 1 && signal <= 64 && signal != kSigKill && signal != kSigStop,
                "/suspend/signal",
@@ -384,6 +387,28 @@ Result<uint64_t> ParseJobName(std::string_view text) {
 
 std::string FormatJobName(uint64_t id) {
   return "j-" + std::to_string(id);
+}
+
+std::string_view OnNanName(OnNan on_nan) {
+  switch (on_nan) {
+    case OnNan::kNote:
+      return "note";
+    case OnNan::kStop:
+      return "stop";
+    case OnNan::kRollback:
+      return "rollback";
+  }
+  return "";
+}
+
+Result<OnNan> ParseOnNan(std::string_view word) {
+  for (const OnNan on_nan : {OnNan::kNote, OnNan::kStop, OnNan::kRollback}) {
+    if (OnNanName(on_nan) == word) {
+      return on_nan;
+    }
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "\"" + std::string(word) + "\" is not known; write note, stop or rollback");
 }
 
 std::string FormatFinding(const SpecFinding& finding, std::string_view file) {

@@ -35,6 +35,13 @@ struct Dependency {
   bool array = false;  // all elements of the array that it begins; success = of every one
   bool operator==(const Dependency&) const = default;
 };
+// What a loss that is NaN or infinite does to its job. Numbers are on the wire.
+enum class OnNan : uint8_t {
+  kNote = 0,      // it is told to people
+  kStop = 1,      // the job ends as failed
+  kRollback = 2,  // the job goes back to an older checkpoint
+};
+
 inline constexpr size_t kDependenciesMax = 64;
 inline constexpr uint32_t kArrayCountMax = 10'000;
 
@@ -73,6 +80,7 @@ struct JobSpec {
   std::vector<Dependency> after;     // all of them
   uint32_t count = 1;                // more than 1: an array of so many jobs
   std::vector<std::string> secrets;  // names of its owner's; secret_name.h
+  OnNan on_nan = OnNan::kNote;
   bool operator==(const JobSpec&) const = default;
 };
 
@@ -102,6 +110,11 @@ inline constexpr PriorityClass kPriorityClasses[] = {
 [[nodiscard]] inline std::string ExitOkName(bool done) {
   return done ? "done" : "left";
 }
+
+// Returns the word of health.on_nan; "" for a value without one.
+[[nodiscard]] std::string_view OnNanName(OnNan on_nan);
+// Errors: kInvalidArgument.
+[[nodiscard]] Result<OnNan> ParseOnNan(std::string_view word);
 
 inline constexpr uint64_t kGibibyte = 1ULL << 30U;
 

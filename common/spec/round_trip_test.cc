@@ -84,6 +84,7 @@ JobSpec RandomSpec(Prng& prng) {
   if (prng.Below(2) == 0) {
     spec.checkpoint_every = Duration::Seconds(1) + RandomSpan(prng);
   }
+  spec.on_nan = static_cast<OnNan>(prng.Below(3));
   spec.retry_failure_max = static_cast<uint32_t>(prng.Below(3));
   spec.retry_hardware_max = static_cast<uint32_t>(prng.Below(200));
   spec.retry_backoff = RandomSpan(prng);
@@ -140,7 +141,7 @@ TEST_CASE("defaults are left out of YAML and present in JSON") {
       R"("nodes":1,"gpus_per_node":0,"ranks_per_node":1,"cpus_per_node":null,)"
       R"("memory_gib":null,"disk_gib":null,"gpu_model":null},"placement":{"zone":"single"},"priority":"normal",)"
       R"("suspend":{"notice":"2m","signal":"SIGTERM","exit_ok":"left"},"checkpoint":{"dir":null,"every":null},)"
-      R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"max_runtime":null,"start_timeout":null,)"
+      R"("retry":{"failure":0,"hardware":100,"backoff":"5s"},"health":{"on_nan":"note"},"max_runtime":null,"start_timeout":null,)"
       R"("env":{},"labels":{},"mounts":[],"after":[],"count":1,"secrets":[]})");
   spec.after = {{JobId(12), AfterOutcome::kSuccess}, {JobId(13), AfterOutcome::kAny, true}};
   spec.count = 8;

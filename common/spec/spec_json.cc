@@ -86,6 +86,7 @@ std::string FormatJobSpecJson(const JobSpec& spec) {
        {{"failure", spec.retry_failure_max},
         {"hardware", spec.retry_hardware_max},
         {"backoff", FormatSpan(spec.retry_backoff)}}},
+      {"health", {{"on_nan", OnNanName(spec.on_nan)}}},
       {"max_runtime", limited ? Json(FormatSpan(spec.max_runtime)) : Json(nullptr)},
       {"start_timeout", own_timeout ? Json(FormatSpan(spec.start_timeout)) : Json(nullptr)},
       {"env", Json(spec.env)},

@@ -109,6 +109,7 @@ class SpecReader {
                 {WholeField("failure", kRetries, spec_.retry_failure_max),
                  WholeField("hardware", kRetries, spec_.retry_hardware_max),
                  SpanField("backoff", spec_.retry_backoff)}),
+        Section("health", {{"on_nan", [this](const Value& value) { ReadOnNan(value); }}}),
         SpanField("max_runtime", spec_.max_runtime),
         SpanField("start_timeout", spec_.start_timeout),
         {"env", [this](const Value& value) { reader_.TextMap(value, spec_.env); }},
@@ -202,6 +203,17 @@ class SpecReader {
                   "suspend.exit_ok must be left (a program that exits 0 after its signal comes "
                   "back) or done (its work is over), not " +
                       name);
+    }
+  }
+
+  void ReadOnNan(const Value& value) {
+    if (!reader_.IsScalar(value, "note, stop or rollback")) {
+      return;
+    }
+    if (const auto on_nan = ParseOnNan(value.node->text)) {
+      spec_.on_nan = *on_nan;
+    } else {
+      reader_.Add(value, "health.on_nan: " + on_nan.error().message);
     }
   }
 

@@ -157,6 +157,8 @@ TEST_CASE("every mistake is named with its place") {
       {kHead + "suspend: {exit_ok: success}\n",
        "4:20 suspend.exit_ok must be left (a program that exits 0 after its signal comes back) or "
        "done (its work is over), not success\n"},
+      {kHead + "health: {on_nan: ignore}\n",
+       "4:18 health.on_nan: \"ignore\" is not known; write note, stop or rollback\n"},
       {kHead + "mounts: [{source: /a, target: /b, read_only: yes}]\n",
        "4:46 mounts.0.read_only must be true or false, not yes\n"},
       {kHead + "mounts: [{source: a, target: /b}]\n",

@@ -165,6 +165,8 @@ void WritePolicy(const JobSpec& spec, const JobSpec& usual, Writer& out) {
   out.Key("failure", spec.retry_failure_max, usual.retry_failure_max);
   out.Key("hardware", spec.retry_hardware_max, usual.retry_hardware_max);
   out.Key("backoff", spec.retry_backoff, usual.retry_backoff);
+  out.Section("health");
+  out.Key("on_nan", std::string(OnNanName(spec.on_nan)), std::string(OnNanName(usual.on_nan)));
   out.Section("");
   out.Key("max_runtime", spec.max_runtime, usual.max_runtime);
   out.Key("start_timeout", spec.start_timeout, usual.start_timeout);

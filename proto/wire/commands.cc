@@ -48,6 +48,7 @@ void FillStart(const ClusterState& state,
   out->set_submitted_at(job->submitted_at.unix_nanos());
   out->set_start_timeout_ms(static_cast<uint64_t>(command.start_timeout.millis()));
   out->set_checkpoint_step(std::max<int64_t>(0, job->checkpoint.step));
+  out->set_resume_before(job->resume_before);
   if (job->resume_step >= 0) {
     out->set_resume_step(job->resume_step);
   }

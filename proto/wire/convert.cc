@@ -22,6 +22,16 @@ AfterOutcome OutcomeFromProto(tide::v1::AfterOutcome on) {
   return tide::v1::AfterOutcome_IsValid(on) ? static_cast<AfterOutcome>(on) : kUnknown;
 }
 
+static_assert(static_cast<int>(OnNan::kNote) == tide::v1::ON_NAN_NOTE);
+static_assert(static_cast<int>(OnNan::kRollback) == tide::v1::ON_NAN_ROLLBACK);
+
+// What this version does not know stays out of range: CheckJobSpec refuses it.
+OnNan OnNanFromProto(tide::v1::OnNan on_nan) {
+  // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): out of range is what it is.
+  constexpr auto kUnknown = static_cast<OnNan>(UINT8_MAX);
+  return tide::v1::OnNan_IsValid(on_nan) ? static_cast<OnNan>(on_nan) : kUnknown;
+}
+
 }  // namespace
 
 tide::v1::JobSpec ToProto(const JobSpec& spec) {
@@ -44,6 +54,7 @@ tide::v1::JobSpec ToProto(const JobSpec& spec) {
   out.set_suspend_notice_ms(static_cast<uint64_t>(spec.suspend_notice.millis()));
   out.set_suspend_signal(spec.suspend_signal);
   out.set_suspend_exit_ok_done(spec.suspend_exit_ok_done);
+  out.set_on_nan(static_cast<tide::v1::OnNan>(spec.on_nan));
   out.set_checkpoint_dir(spec.checkpoint_dir);
   out.set_checkpoint_every_ms(static_cast<uint64_t>(spec.checkpoint_every.millis()));
   out.set_retry_failure_max(spec.retry_failure_max);
@@ -90,6 +101,7 @@ JobSpec FromProto(const tide::v1::JobSpec& message) {
   out.suspend_notice = FromMillis(message.suspend_notice_ms());
   out.suspend_signal = message.suspend_signal();
   out.suspend_exit_ok_done = message.suspend_exit_ok_done();
+  out.on_nan = OnNanFromProto(message.on_nan());
   out.checkpoint_dir = message.checkpoint_dir();
   out.checkpoint_every = FromMillis(message.checkpoint_every_ms());
   out.retry_failure_max = message.retry_failure_max();

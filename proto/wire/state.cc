@@ -94,6 +94,13 @@ void FillAttempt(const ClusterState& state,
   out->set_stepped_at(Nanos(attempt.stepped_at));
   out->set_stop_at(Nanos(attempt.stop_at));
   out->set_broke_at(Nanos(attempt.broke_at));
+  for (const JobNote& note : attempt.notes) {
+    tide::v1::JobNote* const added = out->add_notes();
+    added->set_kind(std::string(NoteKindName(note.kind)));
+    added->set_step(note.step);
+    added->set_at(Nanos(note.at));
+    added->set_text(note.text);
+  }
   if (!LiesInOneZone(state, attempt)) {
     const CrossZonePairs pairs = CountCrossZonePairs(ZonesOf(state, attempt));
     out->mutable_cross_zone_pairs()->set_plan(pairs.plan);

@@ -67,6 +67,7 @@ JobSpec RandomSpec(Prng& random) {
   spec.suspend_signal = static_cast<int32_t>(random.Below(65));
   spec.suspend_exit_ok_done = random.Below(2) == 0;
   spec.suspend_notice = millis();
+  spec.on_nan = static_cast<OnNan>(random.Below(3));
   spec.checkpoint_every = millis();
   spec.retry_backoff = millis();
   spec.max_runtime = millis();
@@ -182,6 +183,21 @@ TEST_CASE("every task state, exit reason and fault an agent may send is understo
   }
 }
 
+TEST_CASE("what losses show comes through, and steps are never below zero") {
+  const health::LossNews news{.loss_step = 9,
+                              .bad_step = 7,
+                              .infinite = true,
+                              .good_step = 6,
+                              .spike_step = 5,
+                              .spike_loss = 40.5,
+                              .spike_median = 2.25};
+  CHECK(FromProto(ToProto(news)) == news);
+  tide::v1::LossNews strange;
+  strange.set_bad_step(-7);
+  strange.set_spike_step(INT64_MIN);
+  CHECK(FromProto(strange) == health::LossNews{});
+}
+
 TEST_CASE("what ranks are at comes through, and lists that do not fit together are none") {
   std::vector<health::RankTick> ranks(2);
   ranks[0] = {.rank = 0, .step = -1};
@@ -190,6 +206,8 @@ TEST_CASE("what ranks are at comes through, and lists that do not fit together a
               .age = Duration::Millis(5001),
               .phase = 5,
               .step_time = Duration::Millis(250),
+              .pace = Duration::Millis(230),
+              .compute = Duration::Millis(200),
               .state = 'D',
               .addresses = {"10.0.0.1", "fd00::1"},
               .unanswered = {"10.0.0.2"}};

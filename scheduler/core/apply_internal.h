@@ -50,6 +50,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeIsolated& event);
 ApplyResult On(ClusterState& state, Instant at, const ProbationOver& event);
 ApplyResult On(ClusterState& state, Instant at, const JobStalled& event);
 ApplyResult On(ClusterState& state, Instant at, const JobStepped& event);
+ApplyResult On(ClusterState& state, Instant at, const JobNoted& event);
 
 // --- lookups -------------------------------------------------------------------------------
 Result<Job*> FindJob(ClusterState& state, JobId id);

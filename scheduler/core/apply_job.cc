@@ -340,6 +340,7 @@ ApplyResult On(ClusterState& state, Instant at, const ReleaseRequested& event) {
   job->detail = "resumed by " + event.actor;
   if (event.resume_step >= 0) {
     job->resume_step = event.resume_step;
+    job->resume_before = 0;
     job->detail +=
         event.resume_step == 0 ? " from scratch" : " at step " + std::to_string(event.resume_step);
   }

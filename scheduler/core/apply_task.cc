@@ -55,6 +55,11 @@ bool MergeSaving(Job& job, Instant at, Task& task, const TaskReported& report) {
     job.resume_step = -1;
     news = true;
   }
+  if (job.resume_before > 0 && report.saved_step >= job.resume_before &&
+      attempt.loss_end == OnNan::kNote) {
+    job.resume_before = 0;  // it has got past what sent it back
+    news = true;
+  }
   if (attempt.stop_step >= 0 && report.saved_step >= attempt.stop_step &&
       !attempt.saved_at.is_set() && report.saved_at.is_set()) {
     CountGpus(job, at);

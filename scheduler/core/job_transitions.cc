@@ -130,6 +130,15 @@ void ResolveLeft(ClusterState& state, Job& job, Instant at, JobId beneficiary) {
   EnterQueued(state, job, at, {StartReason::kResumed, not_before, beneficiary, std::nullopt});
 }
 
+// Its loss ended the attempt: the job goes back to an older checkpoint at once, or is over.
+void ResolveLoss(ClusterState& state, Job& job, Instant at, JobId beneficiary) {
+  if (job.attempts.back().loss_end == OnNan::kStop) {
+    EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});
+    return;
+  }
+  EnterQueued(state, job, at, {StartReason::kRetry, Instant(), beneficiary, std::nullopt});
+}
+
 // All tasks are gone and the job was Stopping: run again, stay held, or end, by cause.
 void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId beneficiary) {
   CloseAttempt(state, job, at, cause);
@@ -165,6 +174,14 @@ void Resolve(ClusterState& state, Job& job, Instant at, StopCause cause, JobId b
       EnterFinished(state, job, at, {Outcome::kFailed, ExitCodeOf(job)});
       return;
     case StopCause::kFailed:
+      if (job.attempts.back().loss_end != OnNan::kNote) {
+        ResolveLoss(state, job, at, beneficiary);
+        return;
+      }
+      if (job.resume_before > 0) {
+        job.detail = "was to go back below step " + std::to_string(job.resume_before) +
+                     ", where its loss was good, and failed: " + job.detail;
+      }
       if (job.resume_step >= 0) {
         // Its user sent it back, maybe to a step that is not there: that does not end it.
         job.detail = "was to go back to step " + std::to_string(job.resume_step) +

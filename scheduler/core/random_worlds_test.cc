@@ -81,7 +81,7 @@ class RandomWorld : public World {
   }
 
   void Act() {
-    switch (prng_.Below(25)) {
+    switch (prng_.Below(26)) {
       case 0:
       case 1:
       case 2:
@@ -136,6 +136,9 @@ class RandomWorld : public World {
         break;
       case 20:
         prng_.Below(2) == 0 ? StallRandom() : StepRandom();
+        break;
+      case 21:
+        NoteRandom();
         break;
       default:
         Deliver();
@@ -204,6 +207,15 @@ class RandomWorld : public World {
     if (const Job* job = state.FindJob(id); job != nullptr && !job->attempts.empty()) {
       const Duration ago = Duration::Seconds(static_cast<int64_t>(prng_.Below(100)));
       Checked({JobStepped{id, job->attempts.back().epoch, now - ago}});
+    }
+  }
+  // Something is seen in the training of a job; its loss may be bad, and send it back.
+  void NoteRandom() {
+    const JobId id = AnyJob();
+    if (const Job* job = state.FindJob(id); job != nullptr && !job->attempts.empty()) {
+      const auto step = static_cast<int64_t>(1 + prng_.Below(100));
+      const auto kind = static_cast<NoteKind>(prng_.Below(4));
+      Checked({JobNoted{id, job->attempts.back().epoch, kind, step, step - 1, "seen"}});
     }
   }
   NodeId AnyNode() { return NodeId(static_cast<uint32_t>(prng_.Below(state.nodes.size()))); }
@@ -396,6 +408,7 @@ class RandomWorld : public World {
       job.Nodes(1).Gpus(static_cast<uint32_t>(1 + prng_.Below(8)));
     }
     job.RetryFailure(static_cast<uint32_t>(prng_.Below(3)), Duration::Seconds(20));
+    job.OnBadLoss(static_cast<OnNan>(prng_.Below(3)));
     for (uint64_t i = prng_.Below(4) == 0 ? 1 + prng_.Below(2) : 0; i > 0; --i) {
       const auto on = static_cast<AfterOutcome>(prng_.Below(3));
       const JobId awaited = AnyJob();

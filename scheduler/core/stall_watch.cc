@@ -17,22 +17,12 @@ constexpr size_t kOddNamed = 3;
 constexpr Duration kToldAgain = Duration::Seconds(10);
 constexpr uint32_t kDoublingsMax = 8;
 
-std::string NameOf(const ClusterState& state, const Job& job, uint32_t rank) {
-  const std::vector<Task>& tasks = job.attempts.back().tasks;
-  const size_t task = rank / std::max(1U, job.spec->ranks_per_node);
-  std::string name = "rank " + std::to_string(rank);
-  if (task < tasks.size()) {
-    name += " on " + state.nodes[tasks[task].node.value()].identity.name;
-  }
-  return name;
-}
-
 std::string DescribeOdd(const ClusterState& state,
                         const Job& job,
                         const std::vector<health::OddRank>& odd) {
   std::string text;
   for (size_t i = 0; i < std::min(odd.size(), kOddNamed); ++i) {
-    text += (i == 0 ? ": " : "; ") + NameOf(state, job, odd[i].rank) + ": " + odd[i].why;
+    text += (i == 0 ? ": " : "; ") + RankName(state, job, odd[i].rank) + ": " + odd[i].why;
   }
   if (odd.size() > kOddNamed) {
     text += "; and " + std::to_string(odd.size() - kOddNamed) + " more";
@@ -79,6 +69,16 @@ uint32_t GivenUp(const Job& job) {
 }
 
 }  // namespace
+
+std::string RankName(const ClusterState& state, const Job& job, uint32_t rank) {
+  const std::vector<Task>& tasks = job.attempts.back().tasks;
+  const size_t task = rank / std::max(1U, job.spec->ranks_per_node);
+  std::string name = "rank " + std::to_string(rank);
+  if (task < tasks.size()) {
+    name += " on " + state.nodes[tasks[task].node.value()].identity.name;
+  }
+  return name;
+}
 
 const std::set<JobId>& StallWatch::stalled(const ClusterState& state) {
   if (!std::exchange(begun_, true)) {

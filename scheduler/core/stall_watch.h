@@ -27,6 +27,9 @@ struct SeenRanks {
   int64_t total_steps = -1;             // that it wants to make; -1 = not known
 };
 
+// Returns "rank 5 on a-n3".
+[[nodiscard]] std::string RankName(const ClusterState& state, const Job& job, uint32_t rank);
+
 class StallWatch {
  public:
   // Agents report what ranks are at each second. Two looks lie between the silence of a job and the

@@ -50,10 +50,13 @@ Attempt WithoutTasks(const Attempt& attempt) {
                                 stall_ended,
                                 stepped_at,
                                 stop_at,
-                                broke_at] = attempt;
-  return {epoch,    {},          queued_at,  placed_at,   running_at,    notice_at,    parked_at,
-          saved_at, released_at, stop_step,  withdrawn,   opportunistic, start_reason, end_cause,
-          "",       master_port, stalled_at, stall_ended, stepped_at,    stop_at,      broke_at};
+                                broke_at,
+                                notes,
+                                loss_end] = attempt;
+  return {epoch,        {},        queued_at,   placed_at,   running_at, notice_at,
+          parked_at,    saved_at,  released_at, stop_step,   withdrawn,  opportunistic,
+          start_reason, end_cause, "",          master_port, stalled_at, stall_ended,
+          stepped_at,   stop_at,   broke_at,    {},          loss_end};
 }
 
 // Only the last attempt's tasks say where a job is, or was. A plan counts no GPU time.
@@ -77,6 +80,7 @@ Job CopyJob(const Job& job, CopiedSpecs& copied) {
                                 array,
                                 array_index,
                                 resume_step,
+                                resume_before,
                                 ledger] = job;
   std::vector<Attempt> lean;
   lean.reserve(attempts.size());
@@ -105,6 +109,7 @@ Job CopyJob(const Job& job, CopiedSpecs& copied) {
           array,
           array_index,
           resume_step,
+          resume_before,
           {}};
 }
 

@@ -86,6 +86,13 @@ tide::v1::SchedulerMessage TakeHeartbeat(LinkContext& link,
                            .phase = each.phase(),
                            .failed_saves = each.failed_saves(),
                            .save_errno = each.save_errno()});
+    if (each.has_loss_news()) {
+      link.view.SetLossNews(JobId(each.job_id()),
+                            Epoch(each.epoch()),
+                            each.task(),
+                            node,
+                            wire::FromProto(each.loss_news()));
+    }
     if (each.has_ranks()) {
       link.view.SetRanks(JobId(each.job_id()),
                          Epoch(each.epoch()),

@@ -261,11 +261,16 @@ std::vector<EventBody> Loop::LookAround(const ClusterState& state) {
     stalls_looked_ns_ = now_ns;
     const auto seen = view_.QuietRanks(health::kStallLeast, stall_watch_.stalled(state));
     std::ranges::move(stall_watch_.Check(state, policy_, seen, Now()), std::back_inserter(events));
+    std::ranges::move(NoteLosses(state, view_.StrangeLosses()), std::back_inserter(events));
     std::vector<JobId> starting;
     std::ranges::copy_if(state.live, std::back_inserter(starting), [&](JobId id) {
       return AwaitsFirstStep(state.jobs.at(id));
     });
     std::ranges::move(view_.FirstSteps(starting, Now()), std::back_inserter(events));
+  }
+  if (now_ns - paces_looked_ns_ >= SlowWatch::window().nanos()) {
+    paces_looked_ns_ = now_ns;
+    std::ranges::move(slow_watch_.Check(state, view_.Paces()), std::back_inserter(events));
   }
   if (now_ns - idle_looked_ns_ >= IdleTestWatch::check_interval().nanos()) {
     idle_looked_ns_ = now_ns;

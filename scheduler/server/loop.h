@@ -17,6 +17,7 @@
 #include "scheduler/core/idle_tests.h"
 #include "scheduler/core/liveness.h"
 #include "scheduler/core/loop_clock.h"
+#include "scheduler/core/slow_watch.h"
 #include "scheduler/core/stall_watch.h"
 #include "scheduler/core/turn.h"
 #include "scheduler/server/decision_pace.h"
@@ -121,6 +122,8 @@ class Loop : private TurnHost {
   Policy policy_;
   Liveness liveness_;
   StallWatch stall_watch_;
+  SlowWatch slow_watch_;
+  int64_t paces_looked_ns_ = 0;
   IdleTestWatch idle_tests_;
   ViewHub& view_;
   SessionRegistry& sessions_;

@@ -465,6 +465,7 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
       live.epoch = epoch;
       live.tasks.clear();
       live.ranks.clear();
+      live.losses.clear();
     }
     TaskProgress& known = live.tasks[task];
     TaskProgress next = progress;
@@ -492,6 +493,37 @@ void ViewHub::SetRanks(JobId job, Epoch epoch, uint32_t task, NodeId node, TaskR
       task < nodes.size() && nodes[task] == node) {
     it->second.ranks[task] = std::move(ranks);
   }
+}
+
+void ViewHub::SetLossNews(
+    JobId job, Epoch epoch, uint32_t task, NodeId node, const health::LossNews& news) {
+  const MutexLock lock(mutex_);
+  const auto it = progress_.find(job);
+  if (it == progress_.end() || it->second.epoch != epoch || it->second.newest != epoch) {
+    return;
+  }
+  if (const std::vector<NodeId>& nodes = it->second.nodes;
+      task < nodes.size() && nodes[task] == node) {
+    it->second.losses[task] = news;
+  }
+}
+
+std::vector<SeenLoss> ViewHub::StrangeLosses() {
+  std::vector<SeenLoss> strange;
+  const MutexLock lock(mutex_);
+  for (const auto& [job, progress] : progress_) {
+    if (!progress.holds_nodes || progress.epoch != progress.newest) {
+      continue;
+    }
+    SeenLoss seen{.job = job, .epoch = progress.epoch, .news = {}};
+    for (const auto& [task, news] : progress.losses) {
+      health::Merge(seen.news, news);
+    }
+    if (seen.news.bad_step > 0 || seen.news.spike_step > 0) {
+      strange.push_back(seen);
+    }
+  }
+  return strange;
 }
 
 JobRanks ViewHub::RanksOf(JobId job) {
@@ -547,6 +579,26 @@ std::vector<SeenRanks> ViewHub::QuietRanks(Duration least, const std::set<JobId>
     }
   }
   return quiet;
+}
+
+std::vector<SeenPaces> ViewHub::Paces() {
+  const Instant now = SystemNow();
+  std::vector<SeenPaces> seen;
+  const MutexLock lock(mutex_);
+  for (const auto& [job, progress] : progress_) {
+    if (!SilenceOf(progress, now)) {
+      continue;
+    }
+    SeenPaces& of_job = seen.emplace_back();
+    of_job.job = job;
+    of_job.epoch = progress.epoch;
+    for (const auto& [task, of_task] : progress.ranks) {
+      for (const health::RankTick& rank : of_task.ranks) {
+        of_job.ranks.push_back({rank.step, rank.pace, rank.compute});
+      }
+    }
+  }
+  return seen;
 }
 
 std::vector<EventBody> ViewHub::FirstSteps(const std::vector<JobId>& jobs, Instant now) {

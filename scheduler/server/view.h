@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "scheduler/core/loss_watch.h"
 #include "scheduler/core/model/start_estimate.h"
+#include "scheduler/core/slow_watch.h"
 #include "scheduler/core/stall_watch.h"
 #include "scheduler/core/step.h"
 #include "scheduler/server/people/job_tokens.h"
@@ -56,6 +58,16 @@ class ViewHub {
   // those of `also`: of each whose tasks have all reported within the last seconds.
   //   Cost: O(ranks).
   [[nodiscard]] std::vector<SeenRanks> QuietRanks(Duration least, const std::set<JobId>& also);
+
+  // Notes what the losses of a task of the newest attempt show.
+  void SetLossNews(
+      JobId job, Epoch epoch, uint32_t task, NodeId node, const health::LossNews& news);
+
+  // Returns what the losses of jobs show, of those where they are bad or stand out.
+  [[nodiscard]] std::vector<SeenLoss> StrangeLosses();
+
+  // Returns how fast the ranks of running jobs are, of all whose tasks have reported lately.
+  [[nodiscard]] std::vector<SeenPaces> Paces();
 
   // Returns those of the jobs whose ranks have come to the end of a step in the newest attempt, as
   // its event. Cost: O(jobs × tasks).
@@ -160,8 +172,9 @@ class ViewHub {
   struct JobProgress {
     Epoch epoch;  // of the tasks
     std::map<uint32_t, TaskProgress> tasks;
-    std::map<uint32_t, TaskRanks> ranks;  // by task
-    Epoch newest;                         // of the job's attempts
+    std::map<uint32_t, TaskRanks> ranks;          // by task
+    std::map<uint32_t, health::LossNews> losses;  // by task
+    Epoch newest;                                 // of the job's attempts
     bool holds_nodes = false;
     std::vector<NodeId> nodes;  // of the tasks of the newest attempt
     int64_t saved_step = -1;

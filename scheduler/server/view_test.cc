@@ -341,6 +341,34 @@ TEST_CASE("ranks are those of the newest attempt, and no news of the view") {
   CHECK(p.view.RanksOf(job).tasks.empty());
 }
 
+TEST_CASE("losses that are strange are those of the newest attempt, over its tasks") {
+  Published p(Cluster().Zone("A").Leaf(2));
+  const JobId job = p.world.Submit(AJob().Nodes(2));
+  p.view.PublishAll(p.world.state, kTerm);
+  const auto set = [&](uint32_t task, uint32_t epoch, const health::LossNews& news) {
+    p.view.SetLossNews(job, Epoch(epoch), task, NodeId(p.world.NodesOf(job)[task]), news);
+  };
+  set(0, 1, {.bad_step = 7});
+  CHECK(p.view.StrangeLosses().empty());  // no progress was reported yet
+  p.view.SetProgress(job, Epoch(1), 0, {40, 100, 0.5});
+  set(0, 1, {.loss_step = 40});
+  set(0, 2, {.bad_step = 7});  // of no attempt there is
+  CHECK(p.view.StrangeLosses().empty());
+  set(1, 1, {.bad_step = 38, .good_step = 37});
+  set(0, 1, {.loss_step = 41, .spike_step = 30});
+  REQUIRE(p.view.StrangeLosses().size() == 1);
+  const SeenLoss seen = p.view.StrangeLosses().front();
+  CHECK(seen.job == job);
+  CHECK(seen.epoch == Epoch(1));
+  CHECK(seen.news == health::LossNews{41, 38, false, 37, 30, 0, 0});
+  const NodeId first(p.world.NodesOf(job)[0]);
+  p.view.SetLossNews(job, Epoch(1), 1, first, {});  // of another node's task
+  CHECK(p.view.StrangeLosses().front().news.bad_step == 38);
+  p.world.Hold(job);
+  p.view.PublishAll(p.world.state, kTerm);
+  CHECK(p.view.StrangeLosses().empty());
+}
+
 TEST_CASE("progress belongs to the newest attempt while it has its nodes") {
   Published p(Cluster().Zone("A").Leaf(2));
   const JobId job = p.world.Submit(AJob().Nodes(2));

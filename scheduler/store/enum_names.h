@@ -93,6 +93,21 @@ inline constexpr auto kEnumNames<AfterOutcome> = std::to_array<EnumName<AfterOut
 });
 
 template <>
+inline constexpr auto kEnumNames<OnNan> = std::to_array<EnumName<OnNan>>({
+    {OnNan::kNote, "note"},
+    {OnNan::kStop, "stop"},
+    {OnNan::kRollback, "rollback"},
+});
+
+template <>
+inline constexpr auto kEnumNames<NoteKind> = std::to_array<EnumName<NoteKind>>({
+    {NoteKind::kLossNotFinite, "loss_not_finite"},
+    {NoteKind::kLossSpike, "loss_spike"},
+    {NoteKind::kSlowJob, "slow_job"},
+    {NoteKind::kSlowRank, "slow_rank"},
+});
+
+template <>
 inline constexpr auto kEnumNames<StartReason> = std::to_array<EnumName<StartReason>>({
     {StartReason::kFirst, "first"},
     {StartReason::kResumed, "resumed"},

@@ -318,4 +318,15 @@ void VisitFields(V& visit, T& record) {
   visit("first", first);
 }
 
+template <typename V, MaybeConst<JobNoted> T>
+void VisitFields(V& visit, T& record) {
+  auto& [job, epoch, kind, step, good_step, text] = record;
+  visit("job", job);
+  visit("epoch", epoch);
+  visit("kind", kind);
+  visit("step", step);
+  visit("good_step", good_step);
+  visit("text", text);
+}
+
 }  // namespace tide

@@ -67,7 +67,8 @@ void VisitFields(V& visit, T& record) {
          mounts,
          after,
          count,
-         secrets] = record;
+         secrets,
+         on_nan] = record;
   visit("name", name);
   visit("project", project);
   visit("image", image);
@@ -99,6 +100,7 @@ void VisitFields(V& visit, T& record) {
   visit("after", after);
   visit("count", count);
   visit("secrets", secrets);
+  visit("on_nan", on_nan);
 }
 
 template <typename V, MaybeConst<TaskExit> T>
@@ -201,6 +203,15 @@ void VisitFields(V& visit, T& record) {
   visit("exit_code", exit_code);
 }
 
+template <typename V, MaybeConst<JobNote> T>
+void VisitFields(V& visit, T& record) {
+  auto& [kind, step, at, text] = record;
+  visit("kind", kind);
+  visit("step", step);
+  visit("at", at);
+  visit("text", text);
+}
+
 template <typename V, MaybeConst<Attempt> T>
 void VisitFields(V& visit, T& record) {
   auto& [epoch,
@@ -223,7 +234,9 @@ void VisitFields(V& visit, T& record) {
          stall_ended,
          stepped_at,
          stop_at,
-         broke_at] = record;
+         broke_at,
+         notes,
+         loss_end] = record;
   visit("epoch", epoch);
   visit("tasks", tasks);
   visit("queued_at", queued_at);
@@ -245,6 +258,8 @@ void VisitFields(V& visit, T& record) {
   visit("stepped_at", stepped_at);
   visit("stop_at", stop_at);
   visit("broke_at", broke_at);
+  visit("notes", notes);
+  visit("loss_end", loss_end);
 }
 
 template <typename V, MaybeConst<Checkpoint> T>
@@ -308,6 +323,7 @@ void VisitFields(V& visit, T& record) {
          array,
          array_index,
          resume_step,
+         resume_before,
          ledger] = record;
   visit("id", id);
   VisitSpec(visit, spec);
@@ -328,6 +344,7 @@ void VisitFields(V& visit, T& record) {
   visit("array", array);
   visit("array_index", array_index);
   visit("resume_step", resume_step);
+  visit("resume_before", resume_before);
   visit("ledger", ledger);
 }
 

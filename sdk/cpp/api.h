@@ -2,9 +2,9 @@
 // What tide.h offers. C++20, standard library only. One thread of a program uses a Run and its
 // Checkpoints: the one that trains.
 
+#include <bit>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +19,10 @@ namespace tide::cpp {
 
 class CheckpointCore;
 class RunCore;
+
+// The loss of a step whose loss is not known: a NaN that no calculation makes.
+inline constexpr uint64_t kNoLossBits = 0x7FF8'0054'4944'4501;
+inline constexpr double kNoLoss = std::bit_cast<double>(kNoLossBits);
 
 // Something a person must act on. The message says what, where, and what to do.
 class Error : public std::runtime_error {
@@ -82,6 +86,11 @@ class Run {
   void progress(int64_t step,
                 std::optional<int64_t> total = std::nullopt,
                 const std::map<std::string, double>& metrics = {});
+
+  // Says how long this rank computed in the step until it had to wait for others: before its first
+  // collective. To be called before the tick of that step, by all ranks or none. Who is slow is
+  // found by it: the steps of all ranks take equally long.
+  void compute_time(std::chrono::duration<double> span);
 
   // Acknowledges a suspension that the program has saved by itself. Checkpoint::tick does it, too.
   void suspended(const std::string& checkpoint_id, int64_t step);
@@ -209,12 +218,11 @@ class Checkpoint {
                                std::optional<int64_t> step = std::nullopt);
 
   // To be called by all ranks after each step. True: leave now, with run.exit().
-  //   step: finished steps.   loss: shown to people.   safe: false where state cannot be saved.
+  //   step: finished steps.   loss: shown to people, who are told of NaN, too.   safe: false where
+  //   state cannot be saved.
   // Saves where it is time; a failed save is named on stderr, counted, and training goes on.
   //   Cost: 10 ns where there is nothing to do.
-  [[nodiscard]] bool tick(int64_t step,
-                          double loss = std::numeric_limits<double>::quiet_NaN(),
-                          bool safe = true);
+  [[nodiscard]] bool tick(int64_t step, double loss = kNoLoss, bool safe = true);
 
   // Makes memory ready for the saves to come, so that the first one stops training as briefly as
   // the others. Returns when it is there. tick() does it in the background after the second step.

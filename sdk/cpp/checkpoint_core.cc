@@ -86,8 +86,9 @@ int64_t CheckpointCore::Resume(bool allow_restart, std::optional<int64_t> step) 
     OrThrow(WithAdvice(TakeLease()));
   }
   const std::optional<int64_t> wanted = !step && is_main_ ? run_.resume_step : step;
-  Resumed resumed = OrThrow(WithAdvice(RestoreNewest(wanted)));
-  if (!wanted && !allow_restart) {
+  const int64_t below = !wanted && is_main_ ? run_.resume_before : 0;
+  Resumed resumed = OrThrow(WithAdvice(RestoreNewest(wanted, below)));
+  if (!wanted && below == 0 && !allow_restart) {
     OrThrow(RequireRecorded(resumed.step));
   }
   if (is_writable) {
@@ -105,7 +106,8 @@ int64_t CheckpointCore::Resume(bool allow_restart, std::optional<int64_t> step) 
   return begin;
 }
 
-Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest(std::optional<int64_t> wanted) {
+Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest(std::optional<int64_t> wanted,
+                                                              int64_t below) {
   if (wanted == 0) {
     return Resumed{};
   }
@@ -116,7 +118,7 @@ Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest(std::optional<int6
       continue;
     }
     steps.insert(item->id.step);
-    if (wanted && *wanted != item->id.step) {
+    if ((wanted && *wanted != item->id.step) || (below > 0 && item->id.step >= below)) {
       continue;
     }
     const Status restored = RestoreFrom(item->path, true);
@@ -130,14 +132,16 @@ Result<CheckpointCore::Resumed> CheckpointCore::RestoreNewest(std::optional<int6
     TIDE_TRY(restored);
     return Resumed{.step = item->id.step, .id = FormatCheckpointId(item->id)};
   }
-  if (wanted) {
+  if (wanted || below > 0) {
     std::string text;
     for (const int64_t step : steps) {
       text += (text.empty() ? "" : ", ") + std::to_string(step);
     }
     return Fail(ErrorCode::kNotFound,
-                "no whole checkpoint of step " + std::to_string(*wanted) + " in " + folder_ +
-                    "; there are steps " + (text.empty() ? "(none)" : text));
+                "no whole checkpoint " +
+                    (wanted ? "of step " + std::to_string(*wanted)
+                            : "below step " + std::to_string(below)) +
+                    " in " + folder_ + "; there are steps " + (text.empty() ? "(none)" : text));
   }
   return Resumed{};
 }

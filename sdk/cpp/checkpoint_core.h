@@ -2,6 +2,7 @@
 // What is behind a Checkpoint: when to save, and what becomes of saves and orders.
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -84,7 +85,7 @@ class CheckpointCore {
     std::string id;
   };
   // wanted: the step; nullopt = any.
-  [[nodiscard]] Result<Resumed> RestoreNewest(std::optional<int64_t> wanted);
+  [[nodiscard]] Result<Resumed> RestoreNewest(std::optional<int64_t> wanted, int64_t below);
   // together: all ranks of this node do so, and read it once.
   [[nodiscard]] Status RestoreFrom(const std::string& directory, bool together);
   [[nodiscard]] std::optional<sdk::RingPlace> Ring(const std::string& directory) const;
@@ -140,8 +141,8 @@ class CheckpointCore {
 };
 
 inline bool CheckpointCore::Tick(int64_t step, double loss, bool safe) {
-  if (!std::isnan(loss)) {
-    run_.page().loss.store(loss, std::memory_order_relaxed);
+  if (std::bit_cast<uint64_t>(loss) != kNoLossBits) {
+    run_.ShowLoss(step, loss);
   }
   const bool is_ordered = run_.Beat(step);
   // Steps before calm_from_ become large numbers.

@@ -315,6 +315,55 @@ TEST_CASE("what the job has saved must be there") {
   CHECK(next.Make().resume(true) == 0);
 }
 
+TEST_CASE("the first loss that is no number is noted, with the last good one before it") {
+  struct {
+    std::vector<double> losses;  // from step 1
+    int64_t bad_step;
+    uint32_t kind;
+    int64_t good_step;
+    int64_t loss_step;
+  } const rows[] = {
+      {{0.5, 0.4, kNoLoss, 0.3}, 0, 0, 0, 4},
+      {{0.5, 0.4, kNoLoss, std::nan(""), std::nan("")}, 4, kBadNan, 2, 2},
+      {{INFINITY, 0.4, std::nan("")}, 1, kBadInfinite, 0, 2},
+      {{0.5, -INFINITY, 0.25}, 2, kBadInfinite, 1, 3},
+      {{0.5, std::bit_cast<double>(0xFFF8'0000'0000'0000)}, 2, kBadNan, 1, 1},  // 0.0 / 0.0 here
+  };
+  for (const auto& row : rows) {
+    const sdk::TestingFolder folder;
+    Program program(folder.path);
+    Checkpoint& ck = program.Make();
+    int64_t step = 0;
+    for (const double loss : row.losses) {
+      CHECK_FALSE(ck.tick(++step, loss));
+    }
+    CHECK(program.page().bad_step == row.bad_step);
+    CHECK(program.page().good_step == row.good_step);
+    CHECK(program.page().loss_step == row.loss_step);
+    CHECK((row.bad_step == 0 || program.page().bad_kind == row.kind));
+  }
+}
+
+TEST_CASE("a program goes back below the step at which its loss was no number") {
+  const sdk::TestingFolder folder;
+  Program first(folder.path);
+  first.Make({.keep = 9});
+  for (const int64_t step : {10, 20, 30}) {
+    first.epoch = step;
+    first.ck->save(step);
+  }
+  const auto below = [&](const char* step) {
+    return Run::Variables{
+        {"TIDE_START", "2"}, {"TIDE_CHECKPOINT_STEP", "30"}, {"TIDE_RESUME_BEFORE", step}};
+  };
+  CHECK(Program(folder.path, "0", 0, 1, below("31")).Make().resume() == 30);
+  CHECK(Program(folder.path, "0", 0, 1, below("30")).Make().resume() == 20);
+  CHECK(Program(folder.path, "0", 0, 1, below("11")).Make().resume() == 10);
+  Program none(folder.path, "0", 0, 1, below("10"));
+  CHECK_THROWS_WITH(none.Make().resume(), Contains("below step 10 in") && Contains("10, 20, 30"));
+  CHECK(none.Make().resume(false, 30) == 30);  // its own word goes before
+}
+
 TEST_CASE("a program goes back, by its own word or the platform's") {
   const sdk::TestingFolder folder;
   Program first(folder.path);

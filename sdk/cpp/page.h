@@ -60,11 +60,21 @@ struct Page {
   std::atomic<int64_t> step_ns;
   std::atomic<uint32_t> failed_saves;
   std::atomic<uint32_t> save_errno;
+  std::atomic<int64_t> loss_step;
+  std::atomic<int64_t> bad_step;
+  std::atomic<uint32_t> bad_kind;
+  std::atomic<int64_t> good_step;
+  std::atomic<int64_t> compute_ns;
+};
+enum BadKind : uint32_t {
+  kBadNan = 1,
+  kBadInfinite = 2
 };
 static_assert(offsetof(Page, state) == 32 && offsetof(Page, step) == 64);
 static_assert(offsetof(Page, phase) == 80 && offsetof(Page, saved_step) == 96);
 static_assert(offsetof(Page, refused_seq) == 108 && offsetof(Page, total_steps) == 128);
 static_assert(offsetof(Page, step_ns) == 144 && offsetof(Page, save_errno) == 156 &&
+              offsetof(Page, bad_step) == 168 && offsetof(Page, good_step) == 184 &&
               sizeof(Page) <= kPageBytes);
 static_assert(std::atomic<double>::is_always_lock_free);
 

@@ -83,6 +83,7 @@ RunCore::RunCore(const Run::Variables& environment)
       checkpoint_dir(FolderOf(environment)),
       recorded_step(NumberOf(environment, "TIDE_CHECKPOINT_STEP", 0)),
       resume_step(MaybeNumberOf(environment, "TIDE_RESUME_STEP")),
+      resume_before(NumberOf(environment, "TIDE_RESUME_BEFORE", 0)),
       page_path(TextOf(environment, "TIDE_PAGE")),
       scratch(page_path.empty() ? "" : TextOf(environment, "TMPDIR")),
       native_folder(TextOf(environment, "TIDE_NATIVE")),
@@ -99,11 +100,21 @@ RunCore::RunCore(const Run::Variables& environment)
   page_.pid = static_cast<uint32_t>(::getpid());
   page_.step = page_.staged_step = page_.saved_step = page_.total_steps = -1;
   page_.loss = std::nan("");
+  page_.loss_step = page_.bad_step = page_.good_step = page_.compute_ns = 0;
   page_.heartbeat = MonotonicNanos();
   page_.phase = kPhaseTraining;
   RestartStepClock();
   Rehearse();
   reporter_.Hello();
+}
+
+void RunCore::NoteBadLoss(int64_t step, double loss) {
+  if (page_.bad_step > 0) {
+    return;
+  }
+  page_.good_step = page_.loss_step.load();
+  page_.bad_kind = std::isnan(loss) ? kBadNan : kBadInfinite;
+  page_.bad_step = step;  // last: it says that the others are there
 }
 
 Settled RunCore::Decide(int64_t step) {
@@ -220,6 +231,10 @@ void Run::progress(int64_t step,
   core_->reporter().Send("progress",
                          StepField(step) + ",\"total\":" + std::to_string(total.value_or(-1)) +
                              ",\"metrics\":{" + numbers + "}");
+}
+
+void Run::compute_time(std::chrono::duration<double> span) {
+  core_->page().compute_ns = static_cast<int64_t>(span.count() * 1e9);
 }
 
 void Run::suspended(const std::string& checkpoint_id, int64_t step) {

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ class RunCore {
   const int64_t recorded_step;  // TIDE_CHECKPOINT_STEP: of the newest checkpoint; 0 = unknown
   const std::optional<int64_t>
       resume_step;                  // TIDE_RESUME_STEP: to go back to; nullopt = the newest
+  const int64_t resume_before;      // TIDE_RESUME_BEFORE: only those below it are good; 0 = all
   bool has_main = false;            // there is a Checkpoint of checkpoint_dir
   const std::string page_path;      // "": outside the platform
   const std::string scratch;        // TMPDIR on the platform: of this task alone; "": none
@@ -42,6 +44,16 @@ class RunCore {
 
   // Publishes `step` finished steps. True: there is an order, which Decide() is for.
   bool Beat(int64_t step);
+
+  // Publishes the loss of `step`, any number.
+  void ShowLoss(int64_t step, double loss) {
+    page_.loss.store(loss, std::memory_order_relaxed);
+    if (std::isfinite(loss)) {
+      page_.loss_step.store(step, std::memory_order_relaxed);
+    } else {
+      NoteBadLoss(step, loss);
+    }
+  }
 
   // Agrees with the other ranks on what to do after `step`, which may take the wait for them.
   [[nodiscard]] Settled Decide(int64_t step);
@@ -61,6 +73,8 @@ class RunCore {
     return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   }
   void Rehearse();
+  // Notes the first one that is NaN or infinite.
+  void NoteBadLoss(int64_t step, double loss);
 
   const MappedPage mapped_;
   Page& page_;

@@ -54,6 +54,9 @@ TEST_CASE("a run under an agent's page") {
   CHECK(notice->committed);
   CHECK(notice->deadline == std::chrono::system_clock::time_point(std::chrono::seconds(7)));
 
+  run.compute_time(std::chrono::milliseconds(250));
+  CHECK(page.compute_ns == 250'000'000);
+
   page.heartbeat = 1;
   {
     const Evaluating evaluating = run.evaluating();

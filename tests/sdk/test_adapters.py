@@ -136,6 +136,13 @@ class Folders(TempCase):
         self.assertEqual(common.resume(self.run_of(TIDE_CHECKPOINT_STEP="3")).step, 3)
         self.assertEqual(sorted(name[:11] for name in os.listdir(self.path("ck"))), ["complete-00"] * 3 + ["step-000000"] * 3)
 
+    def test_what_was_saved_with_a_bad_loss_is_passed_over(self):
+        run = self.run_of()
+        self.save(run, 1, 2, 3)
+        self.assertEqual(common.resume(self.run_of(TIDE_RESUME_BEFORE="3", TIDE_CHECKPOINT_STEP="3")).step, 2)
+        with self.assertRaisesRegex(TideError, "no whole checkpoint below step 1"):
+            common.resume(self.run_of(TIDE_RESUME_BEFORE="1", TIDE_CHECKPOINT_STEP="3"))
+
     def test_what_is_asked_for_and_what_is_on_record_must_be_there(self):
         self.save(self.run_of(), 5)
         with self.assertRaisesRegex(TideError, "no whole checkpoint of step 4"):

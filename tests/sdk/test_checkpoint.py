@@ -617,6 +617,12 @@ class Life(TempCase):
         self.assertEqual((start(3, TIDE_CHECKPOINT_STEP="11").resume(), value.value), (11, 11), "what was saved after it is newer")
         self.assertEqual((start(4, TIDE_CHECKPOINT_STEP="11", TIDE_RESUME_STEP="20").resume(), value.value), (20, 20))
         self.assertEqual(start(5, TIDE_CHECKPOINT_STEP="30", TIDE_RESUME_STEP="0").resume(), 0)
+        below = {"TIDE_CHECKPOINT_STEP": "30", "TIDE_RESUME_BEFORE": "20"}
+        self.assertEqual((start(7, **below).resume(), value.value), (11, 11), "the newest below it")
+        self.assertEqual(start(8, **below).resume(step=20), 20, "its own word goes before")
+        below["TIDE_RESUME_BEFORE"] = "10"
+        with self.assertRaisesRegex(CheckpointError, "no whole checkpoint below step 10 in .*; there are steps 10, 11, 20, 30"):
+            start(9, **below).resume()
         with self.assertRaisesRegex(CheckpointError, "no whole checkpoint of step 15 in .*; there are steps 10, 11, 20, 30"):
             start(6).resume(step=15)
 

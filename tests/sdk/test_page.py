@@ -14,6 +14,12 @@ from tide import _page, _run, _socket
 from tide._errors import TideError
 
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
 class Layout(unittest.TestCase):
     def test_fields_are_those_of_the_contract(self):
         with open(os.path.join(ROOT, "docs", "rank-protocol.md"), encoding="utf-8") as source:
@@ -68,6 +74,43 @@ class Attach(TempCase):
             self.assertEqual((agent.phase, agent.heartbeat), (_page.PHASE_EVALUATING, ticked))
         self.assertEqual(seen, [(_page.PHASE_EVALUATING, True)])
         self.assertEqual(agent.phase, _page.PHASE_TRAINING)
+
+    def test_what_a_rank_computes_is_said(self):
+        agent = make_page(self.path("page"))
+        run = make_run(TIDE_PAGE=self.path("page"))
+        self.assertEqual(agent.compute_ns, 0)
+        run.compute_time(0.25)
+        self.assertEqual(agent.compute_ns, 250_000_000)
+
+    def test_the_first_loss_that_is_no_number_is_noted(self):
+        nan, inf = math.nan, math.inf
+        for losses, expected in (  # from step 1; (bad_step, bad_kind, good_step, loss_step)
+                ([0.5, 0.4, None], (0, 0, 0, 1)),
+                ([0.5, nan, nan, 0.4], (2, _page.BAD_NAN, 1, 1)),
+                ([inf, nan], (1, _page.BAD_INFINITE, 0, 0)),
+                ([0.5, 0.4, -inf], (3, _page.BAD_INFINITE, 1, 1)),
+                (["not a number", 0.5, nan], (3, _page.BAD_NAN, 2, 2))):
+            with self.subTest(losses=losses):
+                agent = make_page(self.path("page"))
+                run = make_run(TIDE_PAGE=self.path("page"))
+                for step, loss in enumerate(losses, 1):
+                    if step == 2 and losses[0] == "not a number":
+                        run._loss_due_ns = 0
+                    run.request(step, loss=loss)
+                self.assertEqual((agent.bad_step, agent.bad_kind, agent.good_step, agent.loss_step), expected)
+
+    @unittest.skipIf(torch is None, "needs torch")
+    def test_losses_may_be_tensors(self):
+        agent = make_page(self.path("page"))
+        run = make_run(TIDE_PAGE=self.path("page"))
+        for step, loss in enumerate((torch.tensor(0.5), torch.tensor([0.25]), torch.tensor(math.nan), torch.tensor(0.125)), 1):
+            run._loss_due_ns = 0
+            run.request(step, loss=loss)
+            self.assertEqual(agent.loss_step, (1, 2, 2, 4)[step - 1])
+        self.assertEqual((agent.bad_step, agent.good_step, agent.loss), (3, 2, 0.125))
+        run._loss_due_ns = 0
+        run.request(5, loss=torch.zeros(2))  # no scalar: not known, which is no fault
+        self.assertEqual((agent.bad_step, agent.loss_step, math.isnan(agent.loss)), (3, 4, True))
 
     def test_the_last_loss_is_shown(self):
         """Losses in between are shown now and then only: reading one costs more than the rest of a tick."""

@@ -116,6 +116,16 @@ class RankPage {
     Word<uint32_t>(152) = count;
     Word<uint32_t>(156) = code;
   }
+  // The newest good loss; the first that is none, and the last good one before it.
+  void SetLoss(int64_t step, double loss) {
+    Word<double>(136) = loss;
+    Word<int64_t>(160) = step;
+  }
+  void SetBadLoss(int64_t step, uint32_t kind, int64_t good_step) {
+    Word<int64_t>(184) = good_step;
+    Word<uint32_t>(176) = kind;
+    Word<int64_t>(168) = step;
+  }
   void SetTicked(int64_t monotonic_ns) { Word<int64_t>(72) = monotonic_ns; }
   void Acknowledge() { Word<uint32_t>(104) = seq(); }
   [[nodiscard]] bool acknowledged() { return Word<uint32_t>(104) == seq(); }

@@ -268,6 +268,18 @@ struct JobStepped {
   bool operator==(const JobStepped&) const = default;
 };
 
+// Something about the training of a job was seen that a person should read. A loss that is none any
+// more leads to what the job's spec says.
+struct JobNoted {
+  JobId job;
+  Epoch epoch;
+  NoteKind kind = NoteKind::kLossNotFinite;
+  int64_t step = -1;      // as JobNote::step
+  int64_t good_step = 0;  // the last one before it with a good loss; 0 = not known
+  std::string text;
+  bool operator==(const JobNoted&) const = default;
+};
+
 // A test begins on a node that stands idle.
 struct IdleTestBegun {
   NodeId node;
@@ -312,7 +324,8 @@ using EventBody = std::variant<JobSubmitted,
                                JobStepped,
                                MaintenanceBegun,
                                MaintenanceEnded,
-                               IncidentsForgotten>;
+                               IncidentsForgotten,
+                               JobNoted>;
 
 struct Event {
   Instant at;

@@ -132,6 +132,44 @@ uint32_t StalledInVain(const Job& job) {
       }));
 }
 
+uint32_t RolledBackInVain(const Job& job) {
+  uint32_t in_vain = 0;
+  int64_t saved_step = -1;  // the highest one that the attempts looked at saved with a good loss
+  for (auto attempt = job.attempts.rbegin(); attempt != job.attempts.rend(); ++attempt) {
+    const JobNote* bad = FindNote(*attempt, NoteKind::kLossNotFinite);
+    if (attempt->loss_end == OnNan::kRollback && bad != nullptr) {
+      if (saved_step >= bad->step) {
+        break;
+      }
+      ++in_vain;
+    }
+    for (const Task& task : attempt->tasks) {
+      const bool good = bad == nullptr || task.saved_step < bad->step;
+      saved_step = good ? std::max(saved_step, task.saved_step) : saved_step;
+    }
+  }
+  return in_vain;
+}
+
+const JobNote* FindNote(const Attempt& attempt, NoteKind kind) {
+  const auto found = std::ranges::find(attempt.notes, kind, &JobNote::kind);
+  return found == attempt.notes.end() ? nullptr : &*found;
+}
+
+std::string_view NoteKindName(NoteKind kind) {
+  switch (kind) {
+    case NoteKind::kLossNotFinite:
+      return "loss_not_finite";
+    case NoteKind::kLossSpike:
+      return "loss_spike";
+    case NoteKind::kSlowJob:
+      return "slow_job";
+    case NoteKind::kSlowRank:
+      return "slow_rank";
+  }
+  return "";
+}
+
 std::string CheckpointName(int64_t step, Epoch epoch) {
   return FormatCheckpointId(
       {.step = step, .attempt = static_cast<int64_t>(epoch.value()), .start = {}, .generation = 1});

@@ -123,6 +123,22 @@ enum class JobState : uint8_t {
 };
 inline constexpr int kJobStateCount = 7;
 
+enum class NoteKind : uint8_t {
+  kLossNotFinite = 0,  // since then it is NaN, or infinite
+  kLossSpike = 1,      // it stood out from those before it
+  kSlowJob = 2,        // its steps take longer than they did
+  kSlowRank = 3,       // a rank computes for longer than its peers, and all wait for it
+};
+
+// Something about a job's training that a person should read.
+struct JobNote {
+  NoteKind kind = NoteKind::kLossNotFinite;
+  int64_t step = -1;  // since when; -1 = not known
+  Instant at;         // when it was seen
+  std::string text;   // one line
+  bool operator==(const JobNote&) const = default;
+};
+
 // One start of a job: what people call a segment.
 struct Attempt {
   Epoch epoch;
@@ -148,6 +164,8 @@ struct Attempt {
   Instant stop_at;           // told to stop without saving; not set = it was not
   // What broke it was first seen then, on its node where it is known; not set = nothing did.
   Instant broke_at;
+  std::vector<JobNote> notes = {};  // the newest of each kind, by kind
+  OnNan loss_end = OnNan::kNote;    // what its loss led to: it ended for that, unless kNote
   bool operator==(const Attempt&) const = default;
 };
 
@@ -184,6 +202,9 @@ struct Job {
   // Step of the checkpoint that its starts go back to, until they have saved a later one; 0 = they
   // begin anew, -1 = they begin at the newest.
   int64_t resume_step = -1;
+  // Only checkpoints below this step are good: later ones were saved when the loss was none any
+  // more. 0 = all are; until the job has got past it.
+  int64_t resume_before = 0;
   GpuLedger ledger;
   bool operator==(const Job&) const = default;
 };
@@ -225,6 +246,15 @@ using JobList = std::vector<const Job*>;
 // Returns how many attempts were given up because they stood still, since the newest checkpoint
 // grew.
 [[nodiscard]] uint32_t StalledInVain(const Job& job);
+
+// Returns how many attempts in a row went back for their loss, and none after them has saved a step
+// beyond.
+[[nodiscard]] uint32_t RolledBackInVain(const Job& job);
+
+// Returns the note of that kind, or nullptr.
+[[nodiscard]] const JobNote* FindNote(const Attempt& attempt, NoteKind kind);
+// Returns "loss_spike" for kLossSpike.
+[[nodiscard]] std::string_view NoteKindName(NoteKind kind);
 
 // "s000000001200-0003": what the name of the checkpoint's folder begins with, in the job's own
 // folder (docs/rank-protocol.md).

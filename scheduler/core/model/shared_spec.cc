@@ -51,7 +51,8 @@ uint64_t HashOf(const JobSpec& spec) {
                mounts,
                after,
                count,
-               secrets] = spec;
+               secrets,
+               on_nan] = spec;
   Fnv1a hash;
   for (const std::string* text :
        {&name, &project, &image, &workdir, &group, &gpu_model, &zone, &checkpoint_dir}) {
@@ -87,7 +88,8 @@ uint64_t HashOf(const JobSpec& spec) {
                                 uint64_t{retry_failure_max},
                                 uint64_t{retry_hardware_max},
                                 uint64_t{count},
-                                uint64_t{suspend_exit_ok_done ? 1U : 0U}}) {
+                                uint64_t{suspend_exit_ok_done ? 1U : 0U},
+                                static_cast<uint64_t>(on_nan)}) {
     hash.Add(number);
   }
   for (const int32_t number : {priority, suspend_signal}) {

@@ -2,9 +2,13 @@
 
 #include "scheduler/core/policy/runners.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <iterator>
+#include <set>
 #include <utility>
 
+#include "common/base/prng.h"
 #include "scheduler/core/testing/world.h"
 
 namespace tide::testing {
@@ -74,7 +78,77 @@ Runners RunnersOf(const World& world) {
   return {world.state, world.policy, shares, quotas, world.now};
 }
 
+// A busy cluster of some classes and users, with quotas, and a gang that waits in it.
+class BusyWorld : public World {
+ public:
+  explicit BusyWorld(Prng& prng) : World(Cluster().Leaf(8)), prng_(prng) {
+    QuotaRow row;
+    row.subject = QuotaRow::Subject::kUser;
+    row.name = "ann";
+    row.nodes = 2;
+    row.limit = 8;
+    policy.quotas.push_back(row);
+    for (int round = 0; round < 12; ++round) {
+      (void)Submit(AJob().Nodes(1).Priority(Draw({0, 10, 10, 30})), Draw({"ann", "bob", "eve"}));
+      Pass(Duration::Minutes(static_cast<int64_t>(prng.Below(90))));
+    }
+    waits = Submit(AJob().Nodes(6).Priority(10), "bob");
+    (void)Submit(AJob().Nodes(1).Priority(10), "eve");
+  }
+
+  // Draws a job that waits: the gang, with a history of its own.
+  [[nodiscard]] Contender AContender(Job& job) {
+    job = At(waits);
+    job.phase =
+        Queued{Draw({StartReason::kFirst, StartReason::kFault}), Instant(), JobId(), std::nullopt};
+    job.state_since = now - Duration::Minutes(static_cast<int64_t>(prng_.Below(600)));
+    Contender contender{.job = &job,
+                        .owner = static_cast<uint32_t>(prng_.Below(4)),
+                        .user = static_cast<uint32_t>(prng_.Below(4)),
+                        .priority = Draw({0, 10, 10, 30}),
+                        .standing = Draw({Standing::kWithin, Standing::kBorrows, Standing::kNoRow}),
+                        .footing = {}};
+    contender.footing.slowdown = kNotSlowed + static_cast<int64_t>(prng_.Below(20'000));
+    return contender;
+  }
+
+  JobId waits;
+
+ private:
+  template <typename T>
+  T Draw(std::initializer_list<T> from) {
+    return *std::next(from.begin(), static_cast<std::ptrdiff_t>(prng_.Below(from.size())));
+  }
+
+  Prng& prng_;
+};
+
 }  // namespace
+
+TEST_CASE("property: whoever gives its nodes is in reach of the one that may have them") {
+  size_t given = 0;
+  size_t left_out = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    Prng prng(seed);
+    BusyWorld world(prng);
+    const Runners runners = RunnersOf(world);
+    for (int round = 0; round < 40; ++round) {
+      Job job;
+      const Contender waiting = world.AContender(job);
+      std::set<const Runner*> in_reach;
+      runners.EachInReach(waiting, [&](const Runner& each) { in_reach.insert(&each); });
+      for (const Runner& runner : runners.all()) {
+        const bool gives = runner.job->leaving || runners.MayTake(waiting, runner);
+        REQUIRE((!gives || in_reach.contains(&runner)));
+        given += gives ? 1 : 0;
+      }
+      left_out += runners.all().size() - in_reach.size();
+    }
+  }
+  CHECK(given > 0);
+  CHECK(left_out > 0);
+}
 
 TEST_CASE("a suspension costs what the last one took: leaving, and starting again") {
   const Policy policy;

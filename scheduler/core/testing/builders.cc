@@ -101,6 +101,11 @@ AJob& AJob::MemoryGib(uint64_t per_node) {
   return *this;
 }
 
+AJob& AJob::OnBadLoss(OnNan on_nan) {
+  spec_.on_nan = on_nan;
+  return *this;
+}
+
 AJob& AJob::RetryFailure(uint32_t most, Duration backoff) {
   spec_.retry_failure_max = most;
   spec_.retry_backoff = backoff;

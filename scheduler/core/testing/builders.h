@@ -45,6 +45,7 @@ class AJob {
   AJob& Cpus(uint32_t per_node);
   AJob& MemoryGib(uint64_t per_node);
   AJob& RetryFailure(uint32_t most, Duration backoff = Duration::Seconds(5));
+  AJob& OnBadLoss(OnNan on_nan);
   AJob& RetryHardware(uint32_t most);
   AJob& Notice(Duration notice);
   AJob& MaxRuntime(Duration limit);

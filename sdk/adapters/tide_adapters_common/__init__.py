@@ -35,6 +35,10 @@ def resume(run, allow_restart: bool = False) -> Optional[Found]:
         whole = [item for item in whole if item.step == run.resume_step]
         if run.resume_step and not whole:
             raise TideError(f"{run.checkpoint_dir} holds no whole checkpoint of step {run.resume_step}; resume another one")
+    elif run.resume_before:
+        whole = [item for item in whole if item.step < run.resume_before]
+        if not whole:
+            raise TideError(f"{run.checkpoint_dir} holds no whole checkpoint below step {run.resume_before}")
     newest = whole[0] if whole and run.resume_step != 0 else None
     run.resumed(newest.step if newest else 0, allow_restart)
     if run.rank == 0:

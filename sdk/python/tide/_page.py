@@ -22,6 +22,8 @@ ORDER_NONE, ORDER_SAVE, ORDER_SUSPEND, ORDER_STOP = 0, 1, 2, 3
 STATE_IDLE, STATE_ARMED, STATE_COMMITTED = 0, 1, 2
 (PHASE_DETACHED, PHASE_TRAINING, PHASE_WAITING, PHASE_SAVING, PHASE_SAVED, PHASE_EVALUATING, PHASE_DONE) = range(7)
 
+BAD_NAN, BAD_INFINITE = 1, 2
+
 # name -> (byte offset, memoryview code). The contract's table, and what the tests compare it with.
 FIELDS = {
     "magic": (0, "I"), "version": (4, "I"), "seq": (8, "I"), "order": (12, "I"),
@@ -30,6 +32,8 @@ FIELDS = {
     "staged_step": (88, "q"), "saved_step": (96, "q"), "ack_seq": (104, "I"), "refused_seq": (108, "I"),
     "total_steps": (128, "q"), "loss": (136, "d"), "step_ns": (144, "q"),
     "failed_saves": (152, "I"), "save_errno": (156, "I"),
+    "loss_step": (160, "q"), "bad_step": (168, "q"), "bad_kind": (176, "I"), "good_step": (184, "q"),
+    "compute_ns": (192, "q"),
 }
 _SIZE = {"I": 4, "q": 8, "d": 8}
 _STEP, _HEARTBEAT, _STEP_NS, _ORDER = (FIELDS[name][0] // _SIZE[FIELDS[name][1]]
@@ -70,6 +74,11 @@ class Page:
         step_ns: int
         failed_saves: int
         save_errno: int
+        loss_step: int
+        bad_step: int
+        bad_kind: int
+        good_step: int
+        compute_ns: int
     else:
         __slots__ = ("_buffer", "_views", "_longs", "_words", "_lock")
 

@@ -51,6 +51,8 @@ class Run:
         self.recorded_step = _number(env, "TIDE_CHECKPOINT_STEP", 0)  # of the job's newest checkpoint; 0 = none known
         # Of the checkpoint that this job was told to go back to, None = the newest
         self.resume_step: Optional[int] = _number(env, "TIDE_RESUME_STEP", 0) if env.get("TIDE_RESUME_STEP") else None
+        # Only checkpoints below this step are good, 0 = all: later ones were saved when the loss was none any more
+        self.resume_before = _number(env, "TIDE_RESUME_BEFORE", 0)
         self.refused = 0       # the order that this rank could not carry out
         self.has_main = False  # there is a Checkpoint of checkpoint_dir
         self.page_path = env.get("TIDE_PAGE") or ""
@@ -68,6 +70,7 @@ class Run:
         self._last_tick_ns = 0
         self._hooks: List[Callable[[], object]] = []
         self._loss: Any = None     # the last one, while it is not published
+        self._loss_step = 0        # its step
         self._loss_due_ns = 0
         self.total: Optional[int] = None
         self._attach_page()
@@ -170,17 +173,23 @@ class Run:
         self.reporter.send("saved", step=step, checkpoint=checkpoint, bytes=0, seconds=0.0)
 
     def beat(self, step: int, loss: Any = None) -> bool:
-        """Publishes `step` finished steps, and a loss now and then. True: there is an order, which decide() is for."""
+        """Publishes `step` finished steps, and a loss now and then: NaN and infinity, too. True: there is an order, which decide() is for."""
         now = monotonic_ns()
         if loss is not None:
             # Reading a number out of a tensor costs more than all the rest, and people look once a second.
-            if now >= self._loss_due_ns:
-                self._publish_loss(loss, now)
+            # The first number that is none counts, and is seen in a float for nothing.
+            if now >= self._loss_due_ns or type(loss) is float and loss - loss != 0.0:
+                self._publish_loss(loss, step, now)
             else:
-                self._loss = loss  # published at the end, if it is the last
+                self._loss, self._loss_step = loss, step  # published at the end, if it is the last
         step_ns = now - self._last_tick_ns
         self._last_tick_ns = now
         return self.page.beat(step, now, step_ns)
+
+    def compute_time(self, seconds: float) -> None:
+        """Says how long this rank computed in the step until it had to wait for others: before its first collective. To be called
+        before the tick of that step, by all ranks or none. Who is slow is found by it: the steps of all ranks take equally long."""
+        self.page.compute_ns = int(seconds * _SECOND_NS)
 
     def decide(self, step: int) -> "tuple[Verdict, Optional[Order]]":
         """Agrees with the other ranks on what to do after `step`, which may take the wait for them."""
@@ -203,7 +212,7 @@ class Run:
           Errors: TideError where the job has saved a later step (recorded_step) and nobody asked to go back (resume_step),
           unless allow_restart: a file system that is not mounted looks like a job that never saved.
         """
-        if not allow_restart and self.resume_step is None and step < self.recorded_step:
+        if not (allow_restart or self.resume_before) and self.resume_step is None and step < self.recorded_step:
             raise TideError(f"this job has saved step {self.recorded_step}, and resumes at {step}; is the file system mounted? To "
                             "lose what is gone use allow_restart=True, or submit the job anew")
         self.page.saved_step = step if step else -1
@@ -215,6 +224,7 @@ class Run:
         page.pid = os.getpid()
         page.step = page.staged_step = page.saved_step = page.total_steps = -1
         page.loss = math.nan
+        page.loss_step = page.bad_step = page.good_step = page.compute_ns = 0
         page.heartbeat = monotonic_ns()
         page.fence()
         page.phase = _page.PHASE_TRAINING
@@ -229,18 +239,27 @@ class Run:
         page.order = _page.ORDER_SUSPEND
         page.seq = 1
 
-    def _publish_loss(self, loss: Any, now: int) -> None:
+    def _publish_loss(self, loss: Any, step: int, now: int) -> None:
         # Reading a number off a device waits for the device.
         is_far = getattr(getattr(loss, "device", None), "type", "cpu") != "cpu"
         self._loss, self._loss_due_ns = None, now + (_SECOND_NS if is_far else _LOSS_EVERY_NS)
+        page = self.page
         try:
-            self.page.loss = float(loss)
+            value = float(loss)
         except Exception:  # whatever the library raises: it is for people to look at only
-            self.page.loss = math.nan
+            page.loss = math.nan
+            return
+        page.loss = value
+        if math.isfinite(value):
+            page.loss_step = step
+        elif not page.bad_step:
+            page.good_step = page.loss_step
+            page.bad_kind = _page.BAD_NAN if math.isnan(value) else _page.BAD_INFINITE
+            page.bad_step = step  # last: it says that the others are there
 
     def _publish_last(self) -> None:
         if self._loss is not None:
-            self._publish_loss(self._loss, monotonic_ns())
+            self._publish_loss(self._loss, self._loss_step, monotonic_ns())
 
     def _call_hooks(self) -> None:
         while self._hooks:

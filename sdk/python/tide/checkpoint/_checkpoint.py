@@ -128,8 +128,9 @@ class Checkpoint:
             if is_writable:
                 self._take_lease()
             wanted = self._run.resume_step if step is None and self._is_main else step
-            step, name = self._restore_newest(wanted)
-            if wanted is None and not allow_restart:
+            below = self._run.resume_before if wanted is None and self._is_main else 0
+            step, name = self._restore_newest(wanted, below)
+            if wanted is None and not (below or allow_restart):
                 self._require_recorded(step)
             # Where nothing can be written, no start saves: the ranks only look.
             if is_writable:
@@ -365,13 +366,13 @@ class Checkpoint:
         remaining_s = order.deadline / 1e9 - time.time() if order.deadline else self._timeout_s
         return min(remaining_s, self._timeout_s)
 
-    def _restore_newest(self, wanted: Optional[int]) -> "Tuple[int, str]":
-        """Step and name of what was restored, 0 and "" for nothing. wanted: the step, None = any."""
+    def _restore_newest(self, wanted: Optional[int], below: int = 0) -> "Tuple[int, str]":
+        """Step and name of what was restored, 0 and "" for nothing. wanted: the step, None = any, or any below that, 0 = any."""
         if wanted == 0:
             return 0, ""
         found = store.scan(self.dir)
         for item in reversed(found):
-            if not item.has_manifest or wanted not in (None, item.step):
+            if not item.has_manifest or wanted not in (None, item.step) or 0 < below <= item.step:
                 continue
             try:
                 self._restore(item.path, together=True)
@@ -381,9 +382,9 @@ class Checkpoint:
                 self._damaged.add(item.path)
                 self._damaged_step = max(self._damaged_step, item.step)
                 warn(f"checkpoint {item.path} is damaged ({error}); using the one before it")
-        if wanted is not None:
+        if wanted is not None or below:
             steps = sorted({item.step for item in found if item.has_manifest})
-            raise CheckpointError(f"no whole checkpoint of step {wanted} in {self.dir}; there are steps "
+            raise CheckpointError(f"no whole checkpoint {f'below step {below}' if below else f'of step {wanted}'} in {self.dir}; there are steps "
                                   f"{', '.join(map(str, steps)) or '(none)'}")
         return 0, ""
 
