@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <span>
 
 namespace tide {
 namespace {
@@ -47,7 +48,7 @@ bool SlowdownBound::Holds(const Slowdown& slowdown) {
 
 void SlowdownBound::Add(const Slowdown& job) {
   constexpr Duration kFar = kSlowdownHalfLife * kHalfLivesKept;  // decays stay well above 0
-  if (edge_.empty() || job.waited.as_of - as_of_ > kFar) {
+  if (size_ == 0 || job.waited.as_of - as_of_ > kFar) {
     MoveTo(job.waited.as_of);
   }
   if (job.ran.use_ms > 0) {
@@ -57,7 +58,7 @@ void SlowdownBound::Add(const Slowdown& job) {
 }
 
 void SlowdownBound::MoveTo(Instant at) {
-  for (Times& each : edge_) {
+  for (Times& each : std::span(edge_.data(), size_)) {
     each.ran *= DecayOver(at - as_of_);
     each.waited = each.waited * DecayOver(at - as_of_) + WaitedOver(at - as_of_);
   }
@@ -68,30 +69,58 @@ void SlowdownBound::MoveTo(Instant at) {
 //   waited d + g <= (s - 1) (ran d + least run),
 // so the slowest for any t and s lies on the upper left of the hull of (ran, waited).
 void SlowdownBound::Insert(const Times& times) {
-  auto next = std::ranges::lower_bound(edge_, times.ran, {}, &Times::ran);
-  const bool shorter = next != edge_.begin() && std::prev(next)->waited >= times.waited;
+  const std::span<Times> edge(edge_.data(), size_);
+  const auto next = std::ranges::lower_bound(edge, times.ran, {}, &Times::ran);
+  const bool shorter = next != edge.begin() && std::prev(next)->waited >= times.waited;
   const bool as_short =
-      next != edge_.end() && next->ran <= times.ran && next->waited >= times.waited;
+      next != edge.end() && next->ran <= times.ran && next->waited >= times.waited;
   if (shorter || as_short) {
     return;  // one that ran no longer waited as long
   }
-  const auto beyond = std::find_if(
-      next, edge_.end(), [&](const Times& each) { return each.waited > times.waited; });
-  next = edge_.erase(next, beyond);
-  if (next != edge_.begin() && next != edge_.end() && !IsAbove(*std::prev(next), times, *next)) {
+  auto after =
+      std::find_if(next, edge.end(), [&](const Times& each) { return each.waited > times.waited; });
+  auto before = next;  // the end of what stays
+  if (before != edge.begin() && after != edge.end() &&
+      !IsAbove(*std::prev(before), times, *after)) {
     return;
   }
-  auto place = edge_.insert(next, times);
-  while (edge_.end() - place > 2 && !IsAbove(*place, place[1], place[2])) {
-    edge_.erase(std::next(place));
+  while (edge.end() - after > 1 && !IsAbove(times, *after, *std::next(after))) {
+    ++after;
   }
-  while (place - edge_.begin() > 1 && !IsAbove(*(place - 2), *(place - 1), *place)) {
-    place = edge_.erase(std::prev(place));
+  while (before - edge.begin() > 1 && !IsAbove(*(before - 2), *std::prev(before), times)) {
+    --before;
+  }
+  const auto stay = static_cast<size_t>(before - edge.begin());
+  const auto left = static_cast<size_t>(edge.end() - after);
+  std::array<Times, kEdge + 1> grown;
+  std::copy(edge.begin(), before, grown.begin());
+  grown[stay] = times;
+  std::copy(after, edge.end(), grown.begin() + static_cast<std::ptrdiff_t>(stay) + 1);
+  edge_ = grown;
+  size_ = stay + 1 + left;
+  if (size_ > kEdge) {
+    Join();
   }
 }
 
+void SlowdownBound::Join() {
+  const auto gap = [&](size_t i) {  // how much is claimed that no job has
+    return (edge_[i + 1].ran - edge_[i].ran) * (edge_[i + 1].waited - edge_[i].waited);
+  };
+  size_t least = 0;
+  for (size_t i = 1; i + 1 < size_; ++i) {
+    least = gap(i) < gap(least) ? i : least;
+  }
+  const Times joined{edge_[least].ran, edge_[least + 1].waited};
+  std::copy(edge_.begin() + static_cast<std::ptrdiff_t>(least) + 2,
+            edge_.begin() + static_cast<std::ptrdiff_t>(size_),
+            edge_.begin() + static_cast<std::ptrdiff_t>(least) + 1);
+  edge_[least] = joined;
+  --size_;
+}
+
 int64_t SlowdownBound::At(Instant now, Duration minimum_run) const {
-  if (edge_.empty()) {
+  if (size_ == 0) {
     return kNotSlowed;
   }
   const double decay = DecayOver(now - as_of_);
@@ -99,7 +128,7 @@ int64_t SlowdownBound::At(Instant now, Duration minimum_run) const {
   const auto least = static_cast<double>(LeastRun(minimum_run).millis());
   const double kept = now < forgets_at_ ? decay : 0;
   double most = 1;
-  for (const Times& each : edge_) {
+  for (const Times& each : std::span(edge_.data(), size_)) {
     const double ran = least + std::max(0.0, each.ran * kept - kRounding);
     most = std::max(most, 1 + (each.waited * decay + since + kRounding) / ran);
   }

@@ -34,6 +34,14 @@ WaitingJob VariedJobs::operator[](size_t place) const {
   return Open(place == 0 ? first_ : blocks_[place / kBlock].lines[place % kBlock]);
 }
 
+void VariedJobs::Prefetch() const {
+  constexpr size_t kLine = 64;
+  const auto* memory = static_cast<const char*>(static_cast<const void*>(blocks_.data()));
+  for (size_t at = 0; at < sizeof(Block); at += kLine) {
+    __builtin_prefetch(memory + at);
+  }
+}
+
 size_t VariedJobs::BlockOf(JobId id) const {
   const auto after = std::ranges::upper_bound(
       blocks_, id, {}, [](const Block& block) { return block.lines.front().id; });

@@ -24,6 +24,9 @@ class VariedJobs {
   // Returns the first of them, if there is one.
   [[nodiscard]] JobId first() const { return first_.id; }
 
+  // Has the memory fetched that a pass over them reads first, while it does other things.
+  void Prefetch() const;
+
   // Places rise in the order of their owner, from 0; any change makes them meaningless.
   [[nodiscard]] size_t end() const { return blocks_.size() * kBlock; }
   // Returns the place after one that is not the end.

@@ -170,6 +170,23 @@ void WaitingOrder::Turn(size_t user) {
   }
   user_ = user;
   ++turn_;
+  PrefetchAfter(user);
+}
+
+void WaitingOrder::PrefetchAfter(size_t user) const {
+  const auto& order = shares_[shares_[user].parent].order;
+  const auto next = order.Next(order.begin());
+  const auto jobs_of = [&](const auto& place) -> const OwnerJobs& {
+    return owners_[shares_[std::get<size_t>(order[place])].owner];
+  };
+  if (next == order.end() || !shares_[std::get<size_t>(order[next])].is_user) {
+    return;
+  }
+  jobs_of(next).PrefetchJobs();
+  const auto after = order.Next(next);
+  if (after != order.end() && shares_[std::get<size_t>(order[after])].is_user) {
+    jobs_of(after).PrefetchPlaces();
+  }
 }
 
 void WaitingOrder::TakeUp() {

@@ -94,6 +94,8 @@ class WaitingOrder {
 
   // Goes on with the jobs of a user.
   void Turn(size_t user);
+  // Has the memory of those users fetched whose turn is likely to be next.
+  void PrefetchAfter(size_t user) const;
   // Drops it, and what lies above it and has nothing else left.
   void Drop(size_t share);
 

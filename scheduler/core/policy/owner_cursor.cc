@@ -5,6 +5,35 @@
 #include <utility>
 
 namespace tide {
+namespace {
+
+// Has the first few of some objects fetched.
+template <typename T>
+void PrefetchFrom(const T* objects, size_t count) {
+  constexpr size_t kLine = 64;
+  constexpr size_t kLinesMax = 8;
+  const auto* memory = static_cast<const char*>(static_cast<const void*>(objects));
+  for (size_t at = 0; at < std::min(count * sizeof(T), kLinesMax * kLine); at += kLine) {
+    __builtin_prefetch(memory + at);
+  }
+}
+
+}  // namespace
+
+void OwnerJobs::PrefetchPlaces() const {
+  __builtin_prefetch(alike);
+  __builtin_prefetch(varied);
+  __builtin_prefetch(singles);
+}
+
+void OwnerJobs::PrefetchJobs() const {
+  if (alike != nullptr) {
+    PrefetchFrom(alike->data(), alike->size());
+  }
+  if (varied != nullptr) {
+    PrefetchFrom(varied->data(), varied->size());
+  }
+}
 
 JobId OwnerJobs::First() const {
   std::tuple<int64_t, JobId> first{INT64_MAX, JobId()};
@@ -18,6 +47,7 @@ JobId OwnerJobs::First() const {
   }
   if (varied != nullptr) {
     for (const VariedJobs& each : *varied) {
+      each.Prefetch();
       first = std::min(first, {0, each.first()});
     }
   }
@@ -33,6 +63,9 @@ void OwnerCursor::Begin(const OwnerJobs& jobs) {
   const size_t bundles = Alikes() + (jobs_.varied == nullptr ? 0 : jobs_.varied->size());
   for (size_t source = 0; source < bundles; ++source) {
     const JobId first = OfBundle(source, [](const auto& bundle) { return bundle.first(); });
+    if (source >= Alikes()) {
+      (*jobs_.varied)[source - Alikes()].Prefetch();
+    }
     heads_.push_back({first, source, 0});
   }
   std::ranges::make_heap(heads_, ComesAfter);

@@ -23,6 +23,10 @@ struct OwnerJobs {
 
   // Returns the number of the first of them.
   [[nodiscard]] JobId First() const;
+  // Have the memory fetched that a cursor reads first, while the pass does other things: where it
+  // begins, and then, once that is there, what it reads after that.
+  void PrefetchPlaces() const;
+  void PrefetchJobs() const;
 };
 
 class OwnerCursor {

@@ -7,19 +7,6 @@
 namespace tide {
 namespace {
 
-std::vector<const Job*> InOrderOfStart(const ClusterState& state) {
-  std::vector<const Job*> live;
-  live.reserve(state.live.size());
-  for (const JobId id : state.live) {
-    live.push_back(&state.jobs.at(id));
-  }
-  std::sort(live.begin(), live.end(), [](const Job* a, const Job* b) {
-    return std::pair(a->attempts.back().placed_at, a->id) <
-           std::pair(b->attempts.back().placed_at, b->id);
-  });
-  return live;
-}
-
 bool SameKey(const QuotaRow& a, const QuotaRow& b) {
   return a.subject == b.subject && a.name == b.name && a.group == b.group &&
          a.priority == b.priority;
@@ -83,14 +70,36 @@ void Quotas::CollectRows() {
       }
     }
   }
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const QuotaRow& row = *rows_[i].row;
+    const auto user = state_.owners.users().Find(row.name);
+    if (row.subject == QuotaRow::Subject::kUser && user) {
+      user_rows_[*user].push_back(i);
+    }
+  }
+}
+
+std::vector<Quotas::Live> Quotas::InOrderOfStart() const {
+  std::vector<Live> live;
+  live.reserve(state_.runners.all().size());
+  for (const LiveJob& job : state_.runners.all()) {
+    live.emplace_back(&job, nullptr);
+  }
+  std::ranges::sort(
+      live, {}, [](const Live& each) { return std::pair(each.first->placed_at, each.first->id); });
+  for (auto& [line, job] : live) {
+    job = &state_.jobs.at(line->id);
+  }
+  return live;
 }
 
 void Quotas::CountState() {
-  const std::vector<const Job*> live = InOrderOfStart(state_);
-  for (const Job* job : live) {
+  const std::vector<Live> live = InOrderOfStart();
+  for (const auto& [line, job] : live) {
     if (!IsAuto(*job)) {
-      Add(*job);
-      standing_[job->id] = Check(RowSetOf(*job), *job);
+      const uint32_t row_set = RowSetOf(line->owner);
+      Add(*job, row_set);
+      standing_[job->id] = Check(row_set, *job);
     }
   }
   for (const JobId id : state_.claiming) {
@@ -103,12 +112,12 @@ void Quotas::CountState() {
 }
 
 // What has started comes before what is about to, and that before what waits.
-void Quotas::CountAuto(const std::vector<const Job*>& live) {
-  for (const Job* job : live) {
+void Quotas::CountAuto(const std::vector<Live>& live) {
+  for (const auto& [line, job] : live) {
     if (IsAuto(*job)) {
       ChooseAutoClass(*job);
       Add(*job);
-      standing_[job->id] = Check(RowSetOf(*job), *job);
+      standing_[job->id] = Check(RowSetOf(line->owner), *job);
     }
   }
   std::set<JobId> waiting;
@@ -283,22 +292,28 @@ std::optional<int32_t> Quotas::NearestClass(const Job& job) {
 }
 
 void Quotas::Add(const Job& job) {
-  if (!rows_.empty() && !charged_.contains(job.id)) {
-    const int64_t charge = ChargeOf(job);
-    Charge(job, charge);
-    charged_[job.id] = charge;
+  if (!rows_.empty()) {
+    Add(job, RowSetOf(job));
+  }
+}
+
+void Quotas::Add(const Job& job, uint32_t row_set) {
+  const auto [charged, fresh] = charged_.try_emplace(job.id);
+  if (fresh) {
+    charged->second = ChargeOf(job);
+    Charge(job, row_set, charged->second);
   }
 }
 
 void Quotas::Remove(const Job& job) {
   if (const auto it = charged_.find(job.id); it != charged_.end()) {
-    Charge(job, -it->second);
+    Charge(job, RowSetOf(job), -it->second);
     charged_.erase(it);
   }
 }
 
-void Quotas::Charge(const Job& job, int64_t milli_nodes) {
-  for (const size_t index : RowsOf(job)) {
+void Quotas::Charge(const Job& job, uint32_t row_set, int64_t milli_nodes) {
+  for (const size_t index : row_sets_[row_set]) {
     Row& row = rows_[index];
     if (Counts(row, job)) {
       row.all += milli_nodes;
@@ -341,37 +356,50 @@ uint32_t Quotas::RowSetOf(const Job& job) {
 uint32_t Quotas::RowSetOf(uint32_t owner) {
   if (owner >= row_set_of_.size()) {
     row_set_of_.resize(state_.owners.size());
+    project_of_.resize(state_.owners.projects().size());
   }
   std::optional<uint32_t>& known = row_set_of_[owner];
-  if (!known) {
-    RowIndexes rows;
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      if (Owns(*rows_[i].row, owner)) {
-        rows.push_back(i);
-      }
-    }
-    const auto same = std::ranges::find(row_sets_, rows);
-    known = static_cast<uint32_t>(same - row_sets_.begin());
-    if (same == row_sets_.end()) {
-      row_sets_.push_back(std::move(rows));
-    }
+  if (known) {
+    return *known;
+  }
+  std::optional<uint32_t>& of_project = project_of_[state_.owners.ProjectNumber(owner)];
+  if (!of_project) {
+    of_project = NumberOf(RowsOfProject(state_.owners.ProjectNumber(owner)));
+  }
+  known = of_project;
+  if (const auto own = user_rows_.find(state_.owners.UserNumber(owner)); own != user_rows_.end()) {
+    RowIndexes rows = row_sets_[*of_project];
+    rows.insert(rows.end(), own->second.begin(), own->second.end());
+    known = NumberOf(std::move(rows));
   }
   return *known;
 }
 
-bool Quotas::Owns(const QuotaRow& row, uint32_t owner) const {
-  if (row.subject == QuotaRow::Subject::kUser) {
-    return row.name == state_.owners.User(owner);
+uint32_t Quotas::NumberOf(RowIndexes rows) {
+  const auto same = std::ranges::find(row_sets_, rows);
+  const auto number = static_cast<uint32_t>(same - row_sets_.begin());
+  if (same == row_sets_.end()) {
+    row_sets_.push_back(std::move(rows));
   }
-  std::string project = state_.owners.Project(owner);
-  for (int depth = 0; depth < kProjectDepthMax && !project.empty(); ++depth) {
-    if (project == row.name) {
-      return true;
+  return number;
+}
+
+Quotas::RowIndexes Quotas::RowsOfProject(uint32_t project) const {
+  std::set<std::string> path;
+  std::string at = state_.owners.projects()[project];
+  for (int depth = 0; depth < kProjectDepthMax && !at.empty(); ++depth) {
+    path.insert(at);
+    const auto known = policy_.projects.find(at);
+    at = known == policy_.projects.end() ? "" : known->second.parent;
+  }
+  RowIndexes rows;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const QuotaRow& row = *rows_[i].row;
+    if (row.subject == QuotaRow::Subject::kProject && path.contains(row.name)) {
+      rows.push_back(i);
     }
-    const auto known = policy_.projects.find(project);
-    project = known == policy_.projects.end() ? "" : known->second.parent;
   }
-  return false;
+  return rows;
 }
 
 }  // namespace tide

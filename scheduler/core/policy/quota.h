@@ -83,15 +83,20 @@ class Quotas {
   [[nodiscard]] int32_t ClassOf(JobId job, int32_t asked, Duration ran) const;
   void CollectRows();
   void CountState();
-  void CountAuto(const std::vector<const Job*>& live);
+  using Live = std::pair<const LiveJob*, const Job*>;
+  [[nodiscard]] std::vector<Live> InOrderOfStart() const;
+  void CountAuto(const std::vector<Live>& live);
+  void Add(const Job& job, uint32_t row_set);
   [[nodiscard]] uint32_t RowSetOf(const Job& job);
   // Returns rows of its owner, also those of other groups and classes.
   [[nodiscard]] const RowIndexes& RowsOf(const Job& job) { return row_sets_[RowSetOf(job)]; }
-  [[nodiscard]] bool Owns(const QuotaRow& row, uint32_t owner) const;
+  // Returns the rows of a project and of all above it.
+  [[nodiscard]] RowIndexes RowsOfProject(uint32_t project) const;
+  [[nodiscard]] uint32_t NumberOf(RowIndexes rows);
   [[nodiscard]] int64_t ChargeOf(const Job& job) const;
   [[nodiscard]] bool Counts(const Row& row, const Job& job) const;
   [[nodiscard]] int64_t UsedByOthers(const Row& row, const Job& job) const;
-  void Charge(const Job& job, int64_t milli_nodes);
+  void Charge(const Job& job, uint32_t row_set, int64_t milli_nodes);
   void ChooseAutoClass(const Job& job);
   [[nodiscard]] bool FitsAs(const RowIndexes& rows,
                             const Job& job,
@@ -106,6 +111,8 @@ class Quotas {
   std::vector<Row> rows_;  // that count now; projects first, each kind in the policy's order
   std::vector<std::optional<uint32_t>> row_set_of_;  // by owner, as far as asked for
   std::vector<RowIndexes> row_sets_;
+  std::map<uint32_t, RowIndexes> user_rows_;         // by user of ClusterState::owners
+  std::vector<std::optional<uint32_t>> project_of_;  // sets of rows of projects alone, the same way
   std::map<JobId, int64_t> charged_;     // jobs that are counted, with what they count for
   std::map<JobId, Standing> standing_;   // of live jobs that have rows
   std::map<JobId, int32_t> auto_class_;  // of `auto` jobs that a row gives a class

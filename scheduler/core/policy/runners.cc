@@ -163,7 +163,7 @@ Runners::Runners(const ClusterState& state,
     runner.priority = quotas.ClassOf(job);
     runner.standing = quotas.StandingOf(job.id);
     runner.use = shares.UseOf(job.owner);
-    runner.holds = &holds_[{job.owner, job.group, runner.priority}];
+    runner.holds = &HeldOf({job.owner, job.group, runner.priority});
     const Duration unsaved = job.UnsavedAt(now);
     runner.least = LeastFor(job.slowdown.At(now, policy.minimum_run), unsaved, policy);
     runner.loss_per_gpu = (cost + unsaved).millis();
@@ -256,12 +256,33 @@ Holding HoldingOf(const ClusterState& state, const Job& job, int32_t priority) {
 }
 
 int64_t Runners::HoldsOf(const Holding& holding) const {
-  const auto it = holds_.find(holding);
-  return it == holds_.end() ? 0 : it->second;
+  const uint32_t held = FindHeld(holding);
+  return held == kNone ? 0 : held_[held].amount;
+}
+
+uint32_t Runners::FindHeld(const Holding& holding) const {
+  uint32_t at = holding.owner < first_held_.size() ? first_held_[holding.owner] : kNone;
+  while (at != kNone && held_[at].holding != holding) {
+    at = held_[at].next;
+  }
+  return at;
+}
+
+int64_t& Runners::HeldOf(const Holding& holding) {
+  if (const uint32_t known = FindHeld(holding); known != kNone) {
+    return held_[known].amount;
+  }
+  if (holding.owner >= first_held_.size()) {
+    first_held_.resize(std::max<size_t>(shares_.owners().size(), holding.owner + size_t{1}), kNone);
+  }
+  uint32_t& first = first_held_[holding.owner];
+  held_.push_back({holding, 0, first});
+  first = static_cast<uint32_t>(held_.size() - 1);
+  return held_.back().amount;
 }
 
 void Runners::Give(const Holding& holding, int64_t gpus) {
-  holds_[holding] += gpus * (kHoldsOfGpu / shares_.PathWeightOf(holding.owner));
+  HeldOf(holding) += gpus * (kHoldsOfGpu / shares_.PathWeightOf(holding.owner));
 }
 
 Instant Runners::NextChange(int32_t priority) const {

@@ -1,7 +1,9 @@
 #pragma once
 // The running jobs as seen by those that wait: which may be asked to leave, and in which order.
 
-#include <map>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -175,7 +177,20 @@ class Runners {
   Instant next_demotion_ = Instant::Never();
   std::vector<Runner> runners_;
   std::vector<int64_t> given_from_;  // lowest slowdown at which one of its class may have its nodes
-  std::map<Holding, int64_t> holds_;              // places in it stay
+  // What an owner holds in one class and group. Asked for each owner that waits: in a tree of them
+  // each level would be waited for.
+  struct Held {
+    Holding holding;
+    int64_t amount = 0;
+    uint32_t next = 0;  // of the same owner, in held_
+  };
+  static constexpr uint32_t kNone = UINT32_MAX;
+  // Returns its place in held_; kNone: it holds nothing.
+  [[nodiscard]] uint32_t FindHeld(const Holding& holding) const;
+  [[nodiscard]] int64_t& HeldOf(const Holding& holding);
+
+  std::deque<Held> held_;                         // places in it stay
+  std::vector<uint32_t> first_held_;              // in held_, by owner
   std::vector<std::pair<JobId, size_t>> by_job_;  // ascending
   mutable std::vector<const Runner*> by_user_;    // ascending by user; empty = not sorted yet
 };
