@@ -182,7 +182,7 @@ TEST_CASE("defaults that were zero are zero", "[codec]") {
   CHECK(NonZeroDefaultsOfEvents(events) ==
         "job_submitted.spec release_requested.resume_step suspend_requested.cause "
         "task_reported.state task_reported.exit task_reported.stop_step "
-        "task_reported.saved_step node_joined.identity fault_observed.kind ");
+        "task_reported.saved_step node_joined.identity fault_observed.kind job_noted.step ");
 }
 
 // A member that is a struct begins, where it is read, as the type's default does: what it leaves
