@@ -131,7 +131,8 @@ class FabricTest(unittest.TestCase):
             pass
         self.break_and_await("validating")
         until(30, "peers to be tested", lambda: all(self.cluster.node(name)["testing"] for name in self.names if name != BROKEN))
-        job = self.cluster.submit(self.cluster.spec("gang", ["sleep", "1000"], nodes=3))
+        spec = self.cluster.spec("gang", ["sleep", "1000"], nodes=3, placement={"zone": "cross-ok"})
+        job = self.cluster.submit(spec)
         self.cluster.await_state(job, "running", seconds=20)
         self.assertEqual(self.cluster.node(BROKEN)["state"], "validating")
         os.unlink(self.hold)
