@@ -42,6 +42,8 @@ void LoseMissingTask(ClusterState& state,
 }
 
 // The node's own series of idle tests goes on where it was.
+constexpr const char* kDoesNotAnswer = "its agent does not answer";
+
 void LeaveTest(IdleTest& test) {
   test.id.clear();
   test.running = false;
@@ -51,6 +53,13 @@ void LeaveTest(IdleTest& test) {
 // A silence is no pass: what is left of a probation follows it.
 NodeEvent HeardAgain(const Node& node) {
   return node.probation_since.is_set() ? NodeEvent::kHeardOnProbation : NodeEvent::kHeard;
+}
+
+// Reports whether a fault that is still known took it out of service.
+bool WasTakenOut(const ClusterState& state, const Node& node) {
+  return std::ranges::any_of(state.open_incidents.On(node.id), [&](IncidentId id) {
+    return state.incidents.at(id).withdrawn_at.is_set();
+  });
 }
 
 // An operator's hold stays the operator's.
@@ -187,8 +196,8 @@ void SetNodeState(ClusterState& state, Node& node, NodeState next, Instant at) {
     node.state_since = at;
     if (next == NodeState::kProbation && !node.probation_since.is_set()) {
       node.probation_since = at;
-    } else if (next != NodeState::kProbation && next != NodeState::kSuspect &&
-               next != NodeState::kLost) {
+    } else if (next == NodeState::kReady || next == NodeState::kQuarantined ||
+               next == NodeState::kValidating || next == NodeState::kRemoved) {
       node.probation_since = Instant();
     }
     if (next == NodeState::kReady || next == NodeState::kProbation) {
@@ -374,7 +383,7 @@ ApplyResult On(ClusterState& state, Instant at, const NodeLost& event) {
     if (node->state == NodeState::kValidating) {
       BlameValidation(*node, "lost during its validation");
     } else {
-      node->reason = "its agent does not answer";
+      node->reason = kDoesNotAnswer;
     }
     SetNodeState(state, *node, *next, at);
   }
@@ -431,7 +440,19 @@ void GiveBack(ClusterState& state, Node& node, Instant at) {
   node.actor.clear();
   node.failed_starts = 0;
   node.quick_failures.clear();
-  MoveNode(state, node, NodeEvent::kUndrainRequested, at);
+  if (node.probation_since.is_set()) {
+    node.probation_since = at;  // nothing ran there since
+  }
+  if (node.lost_at.is_set()) {
+    node.reason = kDoesNotAnswer;
+    MoveNode(state, node, NodeEvent::kUndrainedWhileLost, at);
+  } else {
+    MoveNode(state,
+             node,
+             node.probation_since.is_set() ? NodeEvent::kUndrainedOnProbation
+                                           : NodeEvent::kUndrainRequested,
+             at);
+  }
   ClearIncidents(state, node.id, at);
 }
 
@@ -662,6 +683,9 @@ ApplyResult On(ClusterState& state, Instant at, const ValidationReported& event)
     node->actor.clear();
   }
   if (missing.empty()) {  // also of a node that an operator goes on to hold
+    if (node->state == NodeState::kDrained && WasTakenOut(state, *node)) {
+      node->probation_since = at;
+    }
     NoteReturns(state, *node, at);
     ClearIncidents(state, node->id, at);
   }

@@ -217,8 +217,38 @@ TEST_CASE("an operator's drain of a broken node neither frees it nor gets lost")
   world.agents.verdict = "pass";
   world.Validate(0);
   CHECK(world.NodeIs(0) == NodeState::kDrained);
+  world.Pass(Duration::Minutes(60 * 24));
   world.Undrain(0);
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+  CHECK(world.last.wake_at == world.now + world.policy.probation);
+  world.Pass(world.policy.probation);
   CHECK(world.NodeIs(0) == NodeState::kReady);
+}
+
+TEST_CASE("a drain ends no probation") {
+  World world(Cluster().Leaf(1));
+  world.Xid(0, 79);
+  world.Validate(0);
+  REQUIRE(world.NodeIs(0) == NodeState::kProbation);
+  world.Drain(0);
+  REQUIRE(world.NodeIs(0) == NodeState::kDrained);
+  world.Undrain(0);
+  CHECK(world.NodeIs(0) == NodeState::kProbation);
+}
+
+TEST_CASE("a node that is given back while its agent is away takes work once that answers") {
+  World world(Cluster().Leaf(1));
+  world.Drain(0);
+  world.Lose(0);
+  REQUIRE(world.NodeIs(0) == NodeState::kDrained);
+  world.Undrain(0);
+  CHECK(world.NodeIs(0) == NodeState::kLost);
+  CHECK(world.state.nodes[0].reason == "its agent does not answer");
+  const JobId job = world.Submit(AJob());
+  CHECK(world.Is(job) == JobState::kQueued);
+  world.Rejoin(0);
+  CHECK(world.NodeIs(0) == NodeState::kReady);
+  CHECK(world.Is(job) == JobState::kRunning);
 }
 
 TEST_CASE("a broken node comes back through validation and probation") {

@@ -86,6 +86,10 @@ std::string_view NodeEventWords(NodeEvent event) {
       return "empty";
     case NodeEvent::kUndrainRequested:
       return "undrain";
+    case NodeEvent::kUndrainedOnProbation:
+      return "undrain, on probation";
+    case NodeEvent::kUndrainedWhileLost:
+      return "undrain, lost";
     case NodeEvent::kBroken:
       return "broken";
     case NodeEvent::kValidationRequested:

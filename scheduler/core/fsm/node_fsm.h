@@ -26,9 +26,12 @@ enum class NodeEvent : uint8_t {
   kValidationPassedWhileHeld,  // an operator's hold always wins
   kValidationFailed,
   kProbationOver,
-  kHeardOnProbation,  // connected again after a silence in its probation
+  kHeardOnProbation,      // connected again after a silence in its probation
+  kUndrainedOnProbation,  // what was left of one when it was drained, or a fault that was proven
+                          // gone
+  kUndrainedWhileLost,    // its agent does not answer
 };
-inline constexpr int kNodeEventCount = 16;
+inline constexpr int kNodeEventCount = 18;
 
 struct NodeTransition {
   NodeState from;
@@ -59,9 +62,13 @@ inline constexpr auto kNodeTransitions = std::to_array<NodeTransition>({
 
     {NodeState::kDraining, NodeEvent::kEmptied, NodeState::kDrained},
     {NodeState::kDraining, NodeEvent::kUndrainRequested, NodeState::kReady},
+    {NodeState::kDraining, NodeEvent::kUndrainedOnProbation, NodeState::kProbation},
+    {NodeState::kDraining, NodeEvent::kUndrainedWhileLost, NodeState::kLost},
     {NodeState::kDraining, NodeEvent::kBroken, NodeState::kQuarantined},
 
     {NodeState::kDrained, NodeEvent::kUndrainRequested, NodeState::kReady},
+    {NodeState::kDrained, NodeEvent::kUndrainedOnProbation, NodeState::kProbation},
+    {NodeState::kDrained, NodeEvent::kUndrainedWhileLost, NodeState::kLost},
     {NodeState::kDrained, NodeEvent::kValidationRequested, NodeState::kValidating},
     {NodeState::kDrained, NodeEvent::kBroken, NodeState::kQuarantined},
 

@@ -6,23 +6,24 @@
 namespace tide {
 namespace {
 
-// Written from jobs.md section 1 and health.md section 2. Columns:
+// Columns:
 //   Admitted, Heard, Silent, Lost, Drain, Emptied, Undrain, Remove, Broken, ValidationRequested,
-//   Passed, PassedAfterFault, PassedWhileHeld, Failed, ProbationOver, HeardOnProbation.
+//   Passed, PassedAfterFault, PassedWhileHeld, Failed, ProbationOver, HeardOnProbation,
+//   UndrainedOnProbation, UndrainedWhileLost.
 // J joining, V validating, R ready, S suspect, L lost, D draining, X drained, Q quarantined,
 // P probation, G removed (gone), . illegal.
 constexpr std::string_view kNodeLetters = "JVRSLDXQPG";
 constexpr std::array<std::string_view, kNodeStateCount> kNodeExpected = {
-    "R.......QV......",  // joining
-    "...Q....Q.RPXQ..",  // validating
-    "..S.D...QV......",  // ready
-    ".R.LD...Q......P",  // suspect
-    ".R..D..GQ......P",  // lost
-    ".....XR.Q.......",  // draining
-    "......RGQV......",  // drained
-    "....Q..GQV......",  // quarantined
-    "..S.D...QV....R.",  // probation
-    "R...............",  // removed
+    "R.......QV........",  // joining
+    "...Q....Q.RPXQ....",  // validating
+    "..S.D...QV........",  // ready
+    ".R.LD...Q......P..",  // suspect
+    ".R..D..GQ......P..",  // lost
+    ".....XR.Q.......PL",  // draining
+    "......RGQV......PL",  // drained
+    "....Q..GQV........",  // quarantined
+    "..S.D...QV....R...",  // probation
+    "R.................",  // removed
 };
 
 }  // namespace

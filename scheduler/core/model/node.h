@@ -130,8 +130,10 @@ struct Node {
   NodeState after_validation = NodeState::kReady;  // kReady, kProbation or kDrained
   std::vector<Verdict> verdicts;  // of the last validation, and of idle tests since
   uint32_t faults = 0;
-  Instant lost_at;                  // when it was declared so; not set = it is heard
-  Instant probation_since;          // set in Probation, and in a silence that interrupts it
+  Instant lost_at;  // when it was declared so; not set = it is heard
+  // Set in Probation, in a silence or a drain that interrupts it, and where a fault of a node that
+  // an operator holds was proven gone.
+  Instant probation_since;
   uint32_t failed_starts = 0;       // in a row, by its own fault: disk full, port in use
   std::vector<Leftover> leftovers;  // being ended; nothing starts beside them
   uint32_t validation_tries = 0;    // by automation, since it left service; proof.h
