@@ -15,6 +15,7 @@ is false; n is the minutes of all jobs together.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -196,7 +197,9 @@ class Run:
             yield
 
 
-def start(options, folder: str, worlds: Sequence[int], way: str) -> Tuple[Cluster, List[Job]]:
+@contextlib.contextmanager
+def training(options, folder: str, worlds: Sequence[int], way: str) -> Iterator[List[Job]]:
+    """Jobs of so many ranks each, once all of them train, on a cluster of their own."""
     os.chmod(folder, 0o755)
     python, out = os.path.join(folder, "python"), os.path.join(folder, "out")
     figures.install_sdk(options, python)
@@ -204,18 +207,21 @@ def start(options, folder: str, worlds: Sequence[int], way: str) -> Tuple[Cluste
     os.mkdir(out)
     os.chmod(out, 0o777)
     cluster = Cluster(options.bin, folder, "process", max(4, sum(worlds) // _RANKS_PER_NODE))  # two in each zone
-    first = 100 if way == _CLEAN else 0  # networks of jobs that have ended go in a while of their own
-    jobs = [Job(cluster, number, world) for number, world in enumerate(worlds, first)]
-    for job in jobs:
-        job.submit(python, way)
-    for job in jobs:
-        job.join_network()
-    for job in jobs:
-        def trains(each: Job = job) -> bool:
-            each.look()
-            return each.step > 10
-        wait_until(trains, f"job {job.number} trains", _LOOK_S)
-    return cluster, jobs
+    try:
+        first = 100 if way == _CLEAN else 0  # networks of jobs that have ended go in a while of their own
+        jobs = [Job(cluster, number, world) for number, world in enumerate(worlds, first)]
+        for job in jobs:
+            job.submit(python, way)
+        for job in jobs:
+            job.join_network()
+        for job in jobs:
+            def trains(each: Job = job) -> bool:
+                each.look()
+                return each.step > 10
+            wait_until(trains, f"job {job.number} trains", _LOOK_S)
+        yield jobs
+    finally:
+        cluster.stop()
 
 
 def report(trials: List[Trial]) -> None:
@@ -238,30 +244,22 @@ def report_times(what: str, times: List[Optional[float]]) -> None:
 
 
 def measure_trials(options, sizes: Sizes) -> None:
-    with figures.working_folder(options) as folder:
-        cluster, jobs = start(options, folder, sizes.worlds, "train")
-        try:
-            wanted = [kind for kind in _KINDS if figures.wants(options, [kind, "all"])]
-            plan = [wanted[i % len(wanted)] for i in range(sizes.trials)]
-            random.Random(_SEED).shuffle(plan)
-            run = Run(jobs)
-            run.drive([run.trials_of(job, plan, random.Random(_SEED + job.number)) for job in jobs])
-            report(run.trials)
-            figures.figure("between hangs, false verdicts", "count", len(run.false_verdicts), len(run.trials), at_most=0)
-        finally:
-            cluster.stop()
+    with figures.working_folder(options) as folder, training(options, folder, sizes.worlds, "train") as jobs:
+        wanted = [kind for kind in _KINDS if figures.wants(options, [kind, "all"])]
+        plan = [wanted[i % len(wanted)] for i in range(sizes.trials)]
+        random.Random(_SEED).shuffle(plan)
+        run = Run(jobs)
+        run.drive([run.trials_of(job, plan, random.Random(_SEED + job.number)) for job in jobs])
+        report(run.trials)
+        figures.figure("between hangs, false verdicts", "count", len(run.false_verdicts), len(run.trials), at_most=0)
 
 
 def measure_clean(options, sizes: Sizes) -> None:
-    with figures.working_folder(options) as folder:
-        cluster, jobs = start(options, folder, sizes.clean_worlds, _CLEAN)
-        try:
-            run = Run(jobs)
-            run.drive([run.until_it_trains(job, sizes.clean_s) for job in jobs])
-            minutes = len(jobs) * sizes.clean_s / 60
-            figures.figure(f"{_CLEAN}, false verdicts", "count", len(run.false_verdicts), max(1, round(minutes)), at_most=0)
-        finally:
-            cluster.stop()
+    with figures.working_folder(options) as folder, training(options, folder, sizes.clean_worlds, _CLEAN) as jobs:
+        run = Run(jobs)
+        run.drive([run.until_it_trains(job, sizes.clean_s) for job in jobs])
+        minutes = len(jobs) * sizes.clean_s / 60
+        figures.figure(f"{_CLEAN}, false verdicts", "count", len(run.false_verdicts), max(1, round(minutes)), at_most=0)
 
 
 def why_not() -> str:

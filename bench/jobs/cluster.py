@@ -49,7 +49,11 @@ class Cluster:
                 [self._tide, "dev", "--no-demo", "--nodes", str(nodes), "--runtime", runtime, "--state",
                  os.path.join(folder, "state"), "--port", str(port), "--agent-flag=--gpus=8"],
                 env=self.env, cwd=folder, stdout=log, stderr=log)
-        wait_until(lambda: self.tide("nodes", "-o", "json", check=False).count('"ready"') == nodes, "all nodes are ready", 0.1)
+        try:
+            wait_until(lambda: self._lives() and self._ready() == nodes, "all nodes are ready", 0.1)
+        except BaseException:
+            self._end()
+            raise
         with open(self.env["TIDE_DEV_PROFILE"], encoding="utf-8") as profile:
             token = re.search(r'token: *"?([^"\s]+)', profile.read())
         assert token is not None
@@ -58,6 +62,15 @@ class Cluster:
         self._connect()
         self._pids = {int(os.path.basename(os.path.dirname(path))): name for name in _PROGRAMS
                       for path in glob.glob("/proc/[0-9]*/exe") if _program(path) == name}
+
+    def _ready(self) -> int:
+        return self.tide("nodes", "-o", "json", check=False).count('"ready"')
+
+    def _lives(self) -> bool:
+        if self._dev.poll() is not None:
+            with open(os.path.join(self.folder, "dev.log"), encoding="utf-8", errors="replace") as log:
+                raise SystemExit(f"tide dev ended: {log.read().strip()[-1000:]}")
+        return True
 
     def tide(self, *words: str, check: bool = True) -> str:
         done = subprocess.run([self._tide, *words], env=self.env, cwd=self.folder, capture_output=True, text=True, check=False)
@@ -123,6 +136,9 @@ class Cluster:
 
     def stop(self) -> None:
         self._http.close()
+        self._end()
+
+    def _end(self) -> None:
         self._dev.send_signal(signal.SIGINT)
         self._dev.wait()
 
