@@ -25,9 +25,9 @@ struct Decision {
 // over its quota is passed over. A waiting job takes free nodes; else nodes that policy/runners.h
 // lets it have, as a transaction: its nodes are claimed and the victims asked in one step.
 //   state: its fabric is fresh (RefreshFabric).
-//   Cost: O(nodes + live + owners × shapes of their jobs + waiting jobs that have run or are
-//   special), with a search for nodes, and one for victims, for each different wish that cannot be
-//   granted; bounded by counts, never by elapsed time.
+//   Cost: O(nodes + live + owners × shapes of their jobs + waiting jobs that are special + one in
+//   sixty of those that have run), with a search for nodes, and one for victims, for each different
+//   wish that cannot be granted; bounded by counts, never by elapsed time.
 //   Source: design scheduling.md sections 2 and 3.
 [[nodiscard]] Decision Decide(const ClusterState& state, const Policy& policy, Instant now);
 
