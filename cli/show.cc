@@ -214,7 +214,7 @@ std::string EndDetails(const json& job, const Style& style) {
   return out;
 }
 
-// What was seen in its training, a line for each.
+// Returns notes about its training, a line for each.
 std::string NoteLines(const json& job, const Style& style) {
   std::string out;
   for (const json& each : Items(job, "attempts")) {

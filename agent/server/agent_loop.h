@@ -93,7 +93,7 @@ class AgentLoop {
   // Waits for a repair that a killed agent left: until its end no task starts and nothing is
   // validated.
   void TendLeftRepair();
-  // Looks at GPUs from now on, whose silence until now says nothing.
+  // Looks at GPUs from now on, whose silence until now means nothing.
   void SeeGpusAgain();
   // Runs the repairs of an order. On the validators' thread; the loop does not look at GPUs
   // meanwhile.

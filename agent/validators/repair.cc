@@ -53,7 +53,7 @@ struct Begun {
   std::string boot_id;
 };
 
-// Reads what was begun of the request; the note of another one says nothing about it.
+// Reads what was begun of the request; the note of another one is none of it.
 // The file: a line with the request, and one for each step.
 Result<std::vector<Begun>> ReadNote(const RepairRequest& request) {
   const auto text = ReadFile(request.note, kMaxOutput);

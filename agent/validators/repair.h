@@ -3,7 +3,7 @@
 //
 // A program `tide-repair-STEP` lies beside the validators; STEP is what the rule of a fault names
 // as its repair: reset_gpu, reboot. It is given the devices as arguments, has 15 minutes and 64 KiB
-// of output, and its exit status says whether it worked. It also has an open descriptor, which is
+// of output, and its exit status shows whether it worked. It also has an open descriptor, which is
 // the lock of repair_lock.h.
 //
 // Invariants:
@@ -23,7 +23,7 @@ struct RepairOrder {
   std::vector<std::string> devices;
 };
 
-// What all steps of one request share.
+// Everything that the steps of one request share.
 struct RepairRequest {
   std::string id;
   std::string bin_dir;       // folder of the programs
@@ -41,7 +41,7 @@ struct RepairRequest {
 // Returns the orders with a reboot last: it ends what runs.
 [[nodiscard]] std::vector<RepairOrder> RebootLast(std::vector<RepairOrder> orders);
 
-// Runs the step's program, unless the note says that it was begun. Blocks, until `stop` is raised;
+// Runs the step's program, unless the note has it as begun. Blocks, until `stop` is raised;
 // behind a reboot that was ordered for as long as the machine lives, 15 minutes at most.
 //   Returns the verdict of the validator "repair-STEP"; its evidence is the last line that the
 //   program wrote. "skipped": it was not begun, and may be ordered again. "warn": an agent that has

@@ -3,8 +3,8 @@
 // nobody collects it.
 //
 // A repair inherits a locked file, and so does what it starts: the lock lasts for as long as one of
-// them lives, whatever becomes of the agent, and is gone with the machine. The file says until when
-// the repair may run. An agent that ends one itself, or sees its end, removes the file.
+// them lives, whatever becomes of the agent, and is gone with the machine. The file holds until
+// when the repair may run. An agent that ends one itself, or sees its end, removes the file.
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// What a repair that outlives its agent tells the next one, and how that one ends it.
+// A repair that outlives its agent: the next one learns of it, and ends it past its limit.
 
 #include "agent/validators/repair_lock.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the losses of a training show when it goes wrong, as its ranks report them. Pure.
+// Signs in the losses of a training that goes wrong, as its ranks report them. Pure.
 
 #include <cstdint>
 

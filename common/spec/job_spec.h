@@ -35,7 +35,7 @@ struct Dependency {
   bool array = false;  // all elements of the array that it begins; success = of every one
   bool operator==(const Dependency&) const = default;
 };
-// What a loss that is NaN or infinite does to its job. Numbers are on the wire.
+// Consequences for a job of a loss that is NaN or infinite. Numbers are on the wire.
 enum class OnNan : uint8_t {
   kNote = 0,      // it is told to people
   kStop = 1,      // the job ends as failed

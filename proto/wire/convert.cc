@@ -25,7 +25,7 @@ AfterOutcome OutcomeFromProto(tide::v1::AfterOutcome on) {
 static_assert(static_cast<int>(OnNan::kNote) == tide::v1::ON_NAN_NOTE);
 static_assert(static_cast<int>(OnNan::kRollback) == tide::v1::ON_NAN_ROLLBACK);
 
-// What this version does not know stays out of range: CheckJobSpec refuses it.
+// Leaves a value out of range that this version does not know: CheckJobSpec refuses it.
 OnNan OnNanFromProto(tide::v1::OnNan on_nan) {
   // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): out of range is what it is.
   constexpr auto kUnknown = static_cast<OnNan>(UINT8_MAX);

@@ -146,7 +146,7 @@ void SettleFailures(ClusterState& state,
 void RecordFault(ClusterState& state, Instant at, const FaultObserved& fault);
 // Notes that the repairs of the node's faults are ordered of its agent now.
 void OrderRepairs(ClusterState& state, NodeId node, Instant at);
-// Takes back those ordered at `at` that its agent did not begin, as it says, or by saying nothing:
+// Takes back those ordered at `at` that its agent did not begin, by its report, or for lack of one:
 // a later validation orders them again.
 void TakeBackRepairs(ClusterState& state,
                      NodeId node,

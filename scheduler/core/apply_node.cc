@@ -98,7 +98,7 @@ void TakePeers(ClusterState& state, Node& node, Instant at, const std::vector<No
   }
 }
 
-// What lies between nodes is tried again, with others: what failed may be a peer's, and where none
+// Has what lies between nodes tried again, with others: the fault may be a peer's, and where none
 // was idle some may be later.
 void TryFabricAgain(Node& node, std::string missing) {
   const bool tried = !node.peers.empty();

@@ -1,4 +1,4 @@
-// What was seen in the training of jobs, and what a loss that is none any more leads to.
+// Notes about the training of jobs, and the end of attempts whose loss is none any more.
 
 #include "scheduler/core/apply_internal.h"
 

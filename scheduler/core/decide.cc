@@ -142,7 +142,7 @@ class Planner {
   }
 
   // Tells jobs of a bundle what the first of them is told. Of jobs that have not run those that ask
-  // others to leave are told apart: the first of the others says when time alone changes that.
+  // others to leave are told apart: the first of the others shows when time alone changes that.
   void PassOver(WaitingOrder& order,
                 const WaitingJobs::Key& queue,
                 const WaitingJob& job,

@@ -1,5 +1,5 @@
 #pragma once
-// What the losses of running jobs show that people should read. Pure.
+// Finds what people should read in the losses of running jobs. Pure.
 
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace tide {
 
-// What agents saw in the losses of a job's newest attempt, over all of its tasks.
+// Losses of a job's newest attempt as agents saw them, over all of its tasks.
 struct SeenLoss {
   JobId job;
   Epoch epoch;

@@ -566,7 +566,8 @@ class RandomWorld : public World {
     Checked(batch);
   }
 
-  // What lies between nodes the scheduler tests by itself; when it gives up, a person vouches.
+  // Proves a node sound. The scheduler tests what lies between nodes by itself; when it gives up, a
+  // person vouches.
   void Prove(uint32_t node) {
     const std::vector<std::string> wanted = ProofWanted(state, NodeId(node));
     const bool needs_peers = std::ranges::find(wanted, kFabricValidator) != wanted.end();

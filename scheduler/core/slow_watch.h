@@ -1,6 +1,6 @@
 #pragma once
-// Which running jobs became slower, and which rank makes all others of its job wait. Only told: a
-// slow rank ends nothing. Pure.
+// Finds running jobs that became slower, and ranks that make all others of their job wait. Both are
+// only told: a slow rank ends nothing. Pure.
 //
 // Threads: the loop thread only.
 

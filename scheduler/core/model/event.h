@@ -269,7 +269,7 @@ struct JobStepped {
 };
 
 // Something about the training of a job was seen that a person should read. A loss that is none any
-// more leads to what the job's spec says.
+// more leads to what the job's spec asks for.
 struct JobNoted {
   JobId job;
   Epoch epoch;

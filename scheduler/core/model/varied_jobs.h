@@ -55,7 +55,7 @@ class VariedJobs {
     bool has_run = false;
   };
   struct Block {
-    // What holds of all its jobs, and of the few that it had lately.
+    // Bounds of all its jobs, and of the few that it had lately.
     Instant first_since = Instant::Never();
     Instant last_since;
     SlowdownBound slowdown;

@@ -177,8 +177,8 @@ class Runners {
   Instant next_demotion_ = Instant::Never();
   std::vector<Runner> runners_;
   std::vector<int64_t> given_from_;  // lowest slowdown at which one of its class may have its nodes
-  // What an owner holds in one class and group. Asked for each owner that waits: in a tree of them
-  // each level would be waited for.
+  // GPUs that an owner holds in one class and group, as HoldsOf has them. Asked for each owner that
+  // waits: in a tree of them each level would be waited for.
   struct Held {
     Holding holding;
     int64_t amount = 0;
