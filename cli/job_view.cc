@@ -132,6 +132,11 @@ std::string Note(const json& job, Instant now) {
     return std::to_string(count) + (count == 1 ? " save failed" : " saves failed") +
            (why.empty() ? "" : ": " + why);
   }
+  if (const json& attempts = Items(job, "attempts"); state == "running" && !attempts.empty()) {
+    if (const json& notes = Items(attempts.back(), "notes"); !notes.empty()) {
+      return Text(notes.front(), "text");  // the gravest kind comes first
+    }
+  }
   if (state == "running" && detail.empty() && saved.is_set()) {
     return "ckpt " + Since(saved, now) + " ago";
   }

@@ -22,7 +22,8 @@ namespace tide::cli {
 [[nodiscard]] Duration WaitTime(const json& job, Instant now);
 // "step 18.4k/40k", or "".
 [[nodiscard]] std::string Progress(const json& job);
-// The one thing to know about it now: why it waits, how old its checkpoint is, how it ended.
+// The one thing to know about it now: why it waits, what its training shows that is wrong, how old
+// its checkpoint is, how it ended.
 [[nodiscard]] std::string Note(const json& job, Instant now);
 
 // When a job that waits will start, by the API's estimate: "starts ~14:35 (14:10–16:00Z)". Times of

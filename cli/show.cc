@@ -214,11 +214,14 @@ std::string EndDetails(const json& job, const Style& style) {
   return out;
 }
 
-// Returns notes about its training, a line for each.
+// Returns notes about its training, a line for each that the end of its attempt does not repeat.
 std::string NoteLines(const json& job, const Style& style) {
   std::string out;
   for (const json& each : Items(job, "attempts")) {
     for (const json& note : Items(each, "notes")) {
+      if (Text(each, "end_detail").starts_with(Text(note, "text"))) {
+        continue;
+      }
       out += style.Paint(Tone::kBad, "attempt " + std::to_string(Number(each, "epoch", 0)) + ":") +
              " " + Printable(Text(note, "text")) + " (" + ShortTime(Time(note, "at")) + ")\n";
     }
