@@ -92,7 +92,16 @@ Answer<JobSpec> SpecFrom(const RunOptions& options, const std::vector<std::strin
   return spec;
 }
 
+bool IsSpecFile(std::string_view word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
 Answer<JobSpec> Prepare(const Context& context, const RunOptions& options) {
+  if (options.stray.size() == 1 && !context.after_dashes && IsSpecFile(options.stray.front())) {
+    return Refuse(
+        kExitUsage,
+        options.stray.front() + " looks like a job spec: tide submit " + options.stray.front());
+  }
   if (!options.stray.empty() || !context.after_dashes || context.after_dashes->empty()) {
     return Refuse(kExitUsage,
                   "put the command after `--`, such as: tide run -n 2 -- python3 train.py");

@@ -574,6 +574,7 @@ TEST_CASE("mistakes on the command line are exit code 2") {
     CHECK_FALSE(run.err.empty());
   }
   CHECK(RunTide({"pss"}).err.find("did you mean `ps`?") != std::string::npos);
+  CHECK(RunTide({"run", "a.yaml"}).err.find("tide submit a.yaml") != std::string::npos);
   CHECK(RunTide({"--help"}).exit_code == 0);
   CHECK(RunTide({"run", "--help"}).exit_code == 0);
 }
