@@ -319,7 +319,15 @@ void SimScheduler::NoteEvent(const Event& event) {
       event.body);
 }
 
-uint64_t SimScheduler::Publish(const ClusterState& /*state*/, const StepResult& /*step*/) {
+uint64_t SimScheduler::Publish(const ClusterState& state, const StepResult& step) {
+  for (const NodeId node : step.changed.nodes) {
+    const auto session = sessions_.find(node);
+    if (session != sessions_.end() && state.nodes[node.value()].state == NodeState::kRemoved) {
+      const uint64_t stream = session->second.stream;  // it outlived the node's loss
+      network_.CloseByScheduler(stream);
+      OnLost(stream);
+    }
+  }
   return ++rev_;
 }
 
