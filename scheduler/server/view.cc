@@ -483,28 +483,31 @@ void ViewHub::SetProgress(JobId job, Epoch epoch, uint32_t task, const TaskProgr
   Notify();
 }
 
+namespace {
+
+// Returns the progress of the job, if the task of its newest attempt is the node's; else nullptr.
+template <typename Jobs>
+auto* FindProgress(Jobs& jobs, JobId job, Epoch epoch, uint32_t task, NodeId node) {
+  const auto it = jobs.find(job);
+  const bool is_its = it != jobs.end() && it->second.epoch == epoch && it->second.newest == epoch &&
+                      task < it->second.nodes.size() && it->second.nodes[task] == node;
+  return is_its ? &it->second : nullptr;
+}
+
+}  // namespace
+
 void ViewHub::SetRanks(JobId job, Epoch epoch, uint32_t task, NodeId node, TaskRanks ranks) {
   const MutexLock lock(mutex_);
-  const auto it = progress_.find(job);
-  if (it == progress_.end() || it->second.epoch != epoch || it->second.newest != epoch) {
-    return;
-  }
-  if (const std::vector<NodeId>& nodes = it->second.nodes;
-      task < nodes.size() && nodes[task] == node) {
-    it->second.ranks[task] = std::move(ranks);
+  if (auto* progress = FindProgress(progress_, job, epoch, task, node)) {
+    progress->ranks[task] = std::move(ranks);
   }
 }
 
 void ViewHub::SetLossNews(
     JobId job, Epoch epoch, uint32_t task, NodeId node, const health::LossNews& news) {
   const MutexLock lock(mutex_);
-  const auto it = progress_.find(job);
-  if (it == progress_.end() || it->second.epoch != epoch || it->second.newest != epoch) {
-    return;
-  }
-  if (const std::vector<NodeId>& nodes = it->second.nodes;
-      task < nodes.size() && nodes[task] == node) {
-    it->second.losses[task] = news;
+  if (auto* progress = FindProgress(progress_, job, epoch, task, node)) {
+    progress->losses[task] = news;
   }
 }
 

@@ -344,14 +344,23 @@ TEST_CASE("the first loss that is no number is noted, with the last good one bef
   }
 }
 
-TEST_CASE("a program goes back below the step at which its loss was no number") {
-  const sdk::TestingFolder folder;
+namespace {
+
+// Leaves checkpoints of steps 10, 20 and 30.
+void SaveThreeSteps(const sdk::TestingFolder& folder) {
   Program first(folder.path);
   first.Make({.keep = 9});
   for (const int64_t step : {10, 20, 30}) {
     first.epoch = step;
     first.ck->save(step);
   }
+}
+
+}  // namespace
+
+TEST_CASE("a program goes back below the step at which its loss was no number") {
+  const sdk::TestingFolder folder;
+  SaveThreeSteps(folder);
   const auto below = [&](const char* step) {
     return Run::Variables{
         {"TIDE_START", "2"}, {"TIDE_CHECKPOINT_STEP", "30"}, {"TIDE_RESUME_BEFORE", step}};
@@ -366,12 +375,7 @@ TEST_CASE("a program goes back below the step at which its loss was no number") 
 
 TEST_CASE("a program goes back, by its own word or the platform's") {
   const sdk::TestingFolder folder;
-  Program first(folder.path);
-  first.Make({.keep = 9});
-  for (const int64_t step : {10, 20, 30}) {
-    first.epoch = step;
-    first.ck->save(step);
-  }
+  SaveThreeSteps(folder);
   Program back(folder.path, "0", 0, 1, {{"TIDE_START", "2"}, {"TIDE_RESUME_STEP", "20"}});
   CHECK(back.Make({.keep = 9}).resume() == 20);
   CHECK(back.epoch == 20);
